@@ -18,6 +18,7 @@ from weftrace.advice.render.page import PathBlock, SensitivityBlock, WhatIfBlock
 from weftrace.comparison.render.page import DiffBlock
 from weftrace.experts.render.page import MoveColumns
 from weftrace.files.schemas import schemas
+from weftrace.files.values import document_type
 from weftrace.flops.render.block import FlopsBlock
 from weftrace.moe.render.page import ProfileBlock
 from weftrace.pipeline.render.comparison_page import ComparisonBlock
@@ -53,7 +54,7 @@ def text() -> str:
         name = "_".join(path) if path[0] == "profile" or path == ["flops", "diff"] else path[-1]
         parts.append(namespace(name, {**schema.get("$defs", {}), "Document": schema}))
     for name, block in BLOCKS.items():
-        (root,), defs = msgspec.json.schema_components([block])
+        (root,), defs = msgspec.json.schema_components([document_type(block)])
         own = root["$ref"].rpartition("/")[2]
         parts.append(namespace(f"{name}_block", {("Block" if key == own else key): part for key, part in defs.items()}))
     return "\n".join(parts)

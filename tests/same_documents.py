@@ -3,7 +3,7 @@
     python -m tests.same_documents OLD/.venv/bin/weft .venv/bin/weftrace
 
 Each of the two runs the same cases: reports of the simulated chunk and of every recorded trace at hand, placements,
-re-plans and replays of made loads, costs of models. Their JSON is compared value by value. Names count as equal where
+critical paths and changes of some, re-plans and replays of made loads, costs of models. Their JSON is compared value by value. Names count as equal where
 they differ by the package's name alone (weft, weftrace); fields that only the second writes are listed, not compared.
 Prints a line a document; exits with 1 where any differs.
 """
@@ -51,6 +51,12 @@ def cases(folder: Path, program: str) -> Iterator[tuple[str, list[str]]]:
     for path in sorted(data.iterdir()) if data.is_dir() else ():
         if path.name.endswith((".json.gz", ".json")) or path.is_dir():
             yield f"report {path.name}", ["report", str(path)]
+            if path.name.startswith(("deepseek", "hta-event-sync", "tracelens-vllm-decode")):
+                yield f"critical-path {path.name}", ["critical-path", str(path)]
+                yield f"whatif {path.name}", ["whatif", str(path), "--scale", "compute=0.5", "--no-host-gaps"]
+                yield f"whatif --sensitivity {path.name}", ["whatif", str(path), "--sensitivity", "--curve", "compute"]
+    if data.is_dir():
+        yield "critical-path --check", ["critical-path", "--check", *map(str, sorted(data.glob("hta-*.gz")))]
     loads = str(folder / "loads.npz")
     for name, options in {
         "": [],

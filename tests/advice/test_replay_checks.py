@@ -24,14 +24,14 @@ def late(tmp_path: Path) -> Path:
 def test_each_file_is_replayed_or_told_why_not(late: Path, tmp_path: Path) -> None:
     host = TraceFile().host("aten::mm", 0, 10, cat="cpu_op").write(tmp_path / "host.json")
     checks = check_replays([str(late), str(host), str(tmp_path / "none.json")])
-    first, second, third = checks.document["files"]
-    assert first["replay"] is not None and first["reason"] is None
-    assert first["num_events"] == 2
-    assert [(row["source"], row["count"]) for row in first["waits"]] == [("launch", 2)]
-    assert (first["replay"]["span_ns"], first["replay"]["late_starts"]) == (200_000, 1)
-    assert first["replay"]["unexplained_ns"] == first["replay"]["late_ns"] > 10_000
-    assert second["replay"] is None and "no work on a device" in str(second["reason"])
-    assert third["replay"] is None and third["reason"] and third["name"].endswith("none.json")
+    first, second, third = checks.files
+    assert first.replay is not None and first.reason is None
+    assert first.num_events == 2
+    assert [(row["source"], row["count"]) for row in first.waits] == [("launch", 2)]
+    assert (first.replay.span_ns, first.replay.late_starts) == (200_000, 1)
+    assert first.replay.unexplained_ns == first.replay.late_ns > 10_000
+    assert second.replay is None and "no work on a device" in str(second.reason)
+    assert third.replay is None and third.reason and third.name.endswith("none.json")
     assert not checks.are_trustworthy
 
 
@@ -45,7 +45,7 @@ def test_the_command_prints_a_line_a_file_and_writes_what_is_read_back(run: Run,
     assert "The replay is off by -20.00 % of the measured span; it is not to be trusted." in told
     assert "host.json: no work on a device is recorded" in told
     saved = weftrace.load(outputs[0])
-    assert saved.document["files"][0]["replay"]["is_trustworthy"] is False
+    assert saved.files[0].replay.is_trustworthy is False
     assert outputs[1].read_text().count("\n") == 3 and "| a |" in outputs[2].read_text()
     assert run("critical-path", "--check", late, "--strict", "-q")[0] == 1
     assert run("critical-path", "--check", host, "-q")[0] == 3

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from weftrace.errors import AdviceError
+from weftrace.files.values import UNSAVED
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.replaying import ready_ns
 from weftrace.plan.inference.threads.host import WORK
-from weftrace.plan.inference.values import Inferred
+from weftrace.plan.inference.values import Inferred, Source
 from weftrace.plan.times import Timetable, critical_path, slack_ns
 from weftrace.units import duration, of_whole, percent
 
@@ -66,13 +68,13 @@ _HOW = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeakestEdge(InNotebook):
-    """The wait on the path of which we are least sure. op waited for on; both rows of the plan, with their names."""
+    """The wait on the path of which we are least sure. op waited for on: rows of the plan; -1 if read from a file."""
 
-    op: int
-    on: int
-    name: str
-    on_name: str
-    source: str
+    op: Annotated[int, UNSAVED] = -1
+    on: Annotated[int, UNSAVED] = -1
+    name: Annotated[str, Meta(description="Of the op that waited.")]
+    on_name: Annotated[str, Meta(description="Of the op that it waited for.")]
+    source: Source
     votes_for: int | None
     votes_against: int | None
     confidence: float

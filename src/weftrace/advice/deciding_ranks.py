@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated, TypedDict
 
 import polars as pl
+from msgspec import Meta
 
 from weftrace.advice.critical_paths import NO_PHASE, PART_SCHEMA, CriticalPath, weakest_of
 from weftrace.errors import TraceError
+from weftrace.files.columns import frame_schema
 
-#: Columns of `decided_steps`, a row a step. Times are ns of the critical path.
-STEP_SCHEMA: dict[str, pl.DataType] = {
-    "step": pl.Int32(),  # null outside steps
-    "path_ns": pl.Int64(),  # of the path in the step; all rows add up to the path's span
-    "rank": pl.Int32(),  # on which most of that is
-    "rank_ns": pl.Int64(),  # of path_ns
-    "what": pl.String(),  # of that rank's part the phase with the most time; of what has none, its kernel family
-    "time_ns": pl.Int64(),  # of rank_ns
-}
+
+class StepRow(TypedDict):
+    """A step, and what decided how long it took. Times are ns of the critical path."""
+
+    step: Annotated[int | None, Meta(description="Null outside steps.")]
+    path_ns: Annotated[int, Meta(description="Of the path in the step; all rows add up to its span.")]
+    rank: Annotated[int, Meta(description="On which most of that is.")]
+    rank_ns: int
+    what: Annotated[str, Meta(description="Of that rank's part the phase, or kernel family, with the most time.")]
+    time_ns: int
 
 
 def decided_steps(path: CriticalPath) -> pl.DataFrame:
-    """Of each step that the path crosses, in order: a frame of `STEP_SCHEMA`.
+    """Of each step that the path crosses, in order: a frame of `StepRow`s.
 
     A launch counts to the step of what it launches; what else a host thread does, and time between ops, to that of the
     next part of the path that has one.
@@ -38,7 +42,9 @@ def decided_steps(path: CriticalPath) -> pl.DataFrame:
     rank = by_rank.sort("rank_ns", descending=True, maintain_order=True).unique("step", maintain_order=True)
     what = by_what.sort("time_ns", descending=True, maintain_order=True).unique(("step", "rank"), maintain_order=True)
     told = steps.join(rank, on="step", nulls_equal=True).join(what, on=("step", "rank"), nulls_equal=True)
-    return told.sort("step", nulls_last=True).select(pl.col(name).cast(dtype) for name, dtype in STEP_SCHEMA.items())
+    return told.sort("step", nulls_last=True).select(
+        pl.col(name).cast(dtype) for name, dtype in frame_schema(StepRow).items()
+    )
 
 
 def path_in_step(path: CriticalPath, step: int) -> CriticalPath:

@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weftrace.advice.critical_paths import CriticalPath
-from weftrace.advice.document import PATH_SCHEMA, CriticalPathReport, parts_table
+from weftrace.advice.document import CriticalPathReport
 from weftrace.advice.render.checks_terminal import checks_markdown, print_checks
 from weftrace.advice.render.figures import curve_figure, path_figure, sensitivity_figure, waterfall_figure
 from weftrace.advice.render.overlay import annotate_path
 from weftrace.advice.render.page import render_path_html, render_sensitivity_html, render_what_if_html
-from weftrace.advice.render.schedule_terminal import print_schedule_swap, schedule_swap_markdown
+from weftrace.advice.render.schedule_terminal import print_schedule_swap, schedule_swap_markdown, schedule_swap_table
 from weftrace.advice.render.tables import path_markdown, sensitivity_markdown, what_if_markdown
 from weftrace.advice.render.terminal import print_critical_path
 from weftrace.advice.render.whatif_terminal import print_sensitivity, print_what_if
-from weftrace.advice.replay_checks import CHECKS_SCHEMA, ReplayChecks, checks_table
-from weftrace.advice.sensitivities import Curve, Sensitivity
-from weftrace.advice.swaps.schedule_document import SCHEDULE_SWAP_SCHEMA, ScheduleSwapReport, schedule_swap_table
+from weftrace.advice.replay_checks import ReplayChecks, checks_table
+from weftrace.advice.sensitivities import Curve, GainRow, Sensitivity
+from weftrace.advice.swaps.schedules import ScheduleSwap
 from weftrace.advice.waterfalls import Waterfall, waterfall
-from weftrace.advice.whatif_document import (
-    SENSITIVITY_SCHEMA,
-    WHAT_IF_SCHEMA,
-    SensitivityReport,
-    WhatIfReport,
-    sensitivity_table,
-    what_if_table,
-    worth_of,
-)
+from weftrace.advice.whatif_document import SensitivityReport, WhatIfReport, what_if_table, worth_of
 from weftrace.errors import OutputError
-from weftrace.files.reports import report_kind
+from weftrace.files.columns import frame_of
 from weftrace.outputs import DOCUMENT_SUFFIXES, Output
 
 if TYPE_CHECKING:
     from weftrace.plan import Inferred
-
-SCHEMAS = (PATH_SCHEMA, WHAT_IF_SCHEMA, SENSITIVITY_SCHEMA, CHECKS_SCHEMA, SCHEDULE_SWAP_SCHEMA)
 
 
 def _annotate(report: CriticalPathReport, path: str) -> None:
@@ -56,36 +45,60 @@ def _page(report: CriticalPathReport) -> str:
     return render_path_html(report, None if report.inferred is None else worth_of(report.inferred))
 
 
-_FROM_DOCUMENT = report_kind(
-    CriticalPathReport, PATH_SCHEMA, show=print_critical_path, table=parts_table, markdown=path_markdown, page=_page
-)
-CRITICAL_PATH = replace(
-    _FROM_DOCUMENT,
-    save={**_FROM_DOCUMENT.save, **{f"annotated{suffix}": _annotate for suffix in DOCUMENT_SUFFIXES}},
+CRITICAL_PATH = Output(
+    value=CriticalPathReport,
+    schema="weftrace.critical_path/1",
+    title="What decided how long a measured run took",
+    show=print_critical_path,
+    table=lambda report: report.parts,
+    markdown=path_markdown,
+    page=_page,
+    save={f"annotated{suffix}": _annotate for suffix in DOCUMENT_SUFFIXES},
     figures={
-        "path": lambda report: path_figure(_made_of(report)[1], report.document["headline"]),
+        "path": lambda report: path_figure(_made_of(report)[1], report.headline),
         "waterfall": lambda report: waterfall_figure(waterfall(_made_of(report)[0])),
     },
 )
-WHAT_IF = report_kind(
-    WhatIfReport, WHAT_IF_SCHEMA, show=print_what_if, table=what_if_table, markdown=what_if_markdown,
+WHAT_IF = Output(
+    value=WhatIfReport,
+    schema="weftrace.what_if/1",
+    title="What a change would do to a measured run",
+    show=print_what_if,
+    table=what_if_table,
+    markdown=what_if_markdown,
     page=render_what_if_html,
-)  # fmt: skip
-SENSITIVITY = report_kind(
-    SensitivityReport, SENSITIVITY_SCHEMA, show=print_sensitivity, table=sensitivity_table,
-    markdown=sensitivity_markdown, page=render_sensitivity_html,
-)  # fmt: skip
-#: What Python works with; the commands' documents are made of these.
+)
+SENSITIVITY = Output(
+    value=SensitivityReport,
+    schema="weftrace.sensitivity/1",
+    title="Where a little speed is worth most",
+    show=print_sensitivity,
+    table=lambda report: frame_of(GainRow, report.rows),
+    markdown=sensitivity_markdown,
+    page=render_sensitivity_html,
+)
+CHECKS = Output(
+    value=ReplayChecks,
+    schema="weftrace.replay_checks/1",
+    title="How far traces are from replays of their plans",
+    show=print_checks,
+    table=checks_table,
+    markdown=checks_markdown,
+)
+SCHEDULE_SWAP = Output(
+    value=ScheduleSwap,
+    schema="weftrace.schedule_swap/1",
+    title="What a measured pipeline would take with another schedule",
+    show=print_schedule_swap,
+    table=schedule_swap_table,
+    markdown=schedule_swap_markdown,
+)
+#: What Python works with; the commands' reports are made of these.
 VALUES = (
     Output(value=CriticalPath, figures={"path": path_figure}),
     Output(value=Waterfall, figures={"waterfall": waterfall_figure}),
     Output(value=Sensitivity, figures={"sensitivity": sensitivity_figure}),
     Output(value=Curve, figures={"curve": curve_figure}),
 )
-CHECKS = report_kind(ReplayChecks, CHECKS_SCHEMA, show=print_checks, table=checks_table, markdown=checks_markdown)
-SCHEDULE_SWAP = report_kind(
-    ScheduleSwapReport, SCHEDULE_SWAP_SCHEMA, show=print_schedule_swap, table=schedule_swap_table,
-    markdown=schedule_swap_markdown,
-)  # fmt: skip
 
 OUTPUTS: tuple[Output, ...] = (CRITICAL_PATH, WHAT_IF, SENSITIVITY, CHECKS, SCHEDULE_SWAP, *VALUES)

@@ -8,33 +8,43 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Annotated, Literal, TypedDict
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 
 from weftrace.advice.changed_plans import changed, span_ns
 from weftrace.advice.changes import SCALABLE, Scale
 from weftrace.advice.critical_paths import ON_DEVICE, CriticalPath, critical_path_of
 from weftrace.advice.selecting import selected, selectors
 from weftrace.errors import AdviceError
+from weftrace.files.columns import frame_schema
+from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.values import Inferred
 from weftrace.units import duration, percent
 
-#: Columns of `Sensitivity.table`, a row a selector.
-SENSITIVITY_SCHEMA: dict[str, pl.DataType] = {
-    "kind": pl.Enum(("class", "family", "phase", "rank")),
-    "selector": pl.String(),  # as `Scale` takes it
-    "time_ns": pl.Int64(),  # of all its ops together
-    "critical_ns": pl.Int64(),  # of that, what lies on the critical path
-    "saved_ns": pl.Int64(),  # by how much the span is shorter with all of it faster by the share asked for
-    "share": pl.Float64(),  # saved_ns over the replayed span
-}
-CURVE_SCHEMA: dict[str, pl.DataType] = {
-    "factor": pl.Float64(),
-    "span_ns": pl.Int64(),
-    "change": pl.Float64(),  # span_ns over the replayed span, less 1
-}
+
+class GainRow(TypedDict):
+    """One selection, made faster alone."""
+
+    kind: Annotated[Literal["class", "family", "phase", "rank"], Meta(description="What the selector names.")]
+    selector: Annotated[str, Meta(description="As --scale takes it.")]
+    time_ns: Annotated[int, Meta(description="Of all its ops together.")]
+    critical_ns: Annotated[int, Meta(description="Of that, what lies on the critical path.")]
+    saved_ns: Annotated[int, Meta(description="By which the span is shorter.")]
+    share: Annotated[float, Meta(description="saved_ns of the replayed span.")]
+
+
+class PointRow(TypedDict):
+    """A point of a curve."""
+
+    factor: Annotated[float, Meta(description="Durations are multiplied by it.")]
+    span_ns: Count
+    change: Annotated[float, Meta(description="span_ns over the replayed span, less 1.")]
+
+
 FACTORS = (0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0)
 #: Families, phases and ranks in a table, each: those that take longest.
 MOST_LISTED = 20
@@ -47,7 +57,7 @@ STRAIGHT, STILL = 0.1, 0.001
 class Sensitivity(InNotebook):
     """What it saves to make each class, family, phase and rank faster by `by` (0.01: 1 %), alone.
 
-    table: frame of `SENSITIVITY_SCHEMA`, within each kind what saves most first. num_left_out: families, phases and
+    table: frame of `GainRow`s, within each kind what saves most first. num_left_out: families, phases and
     ranks beyond the `MOST_LISTED` that take longest. error: of the replay.
     """
 
@@ -68,7 +78,7 @@ class Sensitivity(InNotebook):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Curve(InNotebook):
-    """The replayed span over the speed of one selection. points: frame of `CURVE_SCHEMA`, ascending factors.
+    """The replayed span over the speed of one selection. points: frame of `PointRow`s, ascending factors.
 
     A span is the longest of many paths, and each is a straight line over the factor: the curve bends upwards only.
     error: of the replay.
@@ -117,7 +127,7 @@ def sensitivity(inferred: Inferred, *, by: float = 0.01) -> Sensitivity:
     path = critical_path_of(inferred)
     listed, num_left_out = _listed(inferred)
     rows = [_row(inferred, path, selector, by) for selector in listed]
-    table = pl.DataFrame(rows, schema=SENSITIVITY_SCHEMA, orient="row")
+    table = pl.DataFrame(rows, schema=frame_schema(GainRow), orient="row")
     return Sensitivity(
         by=by,
         replayed_ns=path.span_ns,
@@ -138,7 +148,7 @@ def curve(inferred: Inferred, selector: str, factors: Iterable[float] = FACTORS)
     replayed = inferred.replay.replayed_ns
     spans = [span_ns(changed(inferred, [Scale(selector=selector, factor=factor)])) for factor in each]
     rows = [(factor, span, span / max(replayed, 1) - 1) for factor, span in zip(each, spans, strict=True)]
-    points = pl.DataFrame(rows, schema=CURVE_SCHEMA, orient="row")
+    points = pl.DataFrame(rows, schema=frame_schema(PointRow), orient="row")
     return Curve(selector=selector, replayed_ns=replayed, error=inferred.replay.error, points=points)
 
 

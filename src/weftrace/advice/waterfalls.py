@@ -4,29 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated, TypedDict
 
 import polars as pl
+from msgspec import Meta
 
 from weftrace.advice.changed_plans import plan_of, span_ns, without
 from weftrace.advice.critical_paths import critical_path_of
+from weftrace.files.columns import frame_schema
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.values import Inferred
 from weftrace.units import duration, of_whole
 
-#: Columns of `Waterfall.bars`.
-BAR_SCHEMA: dict[str, pl.DataType] = {
-    "name": pl.String(),  # a class of the critical path, or "replay error"
-    "time_ns": pl.Int64(),  # of it on the critical path; of the replay error, measured less replayed: may be negative
-    "share": pl.Float64(),  # of the measured span
-    "alone_ns": pl.Int64(),  # what the span would lose with none of it anywhere, all else as it is; null of the error
-}
+
+class BarRow(TypedDict):
+    """A bar of the waterfall. All bars add up to the measured span."""
+
+    name: Annotated[str, Meta(description="A class on the critical path, or the replay's error.")]
+    time_ns: Annotated[int, Meta(description="On the critical path; of the error, measured less replayed.")]
+    share: Annotated[float, Meta(description="Of the measured span.")]
+    alone_ns: Annotated[int | None, Meta(description="What the span would lose with none of it, all else as it is.")]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Waterfall(InNotebook):
     """The measured span as the classes on the critical path and the replay's error; `time_ns` add up to `span_ns`.
 
-    bars: frame of `BAR_SCHEMA`. What removing each alone would save does not add up: where one thing is gone, another
+    bars: frame of `BarRow`s. What removing each alone would save does not add up: where one thing is gone, another
     decides.
     """
 
@@ -53,7 +57,7 @@ def waterfall(inferred: Inferred) -> Waterfall:
     ]
     error_ns = replay.span_ns - replay.replayed_ns
     rows.append(("replay error", error_ns, error_ns / max(replay.span_ns, 1), None))
-    bars = pl.DataFrame(rows, schema=BAR_SCHEMA, orient="row")
+    bars = pl.DataFrame(rows, schema=frame_schema(BarRow), orient="row")
     return Waterfall(span_ns=replay.span_ns, replayed_ns=replay.replayed_ns, bars=bars)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from weftrace.advice.changed_plans import Changed, changed
 from weftrace.advice.changes import Change
@@ -17,13 +20,43 @@ from weftrace.plan.times import timetable
 from weftrace.units import duration, percent
 
 
+class Spans:
+    """The spans of a plan before and after a change: both replays keep the same things, so these two are compared."""
+
+    __slots__ = ()
+    replay: Replay
+    after_ns: int
+
+    @property
+    def replayed_ns(self) -> Annotated[int, Meta(ge=0, description="Of the plan as inferred.")]:
+        """Of the plan as inferred."""
+        return self.replay.replayed_ns
+
+    @property
+    def saved_ns(
+        self,
+    ) -> Annotated[int, Meta(description="replayed_ns - after_ns; below 0 where the change makes it longer.")]:
+        """replayed_ns - after_ns; negative where the change makes it longer."""
+        return self.replayed_ns - self.after_ns
+
+    @property
+    def change(self) -> Annotated[float, Meta(description="after_ns / replayed_ns - 1.")]:
+        """after_ns over replayed_ns, less 1."""
+        return self.after_ns / self.replayed_ns - 1 if self.replayed_ns else 0.0
+
+    @property
+    def is_within_error(self) -> Annotated[bool, Meta(description="Whether the replay is off by more than is saved.")]:
+        """Whether the replay is off by more than the change does."""
+        return abs(self.replayed_ns - self.replay.span_ns) > abs(self.saved_ns)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class WhatIf(InNotebook):
+class WhatIf(Spans, InNotebook):
     """A change tried on the plan of a measured run. Times in ns, from the first start on a device to the last end.
 
-    span_ns: measured. replayed_ns: of the plan as inferred; after_ns: of the changed plan; both replays keep the same
-    things, so compare these two. replay: how far the first is from the measurement. before, after: what decides each.
-    limits: why the answer may not be valid, sentences; only those that apply. notes: what the change did.
+    replay: how far the plan as inferred is from the measurement. after_ns: span of the changed plan. before, after:
+    what decides each. limits: why the answer may not be valid, sentences; only those that apply. notes: what the change
+    did.
     """
 
     changes: tuple[Change, ...]
@@ -40,29 +73,9 @@ class WhatIf(InNotebook):
         return self.replay.span_ns
 
     @property
-    def replayed_ns(self) -> int:
-        """Of the plan as inferred."""
-        return self.replay.replayed_ns
-
-    @property
-    def saved_ns(self) -> int:
-        """replayed_ns - after_ns; negative where the change makes it longer."""
-        return self.replayed_ns - self.after_ns
-
-    @property
-    def change(self) -> float:
-        """after_ns over replayed_ns, less 1."""
-        return self.after_ns / self.replayed_ns - 1 if self.replayed_ns else 0.0
-
-    @property
     def error(self) -> float:
         """Of the replay: replayed over measured, less 1."""
         return self.replay.error
-
-    @property
-    def is_within_error(self) -> bool:
-        """Whether the replay is off by more than the change does."""
-        return abs(self.replayed_ns - self.span_ns) > abs(self.saved_ns)
 
     @property
     def bottleneck(self) -> str:

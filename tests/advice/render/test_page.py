@@ -16,12 +16,14 @@ from tests.pages import check_modules
 from tests.tracefile import DISPATCH, GEMM, TraceFile
 from weftrace.advice.changes import NoHostGaps, parse_change
 from weftrace.advice.critical_paths import CriticalPath, critical_path_of
-from weftrace.advice.document import CriticalPathReport, critical_path_report
+from weftrace.advice.document import critical_path_report
+from weftrace.advice.outputs import CRITICAL_PATH, WHAT_IF
 from weftrace.advice.render.page import HOME, render_path_html, render_sensitivity_html, render_what_if_html
 from weftrace.advice.sensitivities import curve
 from weftrace.advice.waterfalls import waterfall
-from weftrace.advice.whatif_document import WhatIfReport, what_if_report, worth_of
+from weftrace.advice.whatif_document import what_if_report, worth_of
 from weftrace.advice.whatifs import what_if
+from weftrace.outputs import Output
 from weftrace.plan.inference.inferring import infer
 from weftrace.plan.inference.values import Inferred
 
@@ -71,6 +73,12 @@ def block_of(html: str, name: str) -> Any:
     found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', html, re.DOTALL)
     assert found
     return json.loads(found[1])
+
+
+def read_back(output: Output, value: Any) -> Any:
+    """The value as it is after it was saved."""
+    assert output.document and output.load
+    return output.load(output.document(value), what="saved")
 
 
 def test_modules_are_joined_in_order_and_none_is_left_over() -> None:
@@ -203,11 +211,11 @@ def test_before_and_after_are_seen_on_one_scale_of_time(open_html: Open, tmp_pat
 
 def test_pages_of_documents_alone_show_what_those_hold(open_html: Open, tmp_path: Path) -> None:
     inferred = two_streams(tmp_path)
-    report = CriticalPathReport(document=critical_path_report(inferred).document)
+    report = read_back(CRITICAL_PATH, critical_path_report(inferred))
     page = open_html(render_path_html(report))
     assert page.is_hidden("#picture") and page.is_hidden("#saved") and page.is_visible("#part-table table")
     answer = what_if_report(what_if(inferred, [parse_change("compute=2")]), inferred)
-    page = open_html(render_what_if_html(WhatIfReport(document=answer.document)))
+    page = open_html(render_what_if_html(read_back(WHAT_IF, answer)))
     assert page.is_hidden("#picture") and page.is_visible("#waterfall svg")
 
 
@@ -230,7 +238,7 @@ def test_long_names_stay_within_page_and_cards(open_html: Open, tmp_path: Path, 
         file.host(name, at, 20).kernel(GEMM, at + 20, 50, launch=at + 5).kernel(DISPATCH, at + 80, 200, launch=at + 8)
     inferred = infer(file.trace(tmp_path))
     answer = what_if_report(what_if(inferred, [parse_change("communication=5")]), inferred)
-    assert answer.document["bottleneck"] == "communication"
+    assert answer.bottleneck == "communication"
     for html in (page_of(inferred), render_what_if_html(answer)):
         page = open_html(html, viewport={"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -63,10 +63,8 @@ def command(
 
     with working("following the path"):
         report = critical_path_report(inferred, step=step)
-    outputs.deliver(
-        report, CRITICAL_PATH, to, show=lambda report, console: print_critical_path(report.document, console, top)
-    )
-    exit_if_off(report.document["replay"], strict=strict)
+    outputs.deliver(report, CRITICAL_PATH, to, show=lambda report, console: print_critical_path(report, console, top))
+    exit_if_off(report.replay, strict=strict)
 
 
 def _check(sources: list[str], max_bytes: str, to: outputs.Wanted, *, strict: bool) -> None:

@@ -15,8 +15,7 @@ from weftrace.cli.outputs import stderr
 from weftrace.errors import NOT_MET
 
 if TYPE_CHECKING:
-    from weftrace.advice.told import ReplayTold
-    from weftrace.plan import Inferred
+    from weftrace.plan import Inferred, Replay
 
 
 class LevelChoice(StrEnum):
@@ -60,8 +59,8 @@ def working(what: str) -> Iterator[None]:
         yield
 
 
-def exit_if_off(replay: ReplayTold, *, strict: bool) -> None:
+def exit_if_off(replay: Replay, *, strict: bool) -> None:
     """With `--strict`, exit with 1 where a replay is not to be trusted."""
-    if strict and not replay["is_trustworthy"]:
-        typer.echo(f"weftrace: --strict: the replay is not to be trusted: {'; '.join(replay['doubts'])}", err=True)
+    if strict and not replay.is_trustworthy:
+        typer.echo(f"weftrace: --strict: the replay is not to be trusted: {'; '.join(replay.doubts)}", err=True)
         raise typer.Exit(NOT_MET)

@@ -174,16 +174,14 @@ def command(
         with working("trying each selection"):
             curves = tuple(sensitivities.curve(inferred, selector) for selector in curve or ())
             found = sensitivities.sensitivity(inferred, by=options.parse_part(by or "1%", "--by"))
-        told = sensitivity_report(found, curves, inferred)
-        outputs.deliver(
-            told, SENSITIVITY, to, show=lambda report, console: print_sensitivity(report.document, console, top)
-        )
-        exit_if_off(told.document["replay"], strict=strict)
+        worth = sensitivity_report(found, curves, inferred)
+        outputs.deliver(worth, SENSITIVITY, to, show=lambda report, console: print_sensitivity(report, console, top))
+        exit_if_off(worth.replay, strict=strict)
         return
     with working("trying the changes"):
         answer = what_if_report(whatifs.what_if(inferred, changes), inferred)
-    outputs.deliver(answer, WHAT_IF, to, show=lambda report, console: print_what_if(report.document, console, top))
-    exit_if_off(answer.document["replay"], strict=strict)
+    outputs.deliver(answer, WHAT_IF, to, show=lambda report, console: print_what_if(report, console, top))
+    exit_if_off(answer.replay, strict=strict)
 
 
 def _changes(
@@ -226,15 +224,13 @@ def _swap_schedule(
 ) -> None:
     """Another schedule, tried and handed out."""
     from weftrace.advice.outputs import SCHEDULE_SWAP
-    from weftrace.advice.swaps.schedule_document import schedule_swap_report
     from weftrace.advice.swaps.schedules import measured_pipeline, swap_schedule
 
     with options.opened(sources, ranks=ranks, max_bytes=max_bytes, workers=workers) as source:
         pass
     with working("simulating both schedules"):
-        measured = measured_pipeline(source, workers=workers)
-        found = swap_schedule(measured, name)
-    outputs.deliver(schedule_swap_report(found, measured), SCHEDULE_SWAP, to)
+        found = swap_schedule(measured_pipeline(source, workers=workers), name)
+    outputs.deliver(found, SCHEDULE_SWAP, to)
 
 
 def _refuse_beside_schedule(changes: list[Change], *, asks: bool) -> None:

@@ -1,4 +1,4 @@
-"""How far replays of many files are off, in a terminal and as Markdown; drawn from the document."""
+"""How far replays of many files are off, in a terminal and as Markdown; drawn from the value."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.advice.render.words import SOURCE_HEADS, off
-from weftrace.advice.replay_checks import ChecksDocument, CheckTold
+from weftrace.advice.replay_checks import ReplayCheck, ReplayChecks
 from weftrace.plan.inference.replaying import LATE_NS
 from weftrace.plan.inference.values import SOURCES
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined, shorten_start
 from weftrace.render.markdown import markdown_cell, markdown_table
 from weftrace.units import MS, counted, duration, percent, short_time
+from weftrace.version import __version__
 
 MAX_WIDTH = 140
 HEADS = ("file", "span", "replayed", "error", "worst phase end", "trusted")
 BASIS_HEADS = ("events", "ops", "late starts", "unexplained")
 
 
-def print_checks(document: ChecksDocument, console: Console) -> None:
-    """Print a `weftrace.replay_checks/1` document: each file's replay, and what it rests on."""
+def print_checks(report: ReplayChecks, console: Console) -> None:
+    """Print a `weftrace.replay_checks/1` report: each file's replay, and what it rests on."""
     width = min(console.width, MAX_WIDTH)
-    files = _replayed(document)
-    title = joined([Text("weftrace critical-path --check", style=BOLD), counted(len(document["files"]), "file")], " · ")
-    blocks: list[RenderableType] = [title, Text(headline(document), style=BOLD)]
+    files = _replayed(report)
+    title = joined([Text("weftrace critical-path --check", style=BOLD), counted(len(report.files), "file")], " · ")
+    blocks: list[RenderableType] = [title, Text(headline(report), style=BOLD)]
     if files:
         names, sources = _names(files), _sources(files)
         replays = [[name, *_replay(file)] for name, file in zip(names, files, strict=True)]
@@ -49,77 +50,74 @@ def print_checks(document: ChecksDocument, console: Console) -> None:
                 table(("file", *_heads(sources)), waits, width, left=HEADS[:1], shorten=shorten_start),
             ),
         ]
-    if doubts := [(name, file["replay"]) for name, file in zip(_names(files), files, strict=True) if file["replay"]]:
-        told = [
-            Text(f"{name}: {'; '.join(map(clean, replay['doubts']))}") for name, replay in doubts if replay["doubts"]
-        ]
+    if doubts := [(name, file.replay) for name, file in zip(_names(files), files, strict=True) if file.replay]:
+        told = [Text(f"{name}: {'; '.join(map(clean, replay.doubts))}") for name, replay in doubts if replay.doubts]
         blocks += [Group(section("Not to be trusted"), *told)] if told else []
-    if reasons := [file for file in document["files"] if file["replay"] is None]:
-        told = [Text(clean(f"{file['name']}: {file['reason']}"), style=DIM) for file in reasons]
+    if reasons := [file for file in report.files if file.replay is None]:
+        told = [Text(clean(f"{file.name}: {file.reason}"), style=DIM) for file in reasons]
         blocks.append(Group(section("No plan"), *told))
     print_blocks(blocks, console, width)
 
 
-def checks_markdown(document: ChecksDocument) -> str:
+def checks_markdown(report: ReplayChecks) -> str:
     """The same as one table to paste."""
-    files = _replayed(document)
+    files = _replayed(report)
     sources = _sources(files)
     lines = [
         [markdown_cell(name), *_replay(file), *_basis(file), *_waits(file, sources)]
         for name, file in zip(_names(files), files, strict=True)
     ]
     reasons = [
-        f"- {markdown_cell(file['name'])}: {markdown_cell(file['reason'] or '')}"
-        for file in document["files"]
-        if file["replay"] is None
+        f"- {markdown_cell(file.name)}: {markdown_cell(file.reason or '')}"
+        for file in report.files
+        if file.replay is None
     ]
-    parts = [headline(document), markdown_table([*HEADS, *BASIS_HEADS, *_heads(sources)], lines), "\n".join(reasons)]
-    return "\n\n".join([*filter(None, parts), f"weftrace {document['weftrace']}"]) + "\n"
+    parts = [headline(report), markdown_table([*HEADS, *BASIS_HEADS, *_heads(sources)], lines), "\n".join(reasons)]
+    return "\n\n".join([*filter(None, parts), f"weftrace {__version__}"]) + "\n"
 
 
-def headline(document: ChecksDocument) -> str:
+def headline(report: ReplayChecks) -> str:
     """How many replays can be trusted."""
-    replays = [file["replay"] for file in _replayed(document) if file["replay"] is not None]
+    replays = [file.replay for file in _replayed(report) if file.replay is not None]
     if not replays:
         return "No file gives a plan."
-    worst = max(replays, key=lambda replay: abs(replay["error"]))
+    worst = max(replays, key=lambda replay: abs(replay.error))
     if len(replays) == 1:
-        which = "it can be trusted" if worst["is_trustworthy"] else "it is not to be trusted"
-        return f"The replay is off by {off(worst['error'])} of the measured span; {which}."
-    good = sum(replay["is_trustworthy"] for replay in replays)
+        which = "it can be trusted" if worst.is_trustworthy else "it is not to be trusted"
+        return f"The replay is off by {off(worst.error)} of the measured span; {which}."
+    good = sum(replay.is_trustworthy for replay in replays)
     return (
-        f"{good} of {len(replays)} replays can be trusted; the worst is off by {off(worst['error'])} of the measured "
-        "span."
+        f"{good} of {len(replays)} replays can be trusted; the worst is off by {off(worst.error)} of the measured span."
     )
 
 
-def _replayed(document: ChecksDocument) -> list[CheckTold]:
-    return [file for file in document["files"] if file["replay"] is not None]
+def _replayed(report: ReplayChecks) -> list[ReplayCheck]:
+    return [file for file in report.files if file.replay is not None]
 
 
-def _replay(file: CheckTold) -> list[str]:
+def _replay(file: ReplayCheck) -> list[str]:
     """Cells under `HEADS`, but the file's name."""
-    replay = file["replay"]
-    assert replay is not None, file["name"]
+    replay = file.replay
+    assert replay is not None, file.name
     return [
-        short_time(replay["span_ns"]),
-        short_time(replay["replayed_ns"]),
-        off(replay["error"]),
-        "–" if replay["worst_phase"] is None else f"{replay['worst_phase_ns'] / MS:+.2f} ms",
-        "yes" if replay["is_trustworthy"] else "no",
+        short_time(replay.span_ns),
+        short_time(replay.replayed_ns),
+        off(replay.error),
+        "–" if replay.worst_phase is None else f"{replay.worst_phase_ns / MS:+.2f} ms",
+        "yes" if replay.is_trustworthy else "no",
     ]
 
 
-def _basis(file: CheckTold) -> list[str]:
+def _basis(file: ReplayCheck) -> list[str]:
     """Cells under `BASIS_HEADS`."""
-    replay = file["replay"]
-    assert replay is not None, file["name"]
-    share = "–" if not replay["late_ns"] else percent(replay["unexplained_ns"] / replay["late_ns"], 0)
-    return [f"{file['num_events']:,}", f"{file['num_ops']:,}", f"{replay['late_starts']:,}", share]
+    replay = file.replay
+    assert replay is not None, file.name
+    share = "–" if not replay.late_ns else percent(replay.unexplained_ns / replay.late_ns, 0)
+    return [f"{file.num_events:,}", f"{file.num_ops:,}", f"{replay.late_starts:,}", share]
 
 
-def _waits(file: CheckTold, sources: Sequence[str]) -> list[str]:
-    counts = {row["source"]: row["count"] for row in file["waits"]}
+def _waits(file: ReplayCheck, sources: Sequence[str]) -> list[str]:
+    counts = {row["source"]: row["count"] for row in file.waits}
     return [f"{counts[source]:,}" if source in counts else "–" for source in sources]
 
 
@@ -127,14 +125,14 @@ def _heads(sources: Sequence[str]) -> list[str]:
     return [SOURCE_HEADS.get(source, source) for source in sources]
 
 
-def _sources(files: Sequence[CheckTold]) -> list[str]:
+def _sources(files: Sequence[ReplayCheck]) -> list[str]:
     """Sources that some plan has a wait from, in their order."""
-    found = {row["source"] for file in files for row in file["waits"]}
+    found = {row["source"] for file in files for row in file.waits}
     return [source for source in SOURCES if source in found]
 
 
-def _names(files: Sequence[CheckTold]) -> list[str]:
+def _names(files: Sequence[ReplayCheck]) -> list[str]:
     """The files' own names, where these tell them apart, without what all traces end in; else as they were given."""
-    paths = [file["name"] for file in files]
+    paths = [file.name for file in files]
     short = [re.sub(r"\.json(\.gz|\.zst)?$", "", PurePath(path).name) for path in paths]
     return [clean(name) for name in (short if len(set(short)) == len(short) else paths)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypedDict
 
 import polars as pl
 
-from weftrace.advice.critical_paths import CriticalPath
-from weftrace.advice.document import CriticalPathDocument, CriticalPathReport
+from weftrace.advice.critical_paths import CriticalPath, WeakestEdge
+from weftrace.advice.document import Advice, CriticalPathReport
 from weftrace.advice.render.colours import CLASS_ROLES
 from weftrace.advice.render.picture import MAX_NAME, MAX_OPS, PathPicture, path_picture
 from weftrace.advice.render.words import (
@@ -19,8 +21,10 @@ from weftrace.advice.render.words import (
     replay_words,
     weakest_words,
 )
-from weftrace.advice.whatif_document import SensitivityDocument, SensitivityReport, WhatIfDocument, WhatIfReport
+from weftrace.advice.whatif_document import SensitivityReport, WhatIfReport
+from weftrace.files.values import to_document
 from weftrace.render.page import render_page
+from weftrace.version import __version__
 
 #: The package that holds the pages' templates and static files.
 HOME = "weftrace.advice.render"
@@ -44,7 +48,8 @@ class WaitRow(TypedDict):
     at_ns: int
 
 
-class Told(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
     """What is said of the replay, of why it is not to be trusted, and of the wait of which we are least sure."""
 
     replay: str
@@ -53,130 +58,115 @@ class Told(TypedDict):
     weakest: str
 
 
-class PathBlock(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathBlock:
     """A critical path as a page holds it. picture: None of one that was read from a file, which holds no ops.
 
     document: without its parts, and of long tables the first rows. roles: class -> colour. waits: those on the path
     that are not certain, the least sure first.
     """
 
-    document: CriticalPathDocument
+    document: CriticalPathReport
     told: Told
-    roles: dict[str, str]
+    roles: Mapping[str, str]
     picture: PathPicture | None
     waits: list[WaitRow]
     num_waits: int
-    sensitivity: SensitivityDocument | None
+    sensitivity: SensitivityReport | None
 
 
-class WhatIfBlock(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfBlock:
     """A what-if as its page holds it. before, after: None of one that was read from a file."""
 
-    document: WhatIfDocument
+    document: WhatIfReport
     told: Told
-    roles: dict[str, str]
+    roles: Mapping[str, str]
     before: PathPicture | None
     after: PathPicture | None
 
 
-class SensitivityBlock(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SensitivityBlock:
     """A sensitivity as its page holds it."""
 
-    document: SensitivityDocument
+    document: SensitivityReport
     told: Told
 
 
 def render_path_html(report: CriticalPathReport, sensitivity: SensitivityReport | None = None) -> str:
     """One self-contained page of a critical path, as text. sensitivity: of the same plan."""
-    return render_page(
-        "path.html",
-        home=HOME,
-        entry="path",
-        styles=STYLES,
-        blocks=[("weftrace-path", path_block(report, sensitivity))],
-        terms={**PATH_TERMS, **WHAT_IF_TERMS},
-        title=report.document["source"],
-        headline=report.document["headline"],
-        version=report.document["weftrace"],
-    )
+    return _page("path", path_block(report, sensitivity), {**PATH_TERMS, **WHAT_IF_TERMS})
 
 
 def render_what_if_html(report: WhatIfReport) -> str:
     """One self-contained page of a what-if, as text."""
-    document, found = report.document, report.found
+    found = report.found
     if found is not None and (found.before.parts.is_empty() or found.after.parts.is_empty()):
         found = None
-    told: Told = {**_replay(document), "weakest": weakest_words(document["weakest"])}
-    block: WhatIfBlock = {
-        "document": document,
-        "told": told,
-        "roles": dict(CLASS_ROLES),
-        "before": None if found is None else path_picture(found.before, max_ops=MAX_OPS // 2),
-        "after": None if found is None else path_picture(found.after, before=found.before, max_ops=MAX_OPS // 2),
-    }
-    return render_page(
-        "what_if.html",
-        home=HOME,
-        entry="what_if",
-        styles=STYLES,
-        blocks=[("weftrace-what-if", block)],
-        terms={**PATH_TERMS, **WHAT_IF_TERMS},
-        title=document["source"],
-        headline=document["headline"],
-        version=document["weftrace"],
+    block = WhatIfBlock(
+        document=report,
+        told=_told(report, report.weakest),
+        roles=CLASS_ROLES,
+        before=None if found is None else path_picture(found.before, max_ops=MAX_OPS // 2),
+        after=None if found is None else path_picture(found.after, before=found.before, max_ops=MAX_OPS // 2),
     )
+    return _page("what_if", block, {**PATH_TERMS, **WHAT_IF_TERMS})
 
 
 def render_sensitivity_html(report: SensitivityReport) -> str:
     """One self-contained page of a sensitivity and its curves, as text."""
-    document = report.document
-    told: Told = {**_replay(document), "weakest": ""}
-    block: SensitivityBlock = {"document": document, "told": told}
-    return render_page(
-        "sensitivity.html",
-        home=HOME,
-        entry="sensitivity",
-        styles=STYLES,
-        blocks=[("weftrace-sensitivity", block)],
-        terms=WHAT_IF_TERMS,
-        title=document["source"],
-        headline=document["headline"],
-        version=document["weftrace"],
-    )
+    return _page("sensitivity", SensitivityBlock(document=report, told=_told(report)), WHAT_IF_TERMS)
 
 
 def path_block(
     report: CriticalPathReport, sensitivity: SensitivityReport | None = None, *, max_ops: int = MAX_OPS
 ) -> PathBlock:
     """What a page that shows a critical path holds of it."""
-    document, path = report.document, report.path
+    path = report.path
     if path is not None and path.parts.is_empty():
         path = None  # nothing takes any time: there is nothing to draw
     unsure = pl.DataFrame() if path is None else path.path.filter(pl.col("confidence") < 1)
-    return {
-        "document": _shortened(document),
-        "told": {**_replay(document), "weakest": weakest_words(document["weakest"])},
-        "roles": dict(CLASS_ROLES),
-        "picture": None if path is None else path_picture(path, max_ops=max_ops),
-        "waits": [] if path is None else _waits(unsure, path),
-        "num_waits": unsure.height,
-        "sensitivity": None if sensitivity is None else sensitivity.document,
-    }
+    return PathBlock(
+        document=_shortened(report),
+        told=_told(report, report.weakest),
+        roles=CLASS_ROLES,
+        picture=None if path is None else path_picture(path, max_ops=max_ops),
+        waits=[] if path is None else _waits(unsure, path),
+        num_waits=unsure.height,
+        sensitivity=sensitivity,
+    )
 
 
-def _replay(document: CriticalPathDocument | WhatIfDocument | SensitivityDocument) -> Told:
-    kept = kept_words(document["kept"], document["waits"])
-    replay = document["replay"]
-    return {"replay": replay_words(replay), "doubts": doubt_words(replay), "kept": kept, "weakest": ""}
+def _page(entry: str, block: PathBlock | WhatIfBlock | SensitivityBlock, terms: Mapping[str, tuple[str, str]]) -> str:
+    return render_page(
+        f"{entry}.html",
+        home=HOME,
+        entry=entry,
+        styles=STYLES,
+        blocks=[(f"weftrace-{entry.replace('_', '-')}", to_document(block))],
+        terms=terms,
+        title=block.document.source,
+        headline=block.document.headline,
+        version=__version__,
+    )
 
 
-def _shortened(document: CriticalPathDocument) -> CriticalPathDocument:
+def _told(report: Advice, weakest: WeakestEdge | Literal[""] | None = "") -> Told:
+    return Told(
+        replay=replay_words(report.replay),
+        doubts=doubt_words(report.replay),
+        kept=kept_words(report.kept, report.waits),
+        weakest="" if weakest == "" else weakest_words(weakest),
+    )
+
+
+def _shortened(report: CriticalPathReport) -> CriticalPathReport:
     """Without what the picture holds, and with names and tables that fit a page."""
-    short = {**document, "parts": {}}
+    short: dict[str, Any] = {}
     for key in ("by_phase", "by_family", "by_kernel"):
-        rows = document[key][:MAX_ROWS]
-        short[key] = [{**row, "name": row["name"][:MAX_NAME]} for row in rows]
-    return short  # type: ignore[return-value]
+        short[key] = [{**row, "name": row["name"][:MAX_NAME]} for row in getattr(report, key)[:MAX_ROWS]]
+    return replace(report, parts=pl.DataFrame(), **short)
 
 
 def _waits(unsure: pl.DataFrame, path: CriticalPath) -> list[WaitRow]:

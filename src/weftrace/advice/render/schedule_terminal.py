@@ -1,50 +1,56 @@
-"""A swapped pipeline schedule in a terminal and as Markdown; drawn from its document."""
+"""A swapped pipeline schedule in a terminal and as Markdown; drawn from its value."""
 
 from __future__ import annotations
 
+import polars as pl
 from rich.console import Console, RenderableType
 
 from weftrace.advice.render.terminal import notes_block, opening
 from weftrace.advice.render.words import off
-from weftrace.advice.swaps.schedule_document import ScheduleSwapDocument
+from weftrace.advice.swaps.schedules import ScheduleSwap
+from weftrace.files.values import to_document
 from weftrace.render.console_parts import print_blocks, table
 from weftrace.render.console_text import clean
 from weftrace.render.markdown import markdown_cell, markdown_table
 from weftrace.units import counted, duration
+from weftrace.version import __version__
 
 MAX_WIDTH = 140
 HEADS = ("schedule", "makespan", "")
 
 
-def print_schedule_swap(document: ScheduleSwapDocument, console: Console) -> None:
-    """Print a `weftrace.schedule_swap/1` document: what was measured, simulated, and tried."""
+def print_schedule_swap(report: ScheduleSwap, console: Console) -> None:
+    """Print a `weftrace.schedule_swap/1` report: what was measured, simulated, and tried."""
     width = min(console.width, MAX_WIDTH)
     blocks: list[RenderableType] = [
-        *opening(
-            "whatif --schedule", document["source"], document["device_name"], document["ranks"], document["headline"]
-        ),
-        table(HEADS, _rows(document), width, left=(HEADS[0], HEADS[2]), bold=2),
+        *opening("whatif --schedule", report),
+        table(HEADS, _rows(report), width, left=(HEADS[0], HEADS[2]), bold=2),
     ]
-    print_blocks([*blocks, *notes_block(document["notes"])], console, width)
+    print_blocks([*blocks, *notes_block(report.notes)], console, width)
 
 
-def schedule_swap_markdown(document: ScheduleSwapDocument) -> str:
+def schedule_swap_markdown(report: ScheduleSwap) -> str:
     """The same, to paste."""
-    notes = "\n".join(f"- {markdown_cell(note)}" for note in document["notes"])
-    rows = [[markdown_cell(cell) for cell in row] for row in _rows(document)]
-    parts = [document["headline"], markdown_table(HEADS, rows), notes, f"weftrace {document['weftrace']}"]
+    notes = "\n".join(f"- {markdown_cell(note)}" for note in report.notes)
+    rows = [[markdown_cell(cell) for cell in row] for row in _rows(report)]
+    parts = [report.headline, markdown_table(HEADS, rows), notes, f"weftrace {__version__}"]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _rows(document: ScheduleSwapDocument) -> list[list[str]]:
+def schedule_swap_table(report: ScheduleSwap) -> pl.DataFrame:
+    """One row: all but notes and ranks."""
+    return pl.DataFrame([{name: each for name, each in to_document(report).items() if name not in ("notes", "ranks")}])
+
+
+def _rows(report: ScheduleSwap) -> list[list[str]]:
     size = (
-        f"{counted(document['num_ranks'], 'rank')}, {counted(document['num_stages'], 'stage')}, "
-        f"{counted(document['num_micro_batches'], 'micro-batch')}, step {document['step']}"
+        f"{counted(report.num_ranks, 'rank')}, {counted(report.num_stages, 'stage')}, "
+        f"{counted(report.num_micro_batches, 'micro-batch')}, step {report.step}"
     )
-    was = clean(document["measured_schedule"])
+    was = clean(report.measured_schedule)
     return [
-        [f"{was}, measured", duration(document["measured_ns"]), size],
-        [f"{was}, simulated", duration(document["simulated_ns"]), f"{off(document['error'])} off the measurement"],
-        [f"{document['schedule']}, simulated", duration(document["after_ns"]),
-         f"{off(document['change'])} of the one above"],
+        [f"{was}, measured", duration(report.measured_ns), size],
+        [f"{was}, simulated", duration(report.simulated_ns), f"{off(report.error)} off the measurement"],
+        [f"{report.schedule}, simulated", duration(report.after_ns),
+         f"{off(report.change)} of the one above"],
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A critical path in a terminal; drawn from its document, so a saved JSON prints the same."""
+"""A critical path in a terminal; drawn from the value, so a saved JSON prints the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.advice.document import CriticalPathDocument, PartRow
+from weftrace.advice.document import Advice, CriticalPathReport, PartRow, WaitsRow
 from weftrace.advice.render.words import (
     SOURCE_WORDS,
     doubt_words,
@@ -18,7 +18,8 @@ from weftrace.advice.render.words import (
     votes_words,
     weakest_words,
 )
-from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow
+from weftrace.advice.swaps.schedules import ScheduleSwap
+from weftrace.plan import Kept, Replay
 from weftrace.render.console_parts import BOLD, DIM, WARNING, print_blocks, section, table, unit_for
 from weftrace.render.console_text import clean, joined, shorten_middle
 from weftrace.units import counted, percent
@@ -28,49 +29,48 @@ TOP = 8
 _BAR = 16
 
 
-def print_critical_path(document: CriticalPathDocument, console: Console, top: int = TOP) -> None:
-    """Print a `weftrace.critical_path/1` document: the sentence, the replay's error, the path by what it is made of.
+def print_critical_path(report: CriticalPathReport, console: Console, top: int = TOP) -> None:
+    """Print a `weftrace.critical_path/1` report: the sentence, the replay's error, the path by what it is made of.
 
     top: rows of each table, at most; a line more says what is left out.
     """
     width = min(console.width, MAX_WIDTH)
     blocks: list[RenderableType] = [
-        *opening("critical-path", document["source"], document["device_name"], document["ranks"], document["headline"]),
-        replay_block(document["replay"]),
-        _classes(document, width)
-        if document["waterfall"]
-        else _parts("By class", document["by_class"], document["span_ns"], width, top),
-        _parts("By phase", document["by_phase"], document["span_ns"], width, top),
-        _parts("By kernel", document["by_kernel"], document["span_ns"], width, top, shorten=kernel_words),
-        _parts(
-            "By cause", document["by_cause"], document["span_ns"], width, top, note="how an op came to run when it did"
-        ),
+        *opening("critical-path", report),
+        replay_block(report.replay),
+        _classes(report, width)
+        if report.waterfall
+        else _parts("By class", report.by_class, report.span_ns, width, top),
+        _parts("By phase", report.by_phase, report.span_ns, width, top),
+        _parts("By kernel", report.by_kernel, report.span_ns, width, top, shorten=kernel_words),
+        _parts("By cause", report.by_cause, report.span_ns, width, top, note="how an op came to run when it did"),
     ]
-    if len(document["ranks"]) > 1:
-        blocks.append(_parts("By rank", document["by_rank"], document["span_ns"], width, top))
-    if len(document["steps"]) > 1:
-        blocks.append(_steps(document, width, top))
-    blocks += [_slack(document, width, top), waits_block(document["waits"], document["kept"], width)]
-    blocks.append(Text(clean(weakest_words(document["weakest"]))))
-    print_blocks([*blocks, *notes_block(document["notes"])], console, width)
+    if len(report.ranks) > 1:
+        blocks.append(_parts("By rank", report.by_rank, report.span_ns, width, top))
+    if len(report.steps) > 1:
+        blocks.append(_steps(report, width, top))
+    blocks += [_slack(report, width, top), waits_block(report.waits, report.kept, width)]
+    blocks.append(Text(clean(weakest_words(report.weakest))))
+    print_blocks([*blocks, *notes_block(report.notes)], console, width)
 
 
-def opening(command: str, source: str, device: str, ranks: Sequence[int], headline: str) -> list[RenderableType]:
+def opening(command: str, report: Advice | ScheduleSwap) -> list[RenderableType]:
     """What was asked of which trace, and the answer."""
-    who = f"rank {ranks[0]}" if len(ranks) == 1 else counted(len(ranks), "rank")
-    title = joined([Text(f"weftrace {command}", style=BOLD), clean(source), clean(device), who], " · ")
-    return [title, Text(clean(headline), style=BOLD)]
+    who = f"rank {report.ranks[0]}" if len(report.ranks) == 1 else counted(len(report.ranks), "rank")
+    name = Text(f"weftrace {command}", style=BOLD)
+    title = joined([name, clean(report.source), clean(report.device_name), who], " · ")
+    return [title, Text(clean(report.headline), style=BOLD)]
 
 
-def replay_block(replay: ReplayTold) -> RenderableType:
+def replay_block(replay: Replay) -> RenderableType:
     """How far the replay is off, and a warning where that is too much."""
     said = Text(clean(replay_words(replay)))
-    if replay["is_trustworthy"]:
+    if replay.is_trustworthy:
         return said
     return Group(said, Text(clean(doubt_words(replay)), style=WARNING))
 
 
-def waits_block(waits: Sequence[WaitsRow], kept: KeptTold, width: int) -> RenderableType:
+def waits_block(waits: Sequence[WaitsRow], kept: Kept, width: int) -> RenderableType:
     """Where the plan's waits come from, and what else the replay keeps."""
     lines = [
         [SOURCE_WORDS[row["source"]], f"{row['count']:,}", f"{row['confidence']:.2f}", votes_words(row)]
@@ -86,10 +86,10 @@ def notes_block(notes: Sequence[str]) -> list[RenderableType]:
     return [Group(*(Text(clean(note), style=DIM) for note in notes))] if notes else []
 
 
-def _classes(document: CriticalPathDocument, width: int) -> RenderableType:
+def _classes(report: CriticalPathReport, width: int) -> RenderableType:
     """The waterfall: classes on the path, then the replay's error, which add up to the measured span."""
-    bars, replay = document["waterfall"], document["replay"]
-    unit = unit_for(replay["span_ns"])
+    bars, replay = report.waterfall, report.replay
+    unit = unit_for(replay.span_ns)
     lines = [
         [
             bar["name"],
@@ -100,18 +100,18 @@ def _classes(document: CriticalPathDocument, width: int) -> RenderableType:
         ]
         for bar in bars
     ]
-    lines.append(["measured", "", unit(replay["span_ns"]), "", ""])
+    lines.append(["measured", "", unit(replay.span_ns), "", ""])
     heads = (unit.name, "", "on the path", "share", "saved with none of it")
-    told = section("By class", f"the bars add up; what each would save alone does not; replay {off(replay['error'])}")
+    told = section("By class", f"the bars add up; what each would save alone does not; replay {off(replay.error)}")
     return Group(told, table(heads, lines, width, left=heads[:2], bold=len(lines) - 1))
 
 
-def _steps(document: CriticalPathDocument, width: int, top: int) -> RenderableType:
+def _steps(report: CriticalPathReport, width: int, top: int) -> RenderableType:
     """The longest steps on the path, in their order, and what decided each."""
-    steps = document["steps"]
+    steps = report.steps
     longest = sorted(steps, key=lambda row: -row["path_ns"])[:top]
     shown = [row for row in steps if row in longest]
-    unit = unit_for(document["span_ns"])
+    unit = unit_for(report.span_ns)
     lines = [
         ["outside" if row["step"] is None else str(row["step"]), unit(row["path_ns"]), f"rank {row['rank']}",
          unit(row["rank_ns"]), clean(row["what"]), unit(row["time_ns"])]
@@ -143,9 +143,9 @@ def _parts(
     return Group(section(title, note), table(heads, lines, width, left=heads[:2], shorten=shorten))
 
 
-def _slack(document: CriticalPathDocument, width: int, top: int) -> RenderableType:
-    rows = document["slack"]
-    unit = unit_for(document["span_ns"])
+def _slack(report: CriticalPathReport, width: int, top: int) -> RenderableType:
+    rows = report.slack
+    unit = unit_for(report.span_ns)
     lines = [
         [
             clean(row["phase"]),

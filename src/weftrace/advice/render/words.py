@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from weftrace.advice.document import WeakestTold
-from weftrace.advice.told import KeptTold, ReplayTold, WaitsRow
+from weftrace.advice.critical_paths import WeakestEdge
+from weftrace.advice.document import WaitsRow
+from weftrace.plan import Kept, Replay
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.units import counted, duration, percent
 
@@ -118,46 +119,42 @@ def saved_words(share: float) -> str:
     return f"{-100 * share:+.3f} %" if abs(share) >= 5e-6 else "0.000 %"
 
 
-def replay_words(replay: ReplayTold) -> str:
+def replay_words(replay: Replay) -> str:
     """How far the replay is off, in a sentence or two."""
-    said = (
-        f"Replayed in {duration(replay['replayed_ns'])}, measured {duration(replay['span_ns'])}: {off(replay['error'])}"
-    )
-    if replay["worst_phase"] is not None and not replay["worst_phase_ns"]:
+    said = f"Replayed in {duration(replay.replayed_ns)}, measured {duration(replay.span_ns)}: {off(replay.error)}"
+    if replay.worst_phase is not None and not replay.worst_phase_ns:
         said += "; all phases end when they did"
-    elif replay["worst_phase"] is not None:
-        late = "late" if replay["worst_phase_ns"] > 0 else "early"
-        said += (
-            f"; the worst phase end, of {replay['worst_phase']}, is {duration(abs(replay['worst_phase_ns']))} {late}"
-        )
-    if not replay["late_starts"]:
+    elif replay.worst_phase is not None:
+        late = "late" if replay.worst_phase_ns > 0 else "early"
+        said += f"; the worst phase end, of {replay.worst_phase}, is {duration(abs(replay.worst_phase_ns))} {late}"
+    if not replay.late_starts:
         return f"{said}."
-    part, number = replay["unexplained_ns"] / replay["late_ns"], counted(replay["late_starts"], "late start")
+    part, number = replay.unexplained, counted(replay.late_starts, "late start")
     if not part:
-        return f"{said}. The plan explains {'all ' * (replay['late_starts'] > 1)}{number}."
+        return f"{said}. The plan explains {'all ' * (replay.late_starts > 1)}{number}."
     return f"{said}. Of {number} {percent(part, 0)} of the time is unexplained."
 
 
-def doubt_words(replay: ReplayTold) -> str:
+def doubt_words(replay: Replay) -> str:
     """Why the replay is not to be trusted; nothing where it is."""
-    if not replay["doubts"]:
+    if not replay.doubts:
         return ""
-    return f"Not to be trusted: {'; '.join(replay['doubts'])}. Take what follows for a hint."
+    return f"Not to be trusted: {'; '.join(replay.doubts)}. Take what follows for a hint."
 
 
-def kept_words(kept: KeptTold, waits: Sequence[WaitsRow]) -> str:
+def kept_words(kept: Kept, waits: Sequence[WaitsRow]) -> str:
     """What the replay keeps of the run: durations, these medians, and the waits."""
     sources = {row["source"] for row in waits}
     medians = [
-        ("gap", kept["gap_ns"], True),
-        ("launch latency", kept["launch_latency_ns"], "launch" in sources),
-        ("latency of waits", kept["wait_latency_ns"], bool(sources & {"recorded", "voted"})),
-        ("latency of graphs", kept["graph_latency_ns"], "graph" in sources),
-        ("time before a kernel's end at which its SMs are free", kept["drain_ns"], "sm" in sources),
-        ("latency of polling", kept["quiet_latency_ns"], "quiet" in sources),
+        ("gap", kept.gap_ns, True),
+        ("launch latency", kept.launch_latency_ns, "launch" in sources),
+        ("latency of waits", kept.wait_latency_ns, bool(sources & {"recorded", "voted"})),
+        ("latency of graphs", kept.graph_latency_ns, "graph" in sources),
+        ("time before a kernel's end at which its SMs are free", kept.drain_ns, "sm" in sources),
+        ("latency of polling", kept.quiet_latency_ns, "quiet" in sources),
     ]
     told = ", ".join(f"{name} {duration(time_ns)}" for name, time_ns, is_used in medians if is_used)
-    pinned = f"; {counted(kept['num_pinned'], 'stream')} held up before the recording" if kept["num_pinned"] else ""
+    pinned = f"; {counted(kept.num_pinned, 'stream')} held up before the recording" if kept.num_pinned else ""
     return f"The replay keeps measured durations, one median each ({told}) and these waits{pinned}; nothing else."
 
 
@@ -166,15 +163,15 @@ def kernel_words(name: str, width: int) -> str:
     return shorten_middle(clean(name), width) if name.startswith(SIMULATED) else kernel_label(name, width)
 
 
-def weakest_words(weakest: WeakestTold | None) -> str:
+def weakest_words(weakest: WeakestEdge | None) -> str:
     """The wait on the path of which we are least sure."""
     if weakest is None:
         return "All waits on the path are sure: recorded, or launches."
-    name, on = (kernel_words(weakest[key], 48) for key in ("name", "on_name"))
-    said = f"Weakest wait: {name} for {on}, {SOURCE_WORDS[weakest['source']]}, confidence {weakest['confidence']:.2f}"
-    if weakest["votes_for"] is None:
+    name, on = (kernel_words(each, 48) for each in (weakest.name, weakest.on_name))
+    said = f"Weakest wait: {name} for {on}, {SOURCE_WORDS[weakest.source]}, confidence {weakest.confidence:.2f}"
+    if weakest.votes_for is None:
         return f"{said}."
-    return f"{said} ({counted(weakest['votes_for'], 'vote')} for, {weakest['votes_against'] or 0:,} against)."
+    return f"{said} ({counted(weakest.votes_for, 'vote')} for, {weakest.votes_against or 0:,} against)."
 
 
 def votes_words(row: WaitsRow) -> str:

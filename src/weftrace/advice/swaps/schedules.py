@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import polars as pl
+from msgspec import Meta
 
+from weftrace.advice.document import source_of
 from weftrace.advice.jobs import infer_job
 from weftrace.advice.swaps.chunks import pipeline_actions
 from weftrace.errors import AdviceError, ScheduleError
+from weftrace.files.schemas import Count, Positive
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.values import Inferred
 from weftrace.trace.job import Job
@@ -29,34 +32,39 @@ if TYPE_CHECKING:  # imported where a schedule is asked for: all else here works
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ScheduleSwap(InNotebook):
-    """What another schedule would take. Makespans in ns, from the first start of a chunk to the last end, of all ranks.
+    """What a measured pipeline would take in another order. Makespans go from the first chunk's start to the last's
+    end, over all ranks."""
 
-    measured_ns: of the step. simulated_ns: the measured order with the means of its chunks, by stage; after_ns: the
-    other order with the same. schedule: what the other is called; measured_schedule: the one that was measured, or
-    "as measured" where no published order is the same. step: which of the recorded steps; num_ranks, num_stages,
-    num_micro_batches: as measured. notes: what was assumed.
-    """
-
-    schedule: str
-    measured_schedule: str
-    step: int
-    num_ranks: int
-    num_stages: int
-    num_micro_batches: int
-    measured_ns: int
-    simulated_ns: int
-    after_ns: int
-    notes: tuple[str, ...] = ()
+    source: Annotated[str, Meta(description="The traces.")]
+    device_name: str
+    ranks: list[int]
+    schedule: Annotated[str, Meta(description="The one that was tried.")]
+    measured_schedule: Annotated[
+        str, Meta(description='The one that was measured; "as measured" where no published order is the same.')
+    ]
+    step: Annotated[Count, Meta(description="Which of the recorded steps.")]
+    num_ranks: Positive
+    num_stages: Annotated[Positive, Meta(description="Of the measured schedule.")]
+    num_micro_batches: Positive
+    measured_ns: Count
+    simulated_ns: Annotated[Count, Meta(description="The measured order, simulated with the means of its chunks.")]
+    after_ns: Annotated[Count, Meta(description="The other order, simulated with the same.")]
+    notes: Annotated[tuple[str, ...], Meta(description="What was assumed.")] = ()
 
     @property
-    def error(self) -> float:
+    def error(self) -> Annotated[float, Meta(description="simulated_ns / measured_ns - 1.")]:
         """simulated_ns over measured_ns, less 1: how far the simulation is off where the answer is known."""
         return self.simulated_ns / self.measured_ns - 1 if self.measured_ns else 0.0
 
     @property
-    def change(self) -> float:
+    def change(self) -> Annotated[float, Meta(description="after_ns / simulated_ns - 1.")]:
         """after_ns over simulated_ns, less 1."""
         return self.after_ns / self.simulated_ns - 1 if self.simulated_ns else 0.0
+
+    @property
+    def headline(self) -> Annotated[str, Meta(description="The answer, with the simulation's error.")]:
+        """The answer, with the simulation's error."""
+        return self.sentence
 
     @property
     def sentence(self) -> str:
@@ -107,7 +115,11 @@ def swap_schedule(measured: Inferred | MeasuredRun, name: str) -> ScheduleSwap:
         simulated_ns, after_ns = (simulate(*each).makespan_ns for each in ((own, costs), (other, fitted)))
     except ScheduleError as error:
         raise AdviceError(f"schedule {name!r}: {error}") from error
+    of, device, ranks, left_out = _origin(measured)
     return ScheduleSwap(
+        source=of,
+        device_name=device,
+        ranks=ranks,
         schedule=family.title,
         measured_schedule=_name_of(own),
         step=run.steps[0],
@@ -117,8 +129,16 @@ def swap_schedule(measured: Inferred | MeasuredRun, name: str) -> ScheduleSwap:
         measured_ns=int(run.actions.select(pl.col("end_ns").max() - pl.col("start_ns").min()).item()),
         simulated_ns=simulated_ns,
         after_ns=after_ns,
-        notes=(*_assumed(run, own, other), *notes, *filter(None, [clocks])),
+        notes=(*_assumed(run, own, other), *notes, *filter(None, [clocks]), *left_out),
     )
+
+
+def _origin(measured: Inferred | MeasuredRun) -> tuple[str, str, list[int], tuple[str, ...]]:
+    """Its source, device, ranks and notes."""
+    if isinstance(measured, Inferred):
+        ranks = [int(rank) for rank in measured.plan.ranks]
+        return source_of(measured), measured.plan.device_name, ranks, measured.notes
+    return measured.source, "no device", list(range(measured.num_ranks)), ()
 
 
 def _last_step(measured: Inferred | MeasuredRun) -> MeasuredRun:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from weftrace.notebook import InNotebook
@@ -21,49 +22,51 @@ MOST_ERROR = 0.03
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay(InNotebook):
-    """A replay beside the measurement. Times in ns.
+    """A replay of an inferred plan beside the measurement. Times in ns."""
 
-    span_ns: measured, from the first start on a device to the last end, of all ranks. replayed_ns: the same of the
-    replay. worst_phase, worst_phase_ns: the phase (name and occurrence) whose end is farthest off, counted from the
-    first start on a device; None where the trace has no phases.
-    late_starts, late_ns: ops on a device that started more than `LATE_NS` after their stream was free and their launch
-    had come, as measured, and by how much together. unexplained_starts, unexplained_ns: of these, those that none of
-    the plan's other waits holds back until within `LATE_NS` of their start.
-    """
-
-    span_ns: int
-    replayed_ns: int
-    worst_phase: str | None
-    worst_phase_ns: int
-    late_starts: int
-    late_ns: int
-    unexplained_starts: int
-    unexplained_ns: int
+    span_ns: Annotated[int, Meta(ge=0, description="Measured: first start to last end on a device, of all ranks.")]
+    replayed_ns: Annotated[int, Meta(ge=0, description="The same of the replay.")]
+    worst_phase: Annotated[
+        str | None, Meta(description="Phase and occurrence whose end is farthest off; null without phases.")
+    ]
+    worst_phase_ns: Annotated[
+        int, Meta(description="By how much: replayed less measured end, from the first start on a device.")
+    ]
+    late_starts: Annotated[
+        int, Meta(ge=0, description="Starts on a device more than 10 µs after stream and launch let them, as measured.")
+    ]
+    late_ns: Annotated[int, Meta(ge=0, description="By how much together.")]
+    unexplained_starts: Annotated[
+        int, Meta(ge=0, description="Of these, those that no other wait of the plan holds until within 10 µs.")
+    ]
+    unexplained_ns: Annotated[int, Meta(ge=0)]
 
     @property
-    def error(self) -> float:
+    def error(self) -> Annotated[float, Meta(description="replayed_ns / span_ns - 1; 0 without work.")]:
         """Replayed span over measured span, less 1; 0 without work."""
         return self.replayed_ns / self.span_ns - 1 if self.span_ns else 0.0
 
     @property
-    def is_trustworthy(self) -> bool:
+    def is_trustworthy(self) -> Annotated[bool, Meta(description="Whether there are no doubts.")]:
         """Whether span and phases end within 3 % of the span of where they did, and the plan's waits explain most of
         what was late, or what they do not explain is less than that."""
         return not self.doubts
 
     @property
-    def doubts(self) -> tuple[str, ...]:
+    def doubts(
+        self,
+    ) -> Annotated[tuple[str, ...], Meta(description="Why the replay is not to be trusted, a clause each.")]:
         """Why the replay is not to be trusted, a clause each; none where it is."""
-        told = []
+        clauses = []
         most = MOST_ERROR * self.span_ns
         if abs(self.error) > MOST_ERROR:
-            told.append(f"its span is {100 * self.error:+.1f} % off")
+            clauses.append(f"its span is {100 * self.error:+.1f} % off")
         if abs(self.worst_phase_ns) > most:
-            told.append(f"{self.worst_phase} ends {duration(abs(self.worst_phase_ns))} off")
+            clauses.append(f"{self.worst_phase} ends {duration(abs(self.worst_phase_ns))} off")
         if self.unexplained_ns > max(most, self.late_ns / 2):
             part = percent(self.unexplained, 0)
-            told.append(f"no wait explains {part} of the {duration(self.late_ns)} by which ops were late")
-        return tuple(told)
+            clauses.append(f"no wait explains {part} of the {duration(self.late_ns)} by which ops were late")
+        return tuple(clauses)
 
     @property
     def unexplained(self) -> float:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import polars as pl
+from msgspec import Meta
 
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.replaying import Replay, replay_of
@@ -26,9 +28,10 @@ WHAT = ("compute", "communication", "memory", "fused", "launch", "host", "blocki
 #: blocking: a host call that returns when work has ended, or a launch that found the device's queue full. quiet: a host
 #: thread that polled, without a call, until then. autograd, thread: one host thread waited for another. origin: where
 #: the recording begins.
-SOURCES = (
+Source: TypeAlias = Literal[
     "launch", "graph", "recorded", "voted", "sm", "blocking", "quiet", "autograd", "thread", "origin",
-)  # fmt: skip
+]  # fmt: skip
+SOURCES: tuple[Source, ...] = get_args(Source)
 
 #: Columns of `Inferred.measured`, a row an op, in the order of `plan.ops`. Times are ns from `origin_ns`.
 MEASURED_SCHEMA: dict[str, pl.DataType] = {
@@ -63,26 +66,27 @@ SM_WAIT_SCHEMA: dict[str, pl.DataType] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept(InNotebook):
-    """All that a replay keeps of a run besides measured durations and the listed waits. Times in ns.
+    """All that a replay keeps of a run besides measured durations and the listed waits. Times in ns, medians; of joined
+    ranks the medians of theirs."""
 
-    Of joined ranks: the medians of theirs, and the sum of `num_pinned`.
-
-    gap_ns: between two ops back to back on a stream, the median. launch_latency_ns: from the end of a launch call to
-    the start of what it launched on a free stream, the median; wait_latency_ns: from the end of an op to the start of
-    one on another stream that waited for it, the median. drain_ns: how long before the end of a kernel its SMs are
-    free for the next, the median. graph_latency_ns: from the start of a call that replays a graph to its first kernel,
-    the median. quiet_latency_ns: from the end of a kernel to when a thread that polled for it
-    without a call went on, the median; negative where it went on before. num_pinned: streams whose first op was held up
-    by what came before the recording, or has no launch in it, and which start when they did.
-    """
-
-    gap_ns: int
-    launch_latency_ns: int
-    wait_latency_ns: int = 0
-    drain_ns: int = 0
-    graph_latency_ns: int = 0
-    quiet_latency_ns: int = 0
-    num_pinned: int = 0
+    gap_ns: Annotated[int, Meta(description="Between two ops back to back on a stream.")]
+    launch_latency_ns: Annotated[int, Meta(description="From a launch call's end to its op's start on a free stream.")]
+    wait_latency_ns: Annotated[
+        int, Meta(description="From an op's end to the start of one on another stream that waited for it.")
+    ] = 0
+    drain_ns: Annotated[int, Meta(description="How long before a kernel's end its SMs are free for the next.")] = 0
+    graph_latency_ns: Annotated[int, Meta(description="From a graph's launch to its first kernel.")] = 0
+    quiet_latency_ns: Annotated[
+        int,
+        Meta(description="From a kernel's end to when a thread that polled for it went on; below 0 if before."),
+    ] = 0
+    num_pinned: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Streams that start when they did: held up before the recording, or without a launch in it.",
+        ),
+    ] = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

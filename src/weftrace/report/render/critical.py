@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weftrace.errors import WeftraceError
+from weftrace.files.values import to_document
 from weftrace.report.build import Report
 from weftrace.trace.work import Work
 from weftrace.wings import WINGS
@@ -38,7 +39,8 @@ def _block(work: Work) -> Mapping[str, Any]:
     from weftrace.plan import infer
 
     try:
-        return path_block(critical_path_report(infer(work)), max_ops=MAX_OPS)
+        block: Mapping[str, Any] = to_document(path_block(critical_path_report(infer(work)), max_ops=MAX_OPS))
+        return block
     except WeftraceError as error:
         return {"reason": str(error)}
     except Exception as error:  # a bug of ours in what is beside the report must not cost the report
