@@ -2,9 +2,10 @@
 
     python -m tests.same_documents OLD/.venv/bin/weft .venv/bin/weftrace
 
-Each of the two runs the same cases: reports of the simulated chunk and of every recorded trace at hand, placements,
-critical paths and changes of some, re-plans and replays of made loads, costs of models. Their JSON is compared value by value. Names count as equal where
-they differ by the package's name alone (weft, weftrace); fields that only the second writes are listed, not compared.
+Each of the two runs the same cases: reports of the simulated chunk and of every recorded trace at hand, critical paths
+and changes of some, placements, re-plans and replays of made loads, costs of models. Their JSON is compared value by
+value. Names count as equal where they differ by the package's name alone (weft, weftrace); fields that only the second
+writes are listed, not compared.
 Prints a line a document; exits with 1 where any differs.
 """
 
