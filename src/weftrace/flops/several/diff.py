@@ -73,7 +73,7 @@ class FlopsDiff(InNotebook):
     second or the first report alone. notes: why some numbers can not be compared.
     """
 
-    names: Annotated[tuple[str, str], Meta(min_length=2, max_length=2, description="Of the two reports.")]
+    names: Annotated[tuple[str, str], Meta(description="Of the two reports.")]
     model: Annotated[tuple[Change, ...], Meta(description="Numbers of the whole model, changed or not.")]
     modules: Annotated[tuple[Change, ...], Meta(description="Numbers of single modules that changed.")]
     added: Annotated[tuple[str, ...], Meta(description="Paths in the second report alone.")]
