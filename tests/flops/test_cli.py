@@ -301,7 +301,7 @@ def test_a_scripts_exception_is_shown_as_python_would(run: Run, script: tuple[Pa
         (("gpt2", "--input", "2x8", "--text-layout", "verse"), "is no layout"),
         (("gpt2", "--input", "2x8", "-o", "t.trace.json"), "a trace draws timed steps: say --steps 10"),
         (("gpt2", "--phase", "decode", "--context", "0"), "decode needs a context"),
-        (("--config", "absent.json"), "name a script"),
+        (("--config", "absent.json"), "Missing argument"),
         (("--batch", "3", "--config", "absent.json", "train.py"), "the script itself decides that"),
         (
             ("--optimizer", "adamw", "--warm-up", "2", "--config", "a.json", "b.py"),
@@ -312,7 +312,7 @@ def test_a_scripts_exception_is_shown_as_python_would(run: Run, script: tuple[Pa
             "--attention, --experts: the script",
         ),
         (("gpt2", "--input", "1x4", "--model", "GPT"), "for a script, with --config"),
-        (("--hardware", "h100"), "name a model"),
+        (("--hardware", "h100"), "Missing argument"),
         (("gpt2", "--sweep", "width=3"), "no sweep"),
         (("gpt2", "--input", "1x4", "-o", "/proc/x.json"), "no file can be made in /proc"),
         (("gpt2", "--input", "1x4", "-o", "page.pdf"), "its ending does not say what to write"),

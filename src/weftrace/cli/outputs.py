@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weftrace.errors import OutputError
+from weftrace.options import Option
 from weftrace.outputs import Output, refuse_input, suffix_of, writers
 
 if TYPE_CHECKING:
@@ -37,6 +38,25 @@ Json = Annotated[
     typer.Option("--json", help="Print the document as JSON, and nothing else, to stdout.", rich_help_panel=PANEL),
 ]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No summary on stdout.", rich_help_panel=PANEL)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """What `-o`, `--json` and `--quiet` say, for commands made by `command_of`; `wanted` checks it."""
+
+    output: Annotated[
+        tuple[str, ...],
+        Option(
+            "File to write, repeatable; its ending decides what; a wrong one lists those of this command.",
+            ("-o", "--output"), metavar="FILE", panel=PANEL, shows_default=False,
+        ),
+    ] = ()  # fmt: skip
+    json: Annotated[bool, Option("Print the document as JSON, and nothing else, to stdout.", panel=PANEL)] = False
+    quiet: Annotated[bool, Option("No summary on stdout.", ("-q", "--quiet"), panel=PANEL)] = False
+
+    def wanted(self, *, writes: Output | Iterable[str], inputs: Iterable[str | os.PathLike[str]] = ()) -> Wanted:
+        """See `wanted`."""
+        return wanted(self.output, writes=writes, inputs=inputs, json=self.json, quiet=self.quiet)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

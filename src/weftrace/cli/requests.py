@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from msgspec import Meta
 
+from weftrace.cli.options import complete_from
 from weftrace.options import Option
 
 
@@ -125,6 +126,8 @@ def _asked_of(request: type, narrowed: Mapping[str, Any]) -> list[_Asked]:
 
 def _completion(path: str) -> Callable[[str], list[str]]:
     module, _, name = path.partition(":")
+    if not name:
+        return complete_from(*path.split())
 
     def complete(incomplete: str) -> list[str]:
         return list(getattr(import_module(module), name)(incomplete))

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from weftrace.cli import outputs
+from weftrace.cli.requests import command_of
 from weftrace.errors import FlopsError
 from weftrace.flops.cli import options as flops_options
 from weftrace.flops.cli import run_options as flops_run_options
 from weftrace.flops.cli import script as flops_script
-from weftrace.flops.cli.output import Wanted, deliver, wanted
-
-if TYPE_CHECKING:
-    from weftrace.flops.run_spec import RunSpec
+from weftrace.flops.cli.output import View, Wanted, deliver, wanted
+from weftrace.flops.cli.run_options import ScriptRequest
+from weftrace.flops.run_spec import RunSpec
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -37,105 +38,43 @@ weftrace flops llama-3-8b --phase decode --context 4096 --sweep batch=1,8,64 --h
 weftrace flops --config ds_config.json train.py --lr 3e-4                       a step of any training script"""
 
 
-def command(
-    ctx: typer.Context,
-    model: flops_run_options.Model = None,
-    arguments: flops_run_options.Arguments = None,
-    inputs: flops_run_options.Inputs = None,
-    batch: flops_run_options.Batch = None,
-    seq: flops_run_options.Seq = None,
-    context: flops_run_options.Context = 0,
-    phase: flops_run_options.PhaseName = None,
-    masked_positions: flops_run_options.MaskedPositions = None,
-    backward: flops_run_options.Backward = False,
-    optimizer: flops_run_options.Optimizer = "none",
-    device: flops_run_options.Device = None,
-    dtype: flops_run_options.Dtype = None,
-    attention: flops_run_options.Attention = "sdpa",
-    experts: flops_run_options.Experts = "grouped_mm",
-    parallel: flops_run_options.ParallelAxes = None,
-    steps: flops_run_options.Steps = 0,
-    warm_up: flops_run_options.WarmUp = 2,
-    sweeps: flops_run_options.Sweeps = None,
-    each_call: flops_run_options.EachCall = False,
-    config: flops_run_options.Config = None,
-    model_class: flops_run_options.ModelClass = None,
-    hardware: flops_options.HardwareName = None,
-    depth: flops_options.Depth = None,
-    top: flops_options.Top = 5,
-    text_layout: flops_options.TextLayout = None,
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
-    with_traceback: Annotated[
-        bool,
-        typer.Option("--traceback", help="Where your own code raised.", rich_help_panel="What to show"),
-    ] = False,
-) -> None:
+def run(spec: RunSpec, script: ScriptRequest, view: View, to: outputs.Destination, ctx: typer.Context) -> None:
     """What a model costs: parameters, FLOPs, bytes and time of every module, forward and backward."""
     from weftrace.flops.outputs import TRACE_SUFFIXES
-    from weftrace.flops.run_spec import RunSpec, model_kind, parse_dtype, parse_input, parse_parallel
+    from weftrace.flops.run_spec import model_kind
 
-    if model is None:
-        raise typer.BadParameter(
-            "name a script" if config else "name a model; weftrace flops models lists some", param_hint="MODEL"
-        )
-    asked = wanted(
-        output,
-        inputs=[model, model.partition(":")[0], str(Path(model, "config.json")), *([str(config)] if config else [])],
-        json=json,
-        quiet=quiet,
-        depth=depth,
-        top=top,
-        text_layout=text_layout,
-        hardware=hardware,
-        is_sweep=bool(sweeps),
-    )
+    model, config = spec.model, script.config
+    inputs = [model, model.partition(":")[0], str(Path(model, "config.json")), *([str(config)] if config else [])]
+    asked = wanted(to, view, inputs=inputs, is_sweep=bool(script.sweeps))
     if config is not None:
         flops_run_options.refuse_beside_a_script(ctx)
-        flops_script.run(config, Path(model), list(arguments or ()), model_class, asked)
+        flops_script.run(config, Path(model), list(script.arguments), script.model_class, asked)
         return
-    if model_class is not None:
+    if script.model_class is not None:
         raise typer.BadParameter("is for a script, with --config", param_hint="--model")
-    if arguments:
-        raise typer.BadParameter(f"one model at a time; {arguments[0]!r} is too much", param_hint="MODEL")
-    kind = model_kind(model)  # the first thing to be told about, even without torch
+    if script.arguments:
+        raise typer.BadParameter(f"one model at a time; {script.arguments[0]!r} is too much", param_hint="MODEL")
+    kind = model_kind(model)  # the first thing to say, even without torch
     if kind == "user":
         flops_run_options.refuse_beside_own_model(ctx)
     elif kind == "config" and not Path(model).exists():
         raise FlopsError(f"{model}: no such file; give a config.json or a folder that holds one")
-    spec = RunSpec(
-        model=model,
-        inputs=tuple(parse_input(text) for text in inputs or ()),
-        batch=batch,
-        seq=seq,
-        context=context,
-        phase=phase,
-        backward=backward,
-        optimizer=optimizer,
-        device=device,
-        dtype=None if dtype is None else parse_dtype(dtype),
-        attention=attention,
-        experts=experts,
-        masked_positions=masked_positions,
-        steps=steps,
-        warm_up=warm_up,
-        each_call=each_call,
-        hardware="" if asked.hardware is None else asked.hardware.name,
-        **({} if parallel is None else {"parallel": parse_parallel(parallel)}),
-    )
+    spec = replace(spec, hardware="" if asked.hardware is None else asked.hardware.name)
     spec.check()
-    if asked.to.has(*TRACE_SUFFIXES) and not steps:
+    if asked.to.has(*TRACE_SUFFIXES) and not spec.steps:
         raise typer.BadParameter("a trace draws timed steps: say --steps 10", param_hint="--output")
     try:
-        if sweeps:
-            _sweep(spec, sweeps, asked)
+        if script.sweeps:
+            _sweep(spec, script.sweeps, asked)
         else:
             _count(spec, asked)
     except FlopsError as error:
-        if with_traceback and error.__cause__ is not None:
+        if script.with_traceback and error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
         raise
+
+
+command = command_of((RunSpec, ScriptRequest, View, outputs.Destination), run)
 
 
 def _count(spec: RunSpec, asked: Wanted) -> None:
@@ -146,7 +85,7 @@ def _count(spec: RunSpec, asked: Wanted) -> None:
     deliver(report, asked)
 
 
-def _sweep(spec: RunSpec, texts: list[str], asked: Wanted) -> None:
+def _sweep(spec: RunSpec, texts: Sequence[str], asked: Wanted) -> None:
     from weftrace.flops.outputs import SWEEP
     from weftrace.flops.several.sweep import sweep
 

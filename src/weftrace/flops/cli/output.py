@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Meta
 
 from weftrace.cli import outputs
+from weftrace.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,36 +21,46 @@ if TYPE_CHECKING:
     from weftrace.flops.derived.account import Account
     from weftrace.flops.values import FlopsReport
 
+_SHOW = "What to show"
+
 TEXT_LAYOUTS = {"deepspeed": "present", "deepspeed-old": "earlier"}
 """Values of --text-layout -> weftrace's names of DeepSpeed's two layouts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """How a report is shown. depth: in Markdown 2 by default. text_layout: one of `TEXT_LAYOUTS`."""
+
+    hardware: Annotated[
+        str | None,
+        Option(
+            "Accelerator to compare with: roofline, MFU, predicted time. Default: the one it ran on.", metavar="NAME",
+            completes="weftrace.cli.options:complete_hardware", panel=_SHOW,
+        ),
+    ] = None  # fmt: skip
+    depth: Annotated[
+        int | None, Meta(ge=0), Option("Levels of the tree of modules; all.", metavar="N", panel=_SHOW)
+    ] = None
+    top: Annotated[int, Meta(ge=0), Option("Rows of the tables of dearest modules.", panel=_SHOW)] = 5
+    text_layout: Annotated[
+        str | None,
+        Option(
+            "Print DeepSpeed's text instead: deepspeed, or deepspeed-old as in older documents.", metavar="NAME",
+            completes="deepspeed deepspeed-old", panel=_SHOW,
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Where a report goes, and how it is shown. depth: levels of the tree, None: all (in Markdown: 2). top: rows of
-    each table of dearest modules. text_layout: one of `TEXT_LAYOUTS`; None: weftrace's own tables. hardware: the
-    accelerator that was named, None: the report's own.
-    """
+    """Where a report goes, and how it is shown. hardware: the accelerator that was named, None: the report's own."""
 
     to: outputs.Wanted
-    depth: int | None = None
-    top: int = 5
-    text_layout: str | None = None
+    view: View
     hardware: Hardware | None = None
 
 
-def wanted(
-    output: list[str] | None,
-    *,
-    inputs: Iterable[str],
-    json: bool,
-    quiet: bool,
-    depth: int | None,
-    top: int,
-    text_layout: str | None,
-    hardware: str | None,
-    is_sweep: bool = False,
-) -> Wanted:
+def wanted(to: outputs.Destination, view: View, *, inputs: Iterable[str], is_sweep: bool = False) -> Wanted:
     """What the options ask for, checked before the run. inputs: files that must not be overwritten.
 
     Raises `typer.BadParameter`, or `WeftraceError` for an accelerator that is not known.
@@ -56,18 +68,17 @@ def wanted(
     from weftrace.facts import hardware as find_hardware
     from weftrace.flops.outputs import ACCOUNT, SWEEP
 
-    if text_layout is not None and is_sweep:
+    layout = view.text_layout
+    if layout is not None and is_sweep:
         raise typer.BadParameter("is for one run, not for a sweep", param_hint="--text-layout")
-    if text_layout is not None and text_layout not in TEXT_LAYOUTS:
+    if layout is not None and layout not in TEXT_LAYOUTS:
         raise typer.BadParameter(
-            f"{text_layout!r} is no layout; choose from {', '.join(TEXT_LAYOUTS)}", param_hint="--text-layout"
+            f"{layout!r} is no layout; choose from {', '.join(TEXT_LAYOUTS)}", param_hint="--text-layout"
         )
     return Wanted(
-        to=outputs.wanted(output, writes=SWEEP if is_sweep else ACCOUNT, inputs=inputs, json=json, quiet=quiet),
-        depth=depth,
-        top=top,
-        text_layout=text_layout,
-        hardware=None if hardware is None else find_hardware(hardware),
+        to=to.wanted(writes=SWEEP if is_sweep else ACCOUNT, inputs=inputs),
+        view=view,
+        hardware=None if view.hardware is None else find_hardware(view.hardware),
     )
 
 
@@ -79,13 +90,13 @@ def deliver(report: FlopsReport, asked: Wanted) -> None:
     from weftrace.flops.tables import to_markdown
 
     def save_markdown(account: Account, path: str) -> None:
-        write_output(path, [to_markdown(account, depth=2 if asked.depth is None else asked.depth)])
+        write_output(path, [to_markdown(account, depth=2 if asked.view.depth is None else asked.view.depth)])
 
     def show(account: Account, console: Console) -> None:
-        if asked.text_layout is None:
+        if asked.view.text_layout is None:
             _show(account, console, asked)
         else:
-            sys.stdout.write(deepspeed(account, asked.text_layout, asked.depth, asked.top))
+            sys.stdout.write(deepspeed(account, asked.view.text_layout, asked.view.depth, asked.view.top))
 
     outputs.deliver(account_of(report, asked.hardware), ACCOUNT, asked.to, show=show, save={".md": save_markdown})
 
@@ -93,7 +104,7 @@ def deliver(report: FlopsReport, asked: Wanted) -> None:
 def _show(account: Account, console: Console, asked: Wanted) -> None:
     from weftrace.flops.render.terminal import print_flops
 
-    print_flops(account, console, depth=asked.depth, top=asked.top)
+    print_flops(account, console, depth=asked.view.depth, top=asked.view.top)
 
 
 def deepspeed(account: Account, name: str, depth: int | None, top: int) -> str:

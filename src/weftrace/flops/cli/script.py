@@ -51,7 +51,7 @@ def run(config: Path, script: Path, arguments: list[str], model_class: str | Non
                 arguments,
                 block,
                 model=model_class,
-                layout=TEXT_LAYOUTS[asked.text_layout or "deepspeed"],
+                layout=TEXT_LAYOUTS[asked.view.text_layout or "deepspeed"],
                 on_report=save,
                 inputs=[config],
             )

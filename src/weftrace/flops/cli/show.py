@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
-from weftrace.cli import outputs
-from weftrace.flops.cli import options as flops_options
-from weftrace.flops.cli.output import deliver, wanted
+from weftrace.cli.outputs import Destination
+from weftrace.cli.requests import command_of
+from weftrace.flops.cli.output import View, deliver, wanted
+from weftrace.options import Option
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -19,34 +19,27 @@ weftrace flops show report.json -o report.html --hardware h100
 weftrace flops show rank0.json rank1.json rank2.json rank3.json               ranks of one job, merged"""
 
 
-def command(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Which reports to show."""
+
     reports: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="REPORT...", help="JSON that weftrace flops -o report.json wrote; several ranks are merged."
+        tuple[str, ...],
+        Option(
+            "JSON that weftrace flops -o report.json wrote; several ranks are merged.", is_argument=True,
+            metavar="REPORT...",
         ),
-    ],
-    hardware: flops_options.HardwareName = None,
-    depth: flops_options.Depth = None,
-    top: flops_options.Top = 5,
-    text_layout: flops_options.TextLayout = None,
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
-) -> None:
+    ]  # fmt: skip
+
+
+def run(request: Request, view: View, to: Destination) -> None:
     """Print or write saved reports, without torch and without running anything."""
     from weftrace.flops.document import read_flops
     from weftrace.flops.several.merge import merge
 
-    asked = wanted(
-        output,
-        inputs=reports,
-        json=json,
-        quiet=quiet,
-        depth=depth,
-        top=top,
-        text_layout=text_layout,
-        hardware=hardware,
-    )
-    read = [read_flops(path) for path in reports]
+    asked = wanted(to, view, inputs=request.reports)
+    read = [read_flops(path) for path in request.reports]
     deliver(read[0] if len(read) == 1 else merge(read), asked)
+
+
+command = command_of((Request, View, Destination), run)
