@@ -16,9 +16,9 @@ from typing import Any
 class Option:
     """help: a sentence; without it, the description in the field's `Meta`. flags: by default `--name-of-the-field`.
 
-    completes: the words that it may be, or "package.module:function", from what is typed so far to what it may become. is_argument: it
-    has no flag but a place. panel: heading in the help. shows_default: by default wherever the default is not None.
-    reads: makes the field's value of the option's text.
+    completes: the words that it may be, or "package.module:function", from what is typed so far to what it may become.
+    is_argument: it has no flag but a place. panel: heading in the help. shows_default: by default wherever the default
+    is not None. reads: makes the field's value of the option's text.
     """
 
     help: str = ""
