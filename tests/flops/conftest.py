@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from weftrace.flops.runtime.count.lost import Lost
+from weftrace.flops.runtime.count.uncounted import Uncounted
 
 
 @pytest.fixture
@@ -16,14 +16,14 @@ def may_lose() -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_is_lost(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    lost: list[str] = []
-    note = Lost.note
+    uncounted: list[str] = []
+    note = Uncounted.note
 
-    def noted(self: Lost, what: str, error: Exception) -> str:
-        lost.append(f"{what}: {error!r}")
+    def noted(self: Uncounted, what: str, error: Exception) -> str:
+        uncounted.append(f"{what}: {error!r}")
         return note(self, what, error)
 
-    monkeypatch.setattr(Lost, "note", noted)
+    monkeypatch.setattr(Uncounted, "note", noted)
     yield
     if "may_lose" not in request.fixturenames:
-        assert not lost
+        assert not uncounted

@@ -15,7 +15,7 @@ from weftrace.flops.cost import Phase, Status
 from weftrace.flops.derived.account import account_of
 from weftrace.flops.render.diff_terminal import print_flops_diff
 from weftrace.flops.render.facts import flops_headline
-from weftrace.flops.render.fold import alike, tree_rows, worst_of
+from weftrace.flops.render.fold import repeated_modules, tree_rows, worst_of
 from weftrace.flops.render.terminal import print_flops
 from weftrace.flops.render.words import covered_text, share_text, short_time, si
 from weftrace.flops.several.diff import diff
@@ -86,7 +86,7 @@ def test_equal_siblings_fold_and_unequal_ones_do_not() -> None:
         ("3", 2, 1), ("fc1", 3, 1), ("act", 3, 1), ("fc2", 3, 1),
     ]  # fmt: skip
     assert len(tree_rows(numbers, fold=False)) == len(report.modules)
-    kinds = numbers.alike
+    kinds = numbers.repeated
     assert kinds[2] == kinds[6] == kinds[10] != kinds[14]
     text = printed(report, 120)
     assert "0–2 ×3" in text
@@ -97,7 +97,7 @@ def test_equal_siblings_fold_and_unequal_ones_do_not() -> None:
 
 def test_alike_modules_stand_together() -> None:
     numbers = account_of(layers(4), "h100")
-    labels = [label for label, _ in alike(numbers)]
+    labels = [label for label, _ in repeated_modules(numbers)]
     assert "layers.*.fc1 Linear ×3" in labels and "layers.3.fc1 Linear" in labels
     worst = worst_of(numbers, 3)
     assert (worst[0].label, worst[0].phase, worst[0].measured_ns) == ("layers.*.fc1 Linear ×3", Phase.FORWARD, 330)

@@ -9,13 +9,13 @@ from functools import reduce
 from weftrace.errors import FlopsError
 from weftrace.facts import Hardware
 from weftrace.flops.cost import NOTHING, PHASES, Cost, Kind, Phase, Status, Tally, tally_of
-from weftrace.flops.derived.alike import kinds_of
 from weftrace.flops.derived.columns import Columns, SumTable, columns, sums, with_children
 from weftrace.flops.derived.coverage import Coverage, coverage_of
 from weftrace.flops.derived.device import device_of, named
 from weftrace.flops.derived.module_time import Spread, Times, times_of
 from weftrace.flops.derived.params import Params, module_params, params
 from weftrace.flops.derived.predict import Efficiencies, Prediction, prediction_of
+from weftrace.flops.derived.repeated_modules import kinds_of
 from weftrace.flops.derived.roofline import COMPUTE, MEMORY, Roofline, RooflineRow, roofline_of
 from weftrace.flops.derived.tally import Key, Totals, children_of, global_factor, global_sums, tallies, totals_of
 from weftrace.flops.derived.throughput import Throughput, throughput_of
@@ -47,7 +47,7 @@ class Account(InNotebook):
     own, whole: sums by module and phase, without and with what is below; exclusive, inclusive: the same by key.
     global_own: as own, of the global operators. global_totals: of all ranks; None where those merged do not tell it.
     module_params: parameters of each module with all below it. children: of each module, and of None: the roots.
-    alike: a number for each module, equal where class, parameters, calls, counts and all below are.
+    repeated: a number for each module, equal where class, parameters, calls, counts and all below are.
     throughput_note: why a timed report has no throughput, "" else. bounds: of modules with all below them.
     other_machine: times were measured on another than the peaks' one.
     Of merged ranks, counts are of all of them together; rates, bounds and utilization of one, the mean.
@@ -69,7 +69,7 @@ class Account(InNotebook):
     params: Params
     module_params: Sequence[Params]
     children: Mapping[int | None, Sequence[int]]
-    alike: Sequence[int]
+    repeated: Sequence[int]
     times: Times
     throughput: Throughput | None
     throughput_note: str
@@ -95,8 +95,8 @@ class Account(InNotebook):
             yield "MFU, HFU", f"{percent(self.utilization.mfu)}, {percent(self.utilization.hfu)}"
         if self.roofline is not None:
             yield "roofline bound", duration(self.roofline.bound_ns)
-        if self.foretold is not None:
-            yield "predicted", duration(self.foretold.predicted_ns)
+        if self.untimed_prediction is not None:
+            yield "predicted", duration(self.untimed_prediction.predicted_ns)
         yield "calls with a formula", percent(self.coverage.calls)
 
     @property
@@ -104,7 +104,7 @@ class Account(InNotebook):
         return bool(self.times.exclusive)
 
     @property
-    def foretold(self) -> Prediction | None:
+    def untimed_prediction(self) -> Prediction | None:
         """The prediction where it is what there is to know of the time: nothing was timed."""
         return None if self.timed else self.prediction
 
@@ -183,7 +183,7 @@ def account_of(report: FlopsReport | Account, device: Hardware | str | None = No
         params=params(report),
         module_params=module_params(report),
         children=children,
-        alike=kinds_of(report, children, exclusive),
+        repeated=kinds_of(report, children, exclusive),
         times=times,
         throughput=rates,
         throughput_note=no_rates,

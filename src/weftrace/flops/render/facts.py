@@ -31,7 +31,7 @@ def flops_headline(account: Account) -> str:
     most = "at most " if account.coverage.flops_of_status[Status.UPPER_BOUND] else ""
     text = f"{account.report.name}: {most}{si(account.totals.flops, 'FLOP')} a step, "
     text += f"{si(account.params.total)} parameters"
-    if (told := account.foretold) is not None:
+    if (told := account.untimed_prediction) is not None:
         text += f"; predicted {short_time(told.predicted_ns)} on {told.hardware}"
         if (rate := told.token_rate()) is not None:
             text += f", {rate[0]:,.0f} tokens/s"
@@ -113,7 +113,7 @@ def headline_numbers(account: Account) -> list[Shown]:
         if totals.full_flops != totals.flops:
             shown.append(Shown("mfu_full", "MFU, PaLM", share_text(used.mfu_full), "with full attention"))
         shown.append(Shown("hfu", "HFU", share_text(used.hfu), "recomputation included"))
-    if account.roofline is not None and account.foretold is None:
+    if account.roofline is not None and account.untimed_prediction is None:
         shown.append(
             Shown("bound", "bound", short_time(account.roofline.bound_ns), f"least time on {account.roofline.hardware}")
         )
@@ -131,7 +131,7 @@ def headline_numbers(account: Account) -> list[Shown]:
 
 def _foretold(account: Account) -> list[Shown]:
     """Time, tokens a second and room in memory, as far as they are predicted: what is asked first."""
-    told, chip = account.foretold, account.device
+    told, chip = account.untimed_prediction, account.device
     if told is None or chip is None:
         return []
     least = f"no faster than {short_time(told.bound_ns)} on {told.hardware}"
@@ -208,7 +208,7 @@ def remarks_of(account: Account) -> list[tuple[str, list[str]]]:
         took = short_time(account.coverage.unattributed_ns)
         missing.append(f"{took} were spent where no operator was counted, in Python mostly.")
     assumed = [
-        *(account.foretold.assumptions if account.foretold else ()),
+        *(account.untimed_prediction.assumptions if account.untimed_prediction else ()),
         *(account.utilization.notes if account.utilization else ()),
         *(account.roofline.notes if account.roofline else ()),
     ]

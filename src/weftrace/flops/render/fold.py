@@ -45,7 +45,7 @@ def worst_of(account: Account, k: int) -> list[Above]:
     """The k sets of modules that are alike with most time above their roofline, children not counted."""
     if account.roofline is None:
         return []
-    labels = {index: label for label, members in alike(account) for index in members}
+    labels = {index: label for label, members in repeated_modules(account) for index in members}
     found: dict[tuple[str, Phase], list[RooflineRow]] = {}
     for row in account.roofline.exclusive:
         if row.measured is not None:
@@ -69,7 +69,7 @@ def tree_rows(account: Account, *, depth: int | None = None, fold: bool = True) 
     rows = list[Row]()
 
     def walk(siblings: Sequence[int], level: int) -> None:
-        for members in _runs(siblings, account.alike, fold):
+        for members in _runs(siblings, account.repeated, fold):
             rows.append(Row(members=members, depth=level, label=_label(account, members)))
             if depth is None or level < depth:
                 walk(account.children.get(members[0], ()), level + 1)
@@ -95,14 +95,14 @@ def _label(account: Account, members: tuple[int, ...]) -> str:
     return first if len(members) == 1 else f"{first}–{last}"
 
 
-def alike(account: Account) -> list[tuple[str, tuple[int, ...]]]:
+def repeated_modules(account: Account) -> list[tuple[str, tuple[int, ...]]]:
     """(label, modules): modules anywhere in the tree whose paths differ in numbers alone and whose costs do not differ.
 
     The label has "*" for a number that differs: "layers.*.mlp ×24".
     """
     groups = dict[tuple[str, int], list[int]]()
     for index, module in enumerate(account.report.modules):
-        groups.setdefault((_NUMBER.sub("*", module.path), account.alike[index]), []).append(index)
+        groups.setdefault((_NUMBER.sub("*", module.path), account.repeated[index]), []).append(index)
     return [(_common(account, members), tuple(members)) for members in groups.values()]
 
 

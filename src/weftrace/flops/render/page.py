@@ -119,7 +119,7 @@ def _modules(account: Account) -> dict[str, Any]:
         "class": [classes(module.class_name) for module in modules],
         "detail": [details(module.detail) for module in modules],
         "parent": [-1 if module.parent is None else module.parent for module in modules],
-        "same": list(account.alike),
+        "same": list(account.repeated),
         "calls": [module.calls for module in modules],
         "params": [module.own_params for module in modules],
     }

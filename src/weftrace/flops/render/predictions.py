@@ -1,4 +1,4 @@
-"""What is foretold, in a terminal: the predicted times of a step, and a sweep."""
+"""Predictions in a terminal: the predicted times of a step, and a sweep."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_WIDTH = 160
 
 def prediction_block(account: Account, width: int) -> RenderableType | None:
     """Roofline bound and predicted time of each phase of a step that was counted and not timed; None of others."""
-    device, found = account.device, account.foretold
+    device, found = account.device, account.untimed_prediction
     if device is None or found is None:
         return None
     lines = [

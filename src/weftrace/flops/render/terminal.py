@@ -21,7 +21,7 @@ from weftrace.flops.render.facts import (
     remarks_of,
     warnings_of,
 )
-from weftrace.flops.render.fold import Row, alike, tree_rows, worst_of
+from weftrace.flops.render.fold import Row, repeated_modules, tree_rows, worst_of
 from weftrace.flops.render.predictions import prediction_block
 from weftrace.flops.values import FlopsReport
 from weftrace.render.console_parts import BOLD, DIM, WARNING, frame, print_blocks, section, table
@@ -194,7 +194,7 @@ def _dearest(account: Account, width: int, top: int) -> list[RenderableType]:
     if account.timed:
         wanted.insert(0, ("time", lambda index: own_time[index], short_time))
     blocks: list[RenderableType] = []
-    groups = alike(account)
+    groups = repeated_modules(account)
     for name, value, text in wanted:
         sums = sorted(((sum(map(value, members)), label) for label, members in groups), key=lambda pair: -pair[0])
         whole = sum(value for value, _ in sums)

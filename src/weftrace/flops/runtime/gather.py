@@ -270,7 +270,7 @@ def _notes(run: Counted) -> tuple[str, ...]:
     notes = [
         f"the formula of {op} failed, so it counts as unknown: {why}" for op, why in run.signatures.failures.items()
     ]
-    notes += run.tracker.lost.sentences()
+    notes += run.tracker.uncounted.sentences()
     if run.clock is not None and run.steps and not run.clock.step_ns:
         notes.append(
             f"nothing was timed: {run.steps} steps ran, the first is counted and {run.warm_up} warm up; run more steps"

@@ -104,7 +104,7 @@ class Profile:
                 root_called = OwnHook(self._root_called)
                 stack.callback(self.model.register_forward_pre_hook(root_called, with_kwargs=True).remove)
             if self.device.type == "meta":
-                self.fused_attention = stack.enter_context(FusedAttentionOnMeta(self.tracker.lost))
+                self.fused_attention = stack.enter_context(FusedAttentionOnMeta(self.tracker.uncounted))
             if self.clock is not None:
                 stack.callback(self.clock.close)
             self.counter.__enter__()  # type: ignore[no-untyped-call]
@@ -165,7 +165,7 @@ class Profile:
             try:
                 samples, tokens = batch_size(args, kwargs)
             except Exception as error:  # inputs may be anything
-                self.tracker.lost.note("the batch size", error)
+                self.tracker.uncounted.note("the batch size", error)
                 return
             self.samples = _plus(self.samples, samples)
             self.tokens = _plus(self.tokens, tokens)

@@ -89,7 +89,7 @@ class BackwardMarks:
         except RuntimeError:  # torch forbids to ask some views, changed in place, for their node
             return
         except Exception as error:  # what a module returns may be anything, with properties that raise
-            self.tracker.lost.note(f"the backward's times of what a {type(module).__name__} returned", error)
+            self.tracker.uncounted.note(f"the backward's times of what a {type(module).__name__} returned", error)
 
     # -- hooks in the graph; they run in the threads of the engine
 
@@ -101,7 +101,7 @@ class BackwardMarks:
         try:
             self._found()
         except Exception as error:  # raised here, it would end the backward
-            self.tracker.lost.note("the modules' times in a backward", error)
+            self.tracker.uncounted.note("the modules' times in a backward", error)
 
     def _found(self) -> None:
         node = current_node()

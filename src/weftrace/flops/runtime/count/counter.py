@@ -59,7 +59,7 @@ class Counter(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.tracker = tracker
         self.signatures = Signatures()
-        self.lost = tracker.lost
+        self.uncounted = tracker.uncounted
         self.paused = False
         self._careful = False  # paused, or inside an operator on DTensors
         # id of an operator (hashing one is a Python call) -> what to do, what to call, what takes the tensors from its
@@ -130,7 +130,7 @@ class Counter(TorchDispatchMode):
         try:
             entry = _known_of(func)
         except Exception as error:  # an operator that weftrace cannot look into: by all of its arguments
-            self.lost.note(f"what is special about {func}", error)
+            self.uncounted.note(f"what is special about {func}", error)
             entry = _ARGUMENTS, func, tensors_of(None), None, {}
         self._known[id(func)] = entry
         self._learned.append(func)
@@ -158,12 +158,12 @@ class Counter(TorchDispatchMode):
 
     def _lose(self, func: Any, error: Exception, which: str) -> None:
         """Counting a call failed: it stands in the report as an operator without a formula, and in a note."""
-        why = self.lost.note(f"a call of {func}", error)
+        why = self.uncounted.note(f"a call of {func}", error)
         try:
             cost = Cost(kind=Kind.UNKNOWN, status=Status.UNKNOWN, note=f"not counted: {why}")
             self._add(self.signatures.stated(str(func), cost), which)
         except Exception as second:  # then the note alone tells of it
-            self.lost.note(f"a call of {func}, even by name,", second)
+            self.uncounted.note(f"a call of {func}, even by name,", second)
 
     def _backward_counts(self, node: Any) -> dict[int, int]:
         tracker = self.tracker

@@ -16,17 +16,17 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
-from weftrace.flops.runtime.count.lost import Lost
+from weftrace.flops.runtime.count.uncounted import Uncounted
 
 
 class FusedAttentionOnMeta(TorchFunctionMode):
     """Within it, `scaled_dot_product_attention` of meta tensors is one fused operator. used: calls that were
     replaced."""
 
-    def __init__(self, lost: Lost) -> None:
+    def __init__(self, uncounted: Uncounted) -> None:
         super().__init__()
         self.used = 0
-        self._lost = lost
+        self._uncounted = uncounted
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -43,7 +43,7 @@ class FusedAttentionOnMeta(TorchFunctionMode):
             return out
         out = func(*args, **(kwargs or {}))  # the program's own mistakes are told by torch
         if failed is not None:
-            self._lost.note("attention on the meta device, as one kernel,", failed)
+            self._uncounted.note("attention on the meta device, as one kernel,", failed)
         return out
 
 

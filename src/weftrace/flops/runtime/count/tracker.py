@@ -26,7 +26,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from weftrace.flops.cost import Phase
 from weftrace.flops.runtime.count.frames import Again, Frame, Segments, Stack
-from weftrace.flops.runtime.count.lost import Lost
+from weftrace.flops.runtime.count.uncounted import Uncounted
 from weftrace.flops.values import OUTSIDE
 
 current_node: Callable[[], Any] = torch._C._current_autograd_node
@@ -53,7 +53,7 @@ class Tracker:
             self.paths.setdefault(id(module), []).append(path)
             modules[path] = module
         self.frames = {path: Frame(path, type(module).__name__, module) for path, module in modules.items()}
-        self.lost = Lost()
+        self.uncounted = Uncounted()
         self.elsewhere = 0  # calls of the model's modules in other threads, where nothing is counted
         self.moved: Callable[[Frame, Phase], None] | None = None
         self.counts = self.outside.counts[Phase.FORWARD]  # of the module that runs now, for the counter's hot path
@@ -127,7 +127,7 @@ class Tracker:
         try:
             self._entered(module)
         except Exception as error:  # hooks run in the user's program, which goes on
-            self.lost.note(f"the start of a {type(module).__name__}", error)
+            self.uncounted.note(f"the start of a {type(module).__name__}", error)
 
     def _entered(self, module: nn.Module) -> None:
         if (node := current_node()) is not None:
@@ -156,7 +156,7 @@ class Tracker:
         try:
             self._left(module)
         except Exception as error:
-            self.lost.note(f"the end of a {type(module).__name__}", error)
+            self.uncounted.note(f"the end of a {type(module).__name__}", error)
 
     def _left(self, module: nn.Module) -> None:
         if current_node() is not None:

@@ -7,7 +7,7 @@ told in the report; it never reaches the program. (weftrace's own tests fail on 
 from __future__ import annotations
 
 
-class Lost:
+class Uncounted:
     """found: (what was not counted, why) -> how often."""
 
     def __init__(self) -> None:
