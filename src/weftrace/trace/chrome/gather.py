@@ -5,7 +5,8 @@ kept for those events alone, and what many events say alike has a number.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from weftrace.trace.chrome.argument_texts import (
     integer,
     launches,
 )
-from weftrace.trace.chrome.events import MISSING, NOTHING, Args, Event, Planned
+from weftrace.trace.chrome.events import MISSING, NOTHING, Args, Event
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import Ints
 from weftrace.trace.model import DEVICE_CATEGORIES, LAUNCH_CATEGORIES
@@ -51,10 +52,21 @@ SPARSE = {
                    "collective", "dtype", "group", "group_ranks"),
     "planned": ("layer", "micro_batch", "op_kind"),
 }  # fmt: skip
-_COLLECTIVE_TEXTS = ("collective", "dtype", "group", "group_ranks")
-_TEXTS = (*_COLLECTIVE_TEXTS, "op_kind")
+_TEXTS = ("collective", "dtype", "group", "group_ranks", "op_kind")
 NUMBERED = {"launch": LAUNCH_COLUMNS, "call": CALL_COLUMNS}  # numbers that stand for the values of several columns
 CODED = (*_TEXTS, *NUMBERED)  # 0 stands for nothing
+
+
+_LAUNCH = attrgetter("grid", "block", "registers", "shared_bytes", "occupancy")
+_CALL = attrgetter("input_shapes", "old_input_shapes", "input_types", "call_stack")
+# How a column is read where it is not the argument of its name.
+_READ: dict[str, Callable[[Args], int]] = {
+    "stream": lambda a: integer(a.stream),
+    "moved_bytes": lambda a: integer(a.moved_bytes),
+    "src_rank": lambda a: integer(a.src_rank),
+    "dst_rank": lambda a: integer(a.dst_rank),
+    "comm_seq": lambda a: integer(a.comms_id) if a.seq is MISSING else a.seq,
+}
 
 
 class Codes(dict[Any, int]):
@@ -149,20 +161,9 @@ class Gatherer:
         if (absent := external == MISSING).any():
             external[absent] = self._ints([a.old_external_id for a in args])[absent]
         put("external_id", external)
-        more = [
-            i
-            for i, a in enumerate(args)
-            if a.sequence is not MISSING
-            or a.input_shapes is not NOTHING
-            or a.forward_thread is not MISSING
-            or a.input_types is not NOTHING
-            or a.planned is not None
-            or a.call_stack is not NOTHING
-            or a.old_input_shapes is not NOTHING
-        ]
-        if more:
-            self._append_more(more, args)
-        rich = [
+        for kind, rows in _rows_of_host(args).items():
+            self._append_kind(kind, rows, args)
+        if rows := [
             i
             for i, a in enumerate(args)
             if a.stream is not MISSING
@@ -170,74 +171,36 @@ class Gatherer:
             or a.collective is not None
             or a.group is not None
             or (events[i].cat not in OPERATORS and (events[i].cat in _DEVICE or _is_odd(a)))
-        ]
-        if rich:
-            self._append_streamed(rich, [args[i] for i in rich], [events[i].cat in OPERATORS for i in rich])
-            if rows := [i for i in rich if _has_collective(args[i], any_part=events[i].cat not in OPERATORS)]:
-                self._append_collective(rows, [args[i] for i in rows])
+        ]:
+            self._append_kind("streamed", rows, args)
+            own = [events[i].cat in OPERATORS for i in rows]  # what operators state of a launch or of sizes counts less
+            number = self._numbered["launch"]
+            codes = [number[BETWEEN.join(_LAUNCH(args[i]))] for i in rows]
+            put("launch", _codes([number.of_operator(c) if its else c for c, its in zip(codes, own, strict=True)]))
+            rows = [i for i, its in zip(rows, own, strict=True) if _has_collective(args[i], any_part=not its)]
+            self._append_kind("collective", rows, args)
         self._num_pending += count
 
     # --- values of one chunk of events --------------------------------------------------------------------------------
 
-    def _append_streamed(self, rows: list[int], args: list[Args], operators: list[bool]) -> None:
-        self._put_rows("streamed", rows)
-        self._put("stream", self._ints([integer(a.stream) for a in args]))
-        join, number = BETWEEN.join, self._numbered["launch"]
-        keys = [join((a.grid, a.block, a.registers, a.shared_bytes, a.occupancy)) for a in args]
-        codes = [number[key] for key in keys]
-        if any(operators):
-            codes = [number.of_operator(code) if own else code for code, own in zip(codes, operators, strict=True)]
-        self._put("launch", _codes(codes))
-        self._put("moved_bytes", self._ints([integer(a.moved_bytes) for a in args]))
-        for column in ("device", "graph_id", "graph_node_id", "wait_stream", "wait_correlation"):
-            self._put(column, self._ints([getattr(a, column) for a in args]))
-
-    def _append_more(self, rows: list[int], args: list[Args]) -> None:
-        """What autograd, the profiler of shapes and plans say of host events: of `rows`, some of each."""
-        if own := [i for i in rows if args[i].sequence is not MISSING or args[i].forward_thread is not MISSING]:
-            self._put_rows("autograd", own)
-            self._put("sequence", self._ints([args[i].sequence for i in own]))
-            self._put("forward_thread", self._ints([args[i].forward_thread for i in own]))
-        own = [
-            i
-            for i in rows
-            if (a := args[i]).input_shapes is not NOTHING
-            or a.input_types is not NOTHING
-            or a.call_stack is not NOTHING
-            or a.old_input_shapes is not NOTHING
-        ]
-        if own:
-            called = [args[i] for i in own]
-            keys = [BETWEEN.join((a.input_shapes, a.old_input_shapes, a.input_types, a.call_stack)) for a in called]
-            number = self._numbered["call"]
-            self._put_rows("called", own)
-            self._put("call", _codes([number[key] for key in keys]))
-        if own := [i for i in rows if args[i].planned is not None]:
-            self._append_planned(own, [planned for i in own if (planned := args[i].planned) is not None])
-
-    def _append_collective(self, rows: list[int], args: list[Args]) -> None:
-        self._put_rows("collective", rows)
-        for column in ("in_elems", "out_elems", "group_size"):
-            self._put(column, self._ints([getattr(a, column) for a in args]))
-        self._put("comm_seq", self._ints([integer(a.comms_id) if a.seq is MISSING else a.seq for a in args]))
-        for column in ("src_rank", "dst_rank"):
-            self._put(column, self._ints([integer(getattr(a, column)) for a in args]))
-        for column in _COLLECTIVE_TEXTS:
-            codes = self._texts[column]
-            self._put(column, _codes([codes[getattr(a, column)] for a in args]))
-
-    def _append_planned(self, rows: list[int], planned: list[Planned]) -> None:
-        self._put_rows("planned", rows)
-        self._put("layer", self._ints([p.layer for p in planned]))
-        self._put("micro_batch", self._ints([p.micro_batch for p in planned]))
-        codes = self._texts["op_kind"]
-        self._put("op_kind", _codes([codes[p.kind] for p in planned]))
+    def _append_kind(self, kind: str, rows: list[int], args: list[Args]) -> None:
+        """The columns of `SPARSE` of these rows, without `launch`, which depends on more than the arguments."""
+        if not rows:
+            return
+        self._put(f"{kind} rows", np.array(rows, np.int64) + self._num_pending)
+        stated: list[Any] = [args[i].planned for i in rows] if kind == "planned" else [args[i] for i in rows]
+        for column in SPARSE[kind]:
+            if column in _TEXTS:
+                codes, read = self._texts[column], attrgetter("kind" if column == "op_kind" else column)
+                self._put(column, _codes([codes[read(a)] for a in stated]))
+            elif column == "call":
+                number = self._numbered["call"]
+                self._put(column, _codes([number[BETWEEN.join(_CALL(a))] for a in stated]))
+            elif column != "launch":
+                self._put(column, self._ints(list(map(_READ.get(column) or attrgetter(column), stated))))
 
     def _put(self, column: str, values: NDArray[Any]) -> None:
         self._chunks[column].append(values)
-
-    def _put_rows(self, kind: str, rows: list[int]) -> None:
-        self._put(f"{kind} rows", np.array(rows, np.int64) + self._num_pending)
 
     def _ints(self, values: list[int]) -> Ints:
         """A column of int64; what does not fit (an unsigned address as an id) becomes missing, and is counted."""
@@ -260,6 +223,24 @@ def joined(chunks: dict[str, list[NDArray[Any]]]) -> dict[str, NDArray[Any]]:
 def label(process_or_thread: int | str) -> str:
     """A pid or tid in one spelling: number or text, without the blank that Kineto puts behind a stream's name."""
     return str(process_or_thread).strip()
+
+
+def _rows_of_host(args: Sequence[Args]) -> dict[str, list[int]]:
+    """Kind of `SPARSE` -> rows that have it, of what autograd, the profiler of shapes and plans say of host events."""
+    autograd, called, planned = [], [], []
+    for i, a in enumerate(args):  # of each event of a file, so plain
+        if a.sequence is not MISSING or a.forward_thread is not MISSING:
+            autograd.append(i)
+        if (
+            a.input_shapes is not NOTHING
+            or a.input_types is not NOTHING
+            or a.call_stack is not NOTHING
+            or a.old_input_shapes is not NOTHING
+        ):
+            called.append(i)
+        if a.planned is not None:
+            planned.append(i)
+    return {"autograd": autograd, "called": called, "planned": planned}
 
 
 def _is_odd(a: Args) -> bool:
