@@ -13,13 +13,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.pipeline.costs import Costs, durations_ns, need_costs, of_stages
+from weftrace.pipeline.dependencies import messages_between_ranks
 from weftrace.pipeline.planned.copies import Copies, copies_of, with_copies
 from weftrace.pipeline.planned.frames import named
 from weftrace.pipeline.planned.streams import COMPUTE
-from weftrace.pipeline.planned.transfers import messages_between_ranks, with_messages
+from weftrace.pipeline.planned.transfers import with_messages
 from weftrace.pipeline.range_names import chunk_name
 from weftrace.pipeline.rules import check_work
-from weftrace.pipeline.schedule import KINDS, Schedule, code_of, kind_codes
+from weftrace.pipeline.schedule import KINDS, Schedule, code_of
 from weftrace.plan import Plan
 
 _F, _B, _I, _W, _FB = (code_of(kind) for kind in ("F", "B", "I", "W", "F&B"))
@@ -48,7 +49,7 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
     start_bytes, end_bytes = _memory_changes(schedule, activation_S, pending_S, copies)
     ops = pl.DataFrame(
         {
-            "name": named(KINDS, kind_codes(schedule)),
+            "name": named(KINDS, schedule.kind_N),
             "phase": _phases(schedule),
             "rank": schedule.actions.get_column("rank"),
             "duration_ns": times_ns,
@@ -71,8 +72,7 @@ def _memory_changes(
 
     activation_S: what a forward of a stage takes. pending_S: the part of it that is held from I to W.
     """
-    actions, code = schedule.actions, kind_codes(schedule)
-    stage = actions.get_column("stage").to_numpy()
+    code, stage = schedule.kind_N, schedule.stage_N
     none = np.zeros_like(activation_S)
     start_KS, end_KS = np.stack([none] * len(KINDS)), np.stack([none] * len(KINDS))
     start_KS[[_F, _FB]] = activation_S
@@ -81,7 +81,7 @@ def _memory_changes(
     end_KS[_B], end_KS[_I], end_KS[_W] = -activation_S, pending_S - activation_S, -pending_S
     start, end = start_KS[code, stage], end_KS[code, stage]
     if len(pairs := np.flatnonzero(code == _FB)):
-        end[pairs] = -activation_S[actions.get_column("back_stage").gather(pairs).to_numpy()]
+        end[pairs] = -activation_S[schedule.actions.get_column("back_stage").gather(pairs).to_numpy()]
     if not len(copies.stage):
         return start, end
     copied = activation_S[copies.stage]
@@ -90,9 +90,9 @@ def _memory_changes(
 
 def _phases(schedule: Schedule) -> pl.Series:
     """What the ranges of a real run are called: stage3(F); those of an F&B, stage0(F)&stage7(B)."""
-    num_stages, code = schedule.num_stages, kind_codes(schedule)
+    num_stages, code = schedule.num_stages, schedule.kind_N
     names = [chunk_name(stage, kind) for kind in KINDS for stage in range(num_stages)]
-    phase = code.astype(np.int64) * num_stages + schedule.actions.get_column("stage").to_numpy()
+    phase = code.astype(np.int64) * num_stages + schedule.stage_N
     if len(pairs := np.flatnonzero(code == _FB)):
         stage, back = (schedule.actions.get_column(name).gather(pairs).to_numpy() for name in ("stage", "back_stage"))
         used, which = np.unique(np.stack([stage, back]), axis=1, return_inverse=True)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from weftrace.alphabet import Direction
 from weftrace.errors import ScheduleError
 from weftrace.notebook import InNotebook
-from weftrace.pipeline.schedule import KINDS, Schedule, code_of, kind_codes, needed_count
+from weftrace.pipeline.schedule import KINDS, Schedule, code_of, needed_count
 from weftrace.units import duration
 
 #: One value for all stages, or one a stage.
@@ -206,7 +206,7 @@ def durations_ns(schedule: Schedule, costs: Costs) -> NDArray[np.int64]:
     by_kind = np.zeros((len(KINDS), num_stages), np.int64)
     for kind, name in names.items():
         by_kind[code_of(kind)] = of_stages(costs, name, num_stages)
-    code, stage = kind_codes(schedule), actions.get_column("stage").to_numpy()
+    code, stage = schedule.kind_N, schedule.stage_N
     times: NDArray[np.int64] = by_kind[code, stage]
     if len(pairs := np.flatnonzero(code == code_of("F&B"))):
         back = actions.get_column("back_stage").gather(pairs).to_numpy()
@@ -217,7 +217,7 @@ def durations_ns(schedule: Schedule, costs: Costs) -> NDArray[np.int64]:
             f"costs: rank_factor has {len(factor)} values, for as many ranks; there are {schedule.num_ranks}."
         )
     if (factor != 1).any():
-        slower = factor[actions.get_column("rank").to_numpy()] if factor.ndim else factor
+        slower = factor[schedule.rank_N] if factor.ndim else factor
         times = whole_ns(times * slower, "rank_factor")
     return times
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.errors import ScheduleError
-from weftrace.pipeline.schedule import KINDS, Schedule, code_of, kind_codes
+from weftrace.pipeline.schedule import KINDS, Schedule, code_of
 
 #: Which kinds of action do a part of the work, by their code in the frame; an F&B does all three.
 _PARTS = {"F": ("F", "F&B"), "I": ("I", "B", "F&B"), "W": ("W", "B", "F&B")}
@@ -34,7 +34,7 @@ def chunk_rows(schedule: Schedule, part: Literal["F", "I", "W"]) -> tuple[NDArra
             f"schedule {schedule.name!r}: {shape[0]:,} stages x {shape[1]:,} micro-batches need as many forwards, "
             f"and there are {len(actions):,} actions in all."
         )
-    code = kind_codes(schedule)
+    code = schedule.kind_N
     rows = np.flatnonzero(_DOES[part][code])
     stage, micro_batch = (actions.get_column(name).to_numpy()[rows] for name in ("stage", "micro_batch"))
     if part != "F" and len(pairs := np.flatnonzero(code[rows] == _FB)):
@@ -63,3 +63,23 @@ def messages(schedule: Schedule) -> pl.DataFrame:
     if not both.all():
         op, on, is_gradient = op[both], on[both], is_gradient[both]
     return pl.DataFrame({"op": op.astype(np.uint32), "on": on.astype(np.uint32), "is_gradient": is_gradient})
+
+
+class Messages(NamedTuple):
+    """What passes between two ranks: action `op` needs what action `on` makes, both as rows of `schedule.actions`.
+
+    place: the row of each in `messages(schedule)`. Legend: E messages.
+    """
+
+    op: NDArray[np.uint32]
+    on: NDArray[np.uint32]
+    is_gradient: NDArray[np.bool_]
+    place: NDArray[np.int64]
+
+
+def messages_between_ranks(schedule: Schedule) -> Messages:
+    """Those between two ranks. Within one, its order is enough; where that is wrong, the message stays and shows it."""
+    op, on, is_gradient = (column.to_numpy() for column in messages(schedule).iter_columns())
+    rank = schedule.rank_N
+    place = np.flatnonzero((rank[op] != rank[on]) | (on > op))
+    return Messages(op[place], on[place], is_gradient[place], place)

@@ -83,7 +83,7 @@ def _check_once(schedule: Schedule, part: _Part, of: str) -> None:
 def _check_replicas(schedule: Schedule, parts: list[_Part], of: str) -> None:
     """A micro-batch stays in the replica in which stage 0 began it."""
     replica_of = schedule.replica_of_rank_stage
-    rank = schedule.actions.get_column("rank").to_numpy()
+    rank = schedule.rank_N
     num = schedule.num_micro_batches
     stage = np.repeat(np.arange(schedule.num_stages), num)
     home = replica_of[rank[parts[0].row[:num]], 0]
@@ -105,7 +105,7 @@ def _check_order(schedule: Schedule, before: _Part, after: _Part, of: str) -> No
 
 
 def _check_slices(schedule: Schedule, parts: list[_Part], of: str) -> None:
-    rank = schedule.actions.get_column("rank").to_numpy()
+    rank = schedule.rank_N
     first_stage = parts[0].row[: schedule.num_micro_batches].reshape(-1, schedule.num_slices)
     if len(apart := np.argwhere(rank[first_stage] != rank[first_stage[:, :1]])):
         sequence, i = apart[0]

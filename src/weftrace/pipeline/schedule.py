@@ -22,7 +22,7 @@ from weftrace.alphabet import Direction
 from weftrace.errors import ScheduleError
 from weftrace.notebook import InNotebook
 
-#: The kinds of action, in the alphabet's order, by which `kind_codes` numbers them.
+#: The kinds of action, in the alphabet's order, by which `Schedule.kind_N` numbers them.
 KINDS: tuple[Direction, ...] = get_args(Direction)
 #: Columns of `Schedule.actions`, one row an action.
 ACTION_SCHEMA: dict[str, pl.DataType] = {
@@ -134,6 +134,21 @@ class Schedule(InNotebook):
         return max(map(max, self.rank_of)) + 1
 
     @property
+    def rank_N(self) -> NDArray[np.int32]:
+        """The rank of each action."""
+        return self.actions.get_column("rank").to_numpy()
+
+    @property
+    def stage_N(self) -> NDArray[np.int32]:
+        """The stage of each action."""
+        return self.actions.get_column("stage").to_numpy()
+
+    @property
+    def kind_N(self) -> NDArray[np.uint8]:
+        """The kind of each action, as its position in `KINDS`."""
+        return self.actions.get_column("kind").to_physical().to_numpy()
+
+    @property
     def replica_of_rank_stage(self) -> NDArray[np.int32]:
         """Which replica of a stage a rank holds, int32 [ranks, stages]; -1 where it holds none."""
         found = np.full((self.num_ranks, self.num_stages), -1, np.int32)
@@ -188,12 +203,6 @@ class Schedule(InNotebook):
 def stages_on(schedule: Schedule, rank: int) -> list[int]:
     """The stages that a rank holds, in the model's order."""
     return [stage for stage, ranks in enumerate(zip(*schedule.rank_of, strict=True)) if rank in ranks]
-
-
-def kind_codes(schedule: Schedule) -> NDArray[np.uint8]:
-    """The kind of each action as its position in `KINDS`, [actions]."""
-    codes: NDArray[np.uint8] = schedule.actions.get_column("kind").to_physical().to_numpy()
-    return codes
 
 
 def code_of(kind: Direction) -> int:

@@ -14,11 +14,10 @@ from weftrace.errors import PlanError, ScheduleError
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.as_plan import plan_of
 from weftrace.pipeline.costs import Costs, of_stages
-from weftrace.pipeline.dependencies import messages
 from weftrace.pipeline.planned.streams import FROM_HOST, TO_HOST
-from weftrace.pipeline.planned.transfers import arrivals_ns
+from weftrace.pipeline.planned.transfers import arrivals
 from weftrace.pipeline.rules import check
-from weftrace.pipeline.schedule import KINDS, Schedule, code_of, kind_codes
+from weftrace.pipeline.schedule import KINDS, Schedule, code_of
 from weftrace.plan import Timetable, critical_path, memory_curve, memory_peaks, timetable
 from weftrace.units import duration
 
@@ -83,8 +82,7 @@ class Simulation(InNotebook):
     def messages(self) -> pl.DataFrame:
         """`weftrace.pipeline.dependencies.messages` of the schedule with `arrived_ns`: from when on the action `op` may
         start as far as this message is concerned, which is before it has arrived where an F&B needs it late."""
-        arrived = arrivals_ns(self.schedule, self.costs, self.times)
-        return messages(self.schedule).with_columns(arrived)
+        return arrivals(self.schedule, self.costs, self.times)
 
     def memory(self, rank: int) -> pl.DataFrame:
         """What a rank holds over time, its parameters included: from `time_ns` on, `bytes`; the first row is at 0.
@@ -143,7 +141,7 @@ def _idle(schedule: Schedule, times: Timetable, boundary: Boundary) -> pl.DataFr
     start, end = times.start_ns[:num], times.end_ns[:num]
     first = _first_rows(schedule)
     took = np.append(0, np.cumsum(end - start))
-    code = kind_codes(schedule)
+    code = schedule.kind_N
     backwards = np.flatnonzero((code == _B) | (code == _I) | (code == _FB))
     forwards = np.flatnonzero((code == _F) | (code == _FB))
     at_backward = _at(backwards, np.searchsorted(backwards, first[:-1]))
@@ -198,7 +196,7 @@ def _memory(schedule: Schedule, costs: Costs, times: Timetable) -> pl.DataFrame:
 def _most_held(schedule: Schedule, costs: Costs, times: Timetable) -> NDArray[np.int64]:
     """Most chunks of which a rank holds activations, [R]: the most that it has taken less those freed until then."""
     start, end = times.start_ns, times.end_ns
-    code, stage = kind_codes(schedule), schedule.actions.get_column("stage").to_numpy()
+    code, stage = schedule.kind_N, schedule.stage_N
     freed_at_I = np.zeros(schedule.num_stages, bool)
     if costs.pending_bytes is not None:
         freed_at_I = of_stages(costs, "pending_bytes", schedule.num_stages) == 0
@@ -222,5 +220,5 @@ def _most_held(schedule: Schedule, costs: Costs, times: Timetable) -> NDArray[np
 
 def _first_rows(schedule: Schedule) -> NDArray[np.int64]:
     """The first row of each rank's actions, and the number of all, [R + 1]."""
-    ranks = schedule.actions.get_column("rank").to_numpy()
+    ranks = schedule.rank_N
     return np.searchsorted(ranks, np.arange(schedule.num_ranks + 1))

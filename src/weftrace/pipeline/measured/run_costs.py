@@ -76,7 +76,7 @@ def tells_weight(run: MeasuredRun) -> bool:
 
 def _rank_factors(run: MeasuredRun, schedule: Schedule, costs: Costs) -> tuple[float, ...]:
     """Of each rank: the time of its actions by that of the same actions at the mean costs of their stages."""
-    ranks = schedule.actions.get_column("rank").to_numpy()
+    ranks = schedule.rank_N
     usual = np.bincount(ranks, durations_ns(schedule, costs), schedule.num_ranks) * len(run.steps)
     took = run.actions.group_by("rank").agg((pl.col("end_ns") - pl.col("start_ns")).sum()).sort("rank")
     factors = took.get_column("end_ns").to_numpy() / np.maximum(usual, 1)
@@ -157,7 +157,7 @@ def _latency_ns(done: pl.DataFrame, schedule: Schedule) -> int:
 def _latencies(step: pl.DataFrame, schedule: Schedule) -> NDArray[np.int64]:
     """Of messages that were waited for: when the wait ended, after the end of the action that sent."""
     start, end, until = (step.get_column(name).to_numpy() for name in ("start_ns", "end_ns", "waited_until_ns"))
-    rank = schedule.actions.get_column("rank").to_numpy()
+    rank = schedule.rank_N
     sent = messages(schedule)
     op, on = (sent.get_column(name).to_numpy().astype(np.int64) for name in ("op", "on"))
     free = np.where(np.diff(rank, prepend=-1) != 0, start.min(), np.roll(end, 1))

@@ -54,7 +54,7 @@ def with_copies(
     num = len(copies.forward)
     size = of_stages(costs, "activation_bytes", schedule.num_stages)[copies.stage]
     copy_ns = transfer_ns(size, costs, "offload_bytes_per_s")
-    rank = schedule.actions.get_column("rank").to_numpy()
+    rank = schedule.rank_N
     micro_batch = schedule.actions.get_column("micro_batch").to_numpy()
     back = np.argsort(copies.backward, kind="stable")  # copied back in the order in which they are needed
     there_row = len(ops) + np.arange(num)

@@ -5,42 +5,26 @@ Legend: N actions, S stages, E messages.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.pipeline.costs import Costs, of_stages, transfer_ns
-from weftrace.pipeline.dependencies import messages
+from weftrace.pipeline.dependencies import Messages, messages, messages_between_ranks
 from weftrace.pipeline.planned.frames import Rows, all_of, named, stacked, wait_frame
 from weftrace.pipeline.planned.streams import link
-from weftrace.pipeline.schedule import Schedule, code_of, kind_codes
+from weftrace.pipeline.schedule import Schedule, code_of
 from weftrace.plan import Timetable
 
 _FB = code_of("F&B")
 
 
-class Messages(NamedTuple):
-    """What passes between two ranks: action `op` needs what action `on` makes, [E] each, as rows."""
-
-    op: Rows
-    on: Rows
-    is_gradient: NDArray[np.bool_]
-
-
-def messages_between_ranks(schedule: Schedule) -> Messages:
-    """Those between two ranks. Within one, its order is enough; where that is wrong, the wait stays and tells so."""
-    return _between_ranks(schedule, messages(schedule))[0]
-
-
-def arrivals_ns(schedule: Schedule, costs: Costs, times: Timetable) -> pl.Series:
-    """For each of `messages(schedule)`, from when on its reader may start as far as it is concerned, [messages].
+def arrivals(schedule: Schedule, costs: Costs, times: Timetable) -> pl.DataFrame:
+    """`messages(schedule)` with `arrived_ns`: from when on its reader may start as far as the message is concerned.
 
     times: of `plan_of(schedule, costs)`. Within a rank, the end of the action that makes it.
     """
-    found = messages(schedule)
-    sent, passes = _between_ranks(schedule, found)
+    sent = messages_between_ranks(schedule)
     num, start, end = len(schedule), times.start_ns, times.end_ns
     times_ns = end[:num] - start[:num]
     ready_ns, needed_ns = _inside_ns(schedule, costs, sent, times_ns)
@@ -55,19 +39,10 @@ def arrivals_ns(schedule: Schedule, costs: Costs, times: Timetable) -> pl.Series
         arrived += costs.latency_ns - needed_ns
     else:
         arrived = start[sent.on] + ready_ns + costs.latency_ns - needed_ns
+    found = messages(schedule)
     whole: NDArray[np.int64] = end[found.get_column("on").to_numpy()]
-    whole[passes] = arrived
-    return pl.Series("arrived_ns", whole)
-
-
-def _between_ranks(schedule: Schedule, found: pl.DataFrame) -> tuple[Messages, NDArray[np.bool_]]:
-    """Those of all messages that pass between ranks, and which they are."""
-    op, on, is_gradient = (found.get_column(name).to_numpy() for name in ("op", "on", "is_gradient"))
-    rank = schedule.actions.get_column("rank").to_numpy()
-    passes = (rank[op] != rank[on]) | (on > op)
-    if not passes.all():
-        op, on, is_gradient = op[passes], on[passes], is_gradient[passes]
-    return Messages(op, on, is_gradient), passes
+    whole[sent.place] = arrived
+    return found.with_columns(arrived_ns=whole)
 
 
 def _as_made(sent: Messages, ready_ns: NDArray[np.int64]) -> NDArray[np.intp]:
@@ -79,7 +54,7 @@ def _inside_ns(
     schedule: Schedule, costs: Costs, sent: Messages, times_ns: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each message, how long after its start its maker has it, and how long after its start its reader reads it."""
-    code, half = kind_codes(schedule), sent.is_gradient.astype(np.intp)
+    code, half = schedule.kind_N, sent.is_gradient.astype(np.intp)
     ready_ns, needed_ns = times_ns[sent.on], np.zeros(len(sent.op), np.int64)
     for of, part, into in ((sent.on, costs.output_ready, ready_ns), (sent.op, costs.input_needed, needed_ns)):
         pairs = np.flatnonzero(code[of] == _FB)
@@ -100,7 +75,7 @@ def with_messages(
     sent = _ordered(sent, _as_made(sent, ready_ns))
     ready_ns, needed_ns = _inside_ns(schedule, costs, sent, times_ns)
     row = len(ops) + np.arange(len(sent.op))
-    rank = schedule.actions.get_column("rank").to_numpy()
+    rank = schedule.rank_N
     stream = link(rank[sent.op], receives=False)
     sends = _transfers(schedule, sent, "send", rank[sent.on], stream, _link_ns(schedule, costs, sent))
     waits = [_departures(row, sent.on, ready_ns, times_ns), wait_frame(sent.op, row, costs.latency_ns - needed_ns)]
@@ -111,7 +86,7 @@ def _with_blocking(
     schedule: Schedule, costs: Costs, ops: pl.DataFrame, sent: Messages
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """A send and a receive for each message, between two actions of each rank, which wait for them."""
-    rank = schedule.actions.get_column("rank").to_numpy()
+    rank = schedule.rank_N
     received = _ordered(sent, by_reader := np.argsort(sent.op, kind="stable"))
     row = np.empty(len(by_reader), np.int64)
     sent = _ordered(sent, by_maker := np.argsort(sent.on, kind="stable"))
@@ -136,7 +111,7 @@ def _with_blocking(
 
 
 def _ordered(sent: Messages, order: NDArray[np.intp]) -> Messages:
-    return Messages(sent.op[order], sent.on[order], sent.is_gradient[order])
+    return Messages(sent.op[order], sent.on[order], sent.is_gradient[order], sent.place[order])
 
 
 def _transfers(

@@ -139,7 +139,7 @@ def causes(simulation: Simulation) -> NDArray[np.int64]:
     found[op[decides]] = on[decides]
     while (through := found[:num] >= num).any():  # a message stands for what it waited for
         found[:num][through] = found[found[:num][through]]
-    rank = simulation.schedule.actions.get_column("rank").to_numpy()
+    rank = simulation.schedule.rank_N
     free = np.append(0, times.end_ns[: num - 1]) * np.append(False, rank[1:] == rank[:-1])
     return np.where(times.start_ns[:num] > free, found[:num], -1)
 

@@ -103,7 +103,7 @@ def _numbered(schedule: Schedule) -> _Numbered:
     units = actions.get_column("kind").cast(pl.String).replace_strict(_UNITS, return_dtype=pl.Int64)
     ops = actions.select(name=pl.lit("action"), rank="rank", duration_ns=units)
     start_ns = timetable(Plan(name=schedule.name, ops=ops, waits=waits.select("op", "on"))).start_ns
-    rank = actions.get_column("rank").to_numpy()
+    rank = schedule.rank_N
     place = np.empty(len(actions), np.int64)
     place[np.lexsort((rank, start_ns))] = np.arange(len(actions))
     op, on = (waits.get_column(name).to_numpy() for name in ("op", "on"))

@@ -25,7 +25,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.pipeline.dependencies import messages
+from weftrace.pipeline.dependencies import messages_between_ranks
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule
 
 _Ints = NDArray[np.int64]
@@ -116,15 +116,12 @@ def chain_of(late: pl.DataFrame, row: int) -> list[int]:
 def _causes(schedule: Schedule, planned: Planned, measured: Measured) -> tuple[_Ints, _Ints, _Ints]:
     """Of each action: the row of its cause, -1 for none; its reason, as the position in `Reason`; and the planned
     transit of the message that it waited for, 0 without one."""
-    rank = schedule.actions.get_column("rank").to_numpy()
+    rank = schedule.rank_N
     rows = np.arange(len(rank))
     is_first = np.diff(rank, prepend=-1) != 0
     before = np.where(is_first, -1, rows - 1)
-    sent = messages(schedule).with_columns(transit=pl.Series(planned.transit_ns))
-    op, on = (sent.get_column(name).to_numpy().astype(np.int64) for name in ("op", "on"))
-    transit_of = sent.get_column("transit").to_numpy()
-    crosses = rank[op] != rank[on]
-    op, on, transit_of = op[crosses], on[crosses], transit_of[crosses]
+    op, on, _, place = messages_between_ranks(schedule)
+    transit_of = planned.transit_ns[place]
     arrives = measured.end_ns[on] + transit_of
     order = np.lexsort((arrives, op))  # the last of each op's messages in this order is the one that arrives last
     last = order[np.diff(op[order], append=-1) != 0]
@@ -141,11 +138,8 @@ def _causes(schedule: Schedule, planned: Planned, measured: Measured) -> tuple[_
 def _between(schedule: Schedule, measured: Measured, reason: _Ints, gap: _Ints) -> _Ints:
     """Of the time between an action and its cause: what was no waiting for a message."""
     if measured.waited_ns is None or measured.waited_until_ns is None:
-        rank = schedule.actions.get_column("rank").to_numpy()
-        sent = messages(schedule)
-        op, on = (sent.get_column(name).to_numpy() for name in ("op", "on"))
-        needs = np.zeros(len(rank), bool)
-        needs[op[rank[op] != rank[on]]] = True
+        needs = np.zeros(len(schedule), bool)
+        needs[messages_between_ranks(schedule).op] = True
         return np.where(needs, 0, gap)
     after_wait = np.clip(measured.start_ns - measured.waited_until_ns, 0, np.maximum(gap, 0))
     told = measured.waited_until_ns >= 0

@@ -14,10 +14,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.pipeline.dependencies import messages
+from weftrace.pipeline.dependencies import messages_between_ranks
 from weftrace.pipeline.measured.run_costs import matched
 from weftrace.pipeline.measured.runs import MeasuredRun
-from weftrace.pipeline.schedule import Schedule
+from weftrace.pipeline.schedule import Schedule, code_of
 from weftrace.units import duration
 
 _Ints = NDArray[np.int64]
@@ -48,12 +48,10 @@ def on_one_clock(run: MeasuredRun, schedule: Schedule) -> tuple[MeasuredRun, str
 def _least_gaps(run: MeasuredRun, schedule: Schedule) -> _Ints:
     """[from rank, to rank]: the least time from the end of an action to the start of one that needs its output, as the
     two clocks tell it; a very large number where nothing passes."""
-    rank = schedule.actions.get_column("rank").to_numpy()
-    sent = messages(schedule)
-    op, on = (sent.get_column(name).to_numpy() for name in ("op", "on"))
-    crosses = rank[op] != rank[on]
-    crosses &= schedule.actions.get_column("kind").to_numpy()[on] != "F&B"  # which may send before its end
-    op, on = op[crosses], on[crosses]
+    rank = schedule.rank_N
+    sent = messages_between_ranks(schedule)
+    ends = schedule.kind_N[sent.on] != code_of("F&B")  # which may send before its end
+    op, on = sent.op[ends], sent.on[ends]
     least = np.full((schedule.num_ranks, schedule.num_ranks), _NEVER)
     for _, step in matched(run, schedule).group_by("step"):
         times = step.sort("row")

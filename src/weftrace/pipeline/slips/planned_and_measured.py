@@ -11,10 +11,10 @@ import polars as pl
 from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs
-from weftrace.pipeline.dependencies import messages
+from weftrace.pipeline.dependencies import messages_between_ranks
 from weftrace.pipeline.measured.run_costs import costs_of_run, matched
 from weftrace.pipeline.measured.runs import MeasuredRun, run_of
-from weftrace.pipeline.schedule import Schedule
+from weftrace.pipeline.schedule import Schedule, code_of
 from weftrace.pipeline.simulation import Simulation, simulate
 from weftrace.pipeline.slips.lateness import Measured, Planned, chain_of, lateness
 from weftrace.pipeline.slips.one_clock import on_one_clock
@@ -180,11 +180,9 @@ def _notes(schedule: Schedule, times: Measured, run: MeasuredRun) -> tuple[str, 
             f"the run tells of no waits for messages ({what}): time before an action that needs another rank's output "
             "counts as its message's"
         )
-    rank = schedule.actions.get_column("rank").to_numpy()
-    sent = messages(schedule)
-    op, on = (sent.get_column(name).to_numpy() for name in ("op", "on"))
-    early = (rank[op] != rank[on]) & (times.start_ns[op] < times.end_ns[on])
-    early &= schedule.actions.get_column("kind").to_numpy()[on] != "F&B"  # which may send before its end
+    op, on, *_ = messages_between_ranks(schedule)
+    early = times.start_ns[op] < times.end_ns[on]
+    early &= schedule.kind_N[on] != code_of("F&B")  # which may send before its end
     if early.any():
         by = int((times.end_ns[on] - times.start_ns[op])[early].max())
         notes.append(
