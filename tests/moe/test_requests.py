@@ -11,7 +11,7 @@ import pytest
 
 from weftrace.errors import ProfileError
 from weftrace.moe.requests import Request, overlap_of_request, profile_of, setting_of
-from weftrace.moe.routing.load_files import read_gpu_loads
+from weftrace.moe.routing.load import read_gpu_loads
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.analysis.excluded_ranks import names_of
-from weftrace.comparison.fold_small_rows import alike
+from weftrace.analysis.step_shares_document import OTHER, in_other
 from weftrace.comparison.runs import LABELS, SHARE_SCHEMA, SUMS, RankRun, Run, with_waits
 from weftrace.comparison.steady_steps import SteadySteps, steady_steps
 from weftrace.units import duration
@@ -76,7 +76,7 @@ def sides_of(before: Run, after: Run) -> tuple[Side, Side]:
         one, other = _without_named_steps(one), _without_named_steps(other)
     if len({rank.world_size for rank in (*one, *other)}) == 1:  # files are missing, so who waited for whom is asked
         one, other = _among(one, before), _among(other, after)  # of those alone that both have
-    one, other = list(map(alike, one, other)), list(map(alike, other, one))
+    one, other = list(map(_folded_like, one, other)), list(map(_folded_like, other, one))
     is_split = all(rank.waits is not None for rank in (*one, *other))
     return _side(before, one, is_split=is_split), _side(after, other, is_split=is_split)
 
@@ -162,3 +162,22 @@ def renamed(side: Side, names: Mapping[str, Mapping[str, str]]) -> Side:
         return side
     shares = side.shares.with_columns(changed)
     return replace(side, shares=shares.group_by("at", "step", *LABELS, maintain_order=True).agg(pl.col(SUMS).sum()))
+
+
+def _folded_like(rank: RankRun, like: RankRun) -> RankRun:
+    """A rank with those rows folded that a report of `like`, which kept its largest rows, would fold: rows that it does
+    not name, and that take less time in a step than any that it names. So what is new and large is shown as new."""
+    if not like.num_merged:
+        return rank
+    named = _sizes(like)
+    least_ns = named.filter(pl.col("kernel").ne_missing(OTHER)).get_column("raw_ns").min()
+    small = _sizes(rank).filter(pl.col("raw_ns") <= least_ns)
+    small = small.join(named, on=LABELS, how="anti", nulls_equal=True).select(LABELS)
+    waits = None if rank.waits is None else in_other(rank.waits, small)
+    return replace(rank, shares=in_other(rank.shares, small), waits=waits)
+
+
+def _sizes(rank: RankRun) -> pl.DataFrame:
+    """Durations of each row of labels in a step."""
+    steps = max(1, rank.windows.height)
+    return rank.shares.group_by(LABELS).agg(pl.col("raw_ns").sum() / steps)

@@ -130,8 +130,7 @@ def _load(request: Request, setting: Setting, num_micro_batches: int) -> Load | 
     if request.loads is not None:
         if request.routing == "random":
             raise ProfileError("loads are given and experts are to be drawn; choose one of the two")
-        from weftrace.moe.routing.load import from_loads
-        from weftrace.moe.routing.load_files import read_gpu_loads
+        from weftrace.moe.routing.load import from_loads, read_gpu_loads
 
         loads = read_gpu_loads(request.loads, setting.num_layers)
         return from_loads(setting, loads).first(request.ranks)

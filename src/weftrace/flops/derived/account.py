@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any
 
 from weftrace.errors import FlopsError
 from weftrace.facts import Hardware
@@ -15,7 +16,6 @@ from weftrace.flops.derived.device import device_of, named
 from weftrace.flops.derived.module_time import Spread, Times, times_of
 from weftrace.flops.derived.params import Params, module_params, params
 from weftrace.flops.derived.predict import Efficiencies, Prediction, prediction_of
-from weftrace.flops.derived.repeated_modules import kinds_of
 from weftrace.flops.derived.roofline import COMPUTE, MEMORY, Roofline, RooflineRow, roofline_of
 from weftrace.flops.derived.tally import Key, Totals, children_of, global_factor, global_sums, tallies, totals_of
 from weftrace.flops.derived.throughput import Throughput, throughput_of
@@ -183,7 +183,7 @@ def account_of(report: FlopsReport | Account, device: Hardware | str | None = No
         params=params(report),
         module_params=module_params(report),
         children=children,
-        repeated=kinds_of(report, children, exclusive),
+        repeated=_repeated_modules(report, children, exclusive),
         times=times,
         throughput=rates,
         throughput_note=no_rates,
@@ -254,3 +254,29 @@ def _other_machine(report: FlopsReport, chip: Hardware) -> bool:
         return False
     own, _ = named(report.hardware)
     return own is None or own.name != chip.name
+
+
+def _repeated_modules(
+    report: FlopsReport, children: Mapping[int | None, Sequence[int]], exclusive: Mapping[Key, Tally]
+) -> list[int]:
+    """A number per module: equal for modules whose class, parameters, calls, counts and everything below are equal.
+
+    Their children have the same names too; their own names and their times may differ.
+    """
+    known = dict[Any, int]()
+    numbers = [0] * len(report.modules)
+    for index in range(len(report.modules) - 1, -1, -1):  # children come after their parents
+        module = report.modules[index]
+        below = tuple((report.modules[child].name, numbers[child]) for child in children.get(index, ()))
+        costs = tuple(exclusive.get((index, phase)) for phase in PHASES)
+        key = (
+            module.class_name,
+            module.calls,
+            module.own_params,
+            module.own_trainable_params,
+            module.own_active_params,
+            costs,
+            below,
+        )
+        numbers[index] = known.setdefault(key, len(known))
+    return numbers

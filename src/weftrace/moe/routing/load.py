@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weftrace.errors import ProfileError
 from weftrace.facts import ExpertsConfig
+from weftrace.files.documents import read_document
 from weftrace.moe.routing.distinct_places import Distinct, distinct_places, ranks_of_experts
 from weftrace.moe.setting import Setting
 from weftrace.notebook import InNotebook
@@ -26,6 +28,7 @@ Floats = NDArray[np.float64]
 
 #: Routing in which every rank has the mean.
 BALANCED = "balanced"
+PLACEMENT = "weftrace.placement/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,3 +140,23 @@ def from_loads(setting: Setting, load_LR: Floats) -> Load:
         received_gpus_LR=np.minimum(even.received_gpus_LR * factor_LR, setting.tokens * setting.ep),
         basis="given loads of GPUs; what a rank sends is assumed as in balanced routing",
     )
+
+
+def read_gpu_loads(path: str, num_layers: int) -> Floats:
+    """[L, R] loads of the GPUs in the first `num_layers` layers of a file.
+
+    What `weftrace experts balance -o plan.json` writes holds what its placement gives each GPU; else a JSON object
+    whose `loads` is a list of layers, each a list of GPUs. Raises `DocumentError` where the file cannot be read, and
+    `ProfileError` where it holds no such loads, or too few layers.
+    """
+    document: Any = read_document(path)
+    is_placement = document.get("schema") == PLACEMENT
+    try:
+        loads = np.array(document["gpu_load"]["after"]["load"] if is_placement else document["loads"], np.float64)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProfileError(
+            f"{path}: no loads of GPUs; give a {PLACEMENT} document, or {{'loads': [[of each GPU] of each layer]}}"
+        ) from error
+    if loads.ndim != 2 or len(loads) < num_layers:
+        raise ProfileError(f"{path}: loads of shape {list(loads.shape)}, and the profile has {num_layers} layers")
+    return loads[:num_layers]

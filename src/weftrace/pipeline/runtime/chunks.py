@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,6 @@ from weftrace.pipeline.dependencies import chunk_rows
 from weftrace.pipeline.range_names import action_name, chunk_name
 from weftrace.pipeline.runtime.carried import Carried
 from weftrace.pipeline.runtime.mail import Mailbox
-from weftrace.pipeline.runtime.offloading import offloading
 from weftrace.pipeline.runtime.split.engine import StageEngine
 from weftrace.pipeline.runtime.split.store import WeightGradStore
 from weftrace.pipeline.runtime.split.values import mapped
@@ -97,7 +97,7 @@ class Chunks:
 
     def _forward(self, action: Action, step: Step) -> None:
         stage, micro_batch = action.stage, action.micro_batch
-        with record_function(chunk_name(stage, "F")), offloading(action.offload, self.modules[stage]):
+        with record_function(chunk_name(stage, "F")), _offloading(action.offload, self.modules[stage]):
             inputs = self._inputs(stage, micro_batch, step)
             outputs = self._engines[stage].forward(micro_batch, inputs, split=(stage, micro_batch) in self._split)
             self._hand_on(stage, micro_batch, outputs, step)
@@ -116,7 +116,7 @@ class Chunks:
         with record_function(chunk_name(back, "B")):
             grads = self._output_grads(back, back_micro_batch, step)
         inputs = self._inputs(stage, micro_batch, step)
-        with offloading(action.offload, self.modules[stage]):
+        with _offloading(action.offload, self.modules[stage]):
             outputs, found = engine.forward_backward(
                 micro_batch, inputs, back_micro_batch, grads,
                 of=self._engines[back], split=(stage, micro_batch) in self._split,
@@ -199,3 +199,24 @@ def _detached(leaf: Any) -> Any:
 
 def _grad_of(leaf: Any) -> Any:
     return leaf.grad if isinstance(leaf, Tensor) else None
+
+
+def _offloading(wanted: bool, module: nn.Module) -> AbstractContextManager[object]:
+    """Around a forward. What autograd keeps then waits in the host's memory, except the module's own parameters and
+    what is there anyway; it comes back when the backward asks for it."""
+    if not wanted:
+        return nullcontext()
+    own = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
+
+    def pack(kept: Tensor) -> tuple[torch.device, Tensor]:
+        if kept.device.type == "cpu" or kept.untyped_storage().data_ptr() in own:
+            return kept.device, kept
+        host = torch.empty(kept.shape, dtype=kept.dtype, pin_memory=True)
+        host.copy_(kept, non_blocking=True)
+        return kept.device, host
+
+    def unpack(packed: tuple[torch.device, Tensor]) -> Tensor:
+        device, kept = packed
+        return kept.to(device, non_blocking=True)
+
+    return torch.autograd.graph.saved_tensors_hooks(pack, unpack)

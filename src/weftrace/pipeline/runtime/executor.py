@@ -9,7 +9,8 @@ on each rank's device and waits that its streams feel, not its host; nobody has 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,9 +21,9 @@ from torch import Tensor, nn
 from torch.profiler import record_function
 
 from weftrace.errors import PipelineRunError, ScheduleError
+from weftrace.pipeline.notation import to_text
 from weftrace.pipeline.passes.without_backward import forward_only
 from weftrace.pipeline.range_names import MESSAGES, REPLICAS, STEP, WAIT
-from weftrace.pipeline.runtime.agreement import any_changed, same_schedule
 from weftrace.pipeline.runtime.boundary import tensors_of
 from weftrace.pipeline.runtime.chunks import Chunks, Loss, Step, Values, need_no_more, value_of
 from weftrace.pipeline.runtime.link import Link
@@ -116,7 +117,7 @@ class PipelineRuntime:
         self._has_failed = False
         del group  # what the traceback of a failure holds keeps the group open
         with self._once_failed_always_failed():
-            same_schedule(schedule, self._link)
+            _require_same_schedule(schedule, self._link)
 
     def step(self, inputs: Values | None = None, targets: Values | None = None) -> StepResult:
         """Forward and backward of all micro-batches; their gradients are added to what the parameters have.
@@ -206,7 +207,7 @@ class PipelineRuntime:
         now = _shapes(inputs), self._chunks.switches
         changed = self._changing_shapes or self._signatures.get(mode) != now
         self._signatures[mode] = now
-        telling = any_changed(changed, mode, _MODES, self._link)
+        telling = _any_changed(changed, mode, _MODES, self._link)
         self._mail.begin(self._descriptions[mode], telling=telling)
 
 
@@ -244,3 +245,21 @@ def _travels_on(group: dist.ProcessGroup | None, home: torch.device) -> torch.de
     """Messages travel from device to device where the group can, else by the host's memory."""
     on_device = group is None or (home.type == "cuda" and "cuda:nccl" in dist.get_backend_config(group))
     return home if on_device else torch.device("cpu")
+
+
+# --- before ranks rely on each other they agree, by a small reduction -------------------------------------------------
+
+
+def _require_same_schedule(schedule: Schedule, link: Link) -> None:
+    """Raises `PipelineRunError` on all ranks where they were given different ones."""
+    least, most = link.least_and_most([zlib.crc32(to_text(schedule).encode())], "comparing the ranks' schedules")
+    if least != most:
+        raise PipelineRunError(f"the ranks were given different schedules; this one has {schedule.name!r}.")
+
+
+def _any_changed(changed: bool, kind: str, kinds: Sequence[str], link: Link) -> bool:
+    """Whether some rank says that shapes changed. Raises `PipelineRunError` where ranks run different kinds of step."""
+    least, most = link.least_and_most([kinds.index(kind), int(changed)], f"beginning a {kind}")
+    if least[0] != most[0]:
+        raise PipelineRunError(f"this rank called {kind}() while another called something else: call the same on all.")
+    return bool(most[1])

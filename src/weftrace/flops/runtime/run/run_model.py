@@ -10,12 +10,12 @@ import torch
 from torch import nn
 
 from weftrace.errors import FlopsError, SpecError
+from weftrace.flops.cost import WHOLE_CACHE, Kind, Status
 from weftrace.flops.run_spec import RunSpec, model_kind
 from weftrace.flops.runtime.profile import profile
 from weftrace.flops.runtime.run.load_model import one_line, told_in_words
 from weftrace.flops.runtime.run.prepare_model import Ready, built_in, device_of_spec, from_config, users_own
-from weftrace.flops.runtime.run.whole_cache import mark_whole_cache
-from weftrace.flops.values import FlopsReport
+from weftrace.flops.values import FlopsReport, OpCount
 
 OnStep = Callable[[int, int], None]
 """Called with the number of steps that are done, and of how many."""
@@ -29,6 +29,12 @@ FAKE_NOTE = (
 PLAIN_NOTE = (
     "{name} does not take what weftrace hands to transformers on the meta device ({why}): it was counted as "
     "transformers runs it there, with attention and experts of its own"
+)
+
+WHOLE_CACHE_NOTE = (
+    "transformers' implementation runs {names} over all {context:,} positions at each step, {flops:,} of {total:,} "
+    "FLOPs; an engine with absorbed weights does not (the built-in deepseek-v3 counts a step of one): at most so many "
+    "are needed"
 )
 
 
@@ -192,7 +198,7 @@ def _run(spec: RunSpec, ready: Ready, on_step: OnStep | None) -> FlopsReport:
             parallel=spec.parallel,
         )
     if spec.phase == "decode" and model_kind(spec.model) == "config":
-        report = mark_whole_cache(report, ready.model, spec.context)
+        report = _mark_whole_cache(report, ready.model, spec.context)
     return replace(report, settings={**report.settings, **_settings(spec, ready)})
 
 
@@ -216,3 +222,35 @@ def _settings(spec: RunSpec, ready: Ready) -> dict[str, str]:
     if spec.dtype:
         found["dtype"] = spec.dtype
     return {key: value for key, value in found.items() if value}
+
+
+def _mark_whole_cache(report: FlopsReport, model: nn.Module, context: int) -> FlopsReport:
+    """The report of a decode step with the linear layers that ran over all `context` positions as an upper bound.
+
+    Latent attention as transformers runs it keeps latents and projects all of them to keys and values at each step. An
+    engine with absorbed weights moves that product to the side of the query, where it is of the new tokens alone.
+    """
+    samples, tokens = report.samples or 1, report.tokens or 1
+    rows = samples * context
+    if rows <= tokens:
+        return report
+    weights = {path: part.weight.numel() for path, part in model.named_modules() if isinstance(part, nn.Linear)}
+
+    def over_all(op: OpCount) -> bool:
+        weight = weights.get(report.modules[op.module].path.partition("#")[0], 0)
+        return weight > 0 and op.cost.kind is Kind.MATMUL and op.cost.flops >= 2 * rows * weight
+
+    found = [op for op in report.ops if over_all(op)]
+    if not found:
+        return report
+    ops = tuple(
+        replace(op, cost=replace(op.cost, status=Status.UPPER_BOUND, note=WHOLE_CACHE)) if op in found else op
+        for op in report.ops
+    )
+    note = WHOLE_CACHE_NOTE.format(
+        names=", ".join(dict.fromkeys(report.modules[op.module].name.partition("#")[0] for op in found)),
+        context=context,
+        flops=sum(op.calls * op.cost.flops for op in found),
+        total=sum(op.calls * op.cost.flops for op in report.ops),
+    )
+    return replace(report, ops=ops, notes=(note, *report.notes))
