@@ -183,7 +183,7 @@ def account_of(report: FlopsReport | Account, device: Hardware | str | None = No
         params=params(report),
         module_params=module_params(report),
         children=children,
-        repeated=_repeated_modules(report, children, exclusive),
+        repeated=_equal_modules(report, children, exclusive),
         times=times,
         throughput=rates,
         throughput_note=no_rates,
@@ -256,7 +256,7 @@ def _other_machine(report: FlopsReport, chip: Hardware) -> bool:
     return own is None or own.name != chip.name
 
 
-def _repeated_modules(
+def _equal_modules(
     report: FlopsReport, children: Mapping[int | None, Sequence[int]], exclusive: Mapping[Key, Tally]
 ) -> list[int]:
     """A number per module: equal for modules whose class, parameters, calls, counts and everything below are equal.
