@@ -18,7 +18,8 @@ def whole(kind: str, num_layers: int, num_ranks: int, num_runs: int) -> dict[str
     """A profile with random routing and joint barriers. Against networkx, which finds its plan's makespan alone."""
     from weftrace.moe.derived.limits import bottleneck
     from weftrace.moe.derived.tokens_per_second import throughput
-    from weftrace.moe.requests import Request, profile_of
+    from weftrace.moe.requested import profile_of
+    from weftrace.moe.requests import Request
 
     asked: Any = {"kind": kind, "layers": num_layers, "ranks": num_ranks, "ep": num_ranks, "routing": "random"}
 
@@ -59,7 +60,8 @@ def sweep() -> dict[str, Any]:
 
 def pays(first: int, last: int) -> dict[str, Any]:
     """Every batch of a range under five lists. Against a profile a batch, of which every 32nd is made."""
-    from weftrace.moe.requests import Request, profile_of
+    from weftrace.moe.requested import profile_of
+    from weftrace.moe.requests import Request
     from weftrace.moe.sweeps.crossings import pays as paying
 
     names = ("two-batch", "dual-batch", "chunked:2", "waves")

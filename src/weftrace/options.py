@@ -2,7 +2,7 @@
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    ep: Annotated[int | None, Meta(ge=1), Option("GPUs per group of experts.", metavar="N")] = None
+    ep: Annotated[Positive | None, Option("GPUs per group of experts.", metavar="N")] = None
 """
 
 from __future__ import annotations

@@ -10,14 +10,15 @@ from msgspec import Meta
 from typer.testing import CliRunner
 
 from weftrace.cli.requests import command_of
+from weftrace.files.schemas import Positive
 from weftrace.options import Option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    kind: Literal["train", "decode"]
+    kind: Annotated[Literal["train", "decode"], Option("Which profile.")]
     model: Annotated[str, Option(is_argument=True, metavar="MODEL", help="Which model.")]
-    ep: Annotated[int | None, Meta(ge=1, description="GPUs per group."), Option(metavar="N")] = None
+    ep: Annotated[Positive | None, Meta(description="GPUs per group."), Option(metavar="N")] = None
     overlap: Annotated[tuple[str, ...], Option("Repeatable.")] = ()
     costs: Annotated[Literal["roofline", "published"], Option("What times rest on.")] = "published"
     inner: int = 3
@@ -50,3 +51,10 @@ def test_help_bounds_and_choices_come_from_the_fields() -> None:
     assert "greater than or equal to 1" in result("v3", "--ep", "0")
     assert "Invalid value for '--costs'" in result("v3", "--costs", "guessed")
     assert "No such option" in result("v3", "--ep", "4", without={"ep"})
+
+
+def test_a_command_may_take_fewer_values_and_asks_first_for_what_must_be_given() -> None:
+    app = typer.Typer(add_completion=False)
+    command = command_of(Request, run, fixed={"model": "v3"}, narrowed={"costs": Literal["roofline"]})
+    app.command()(command)
+    assert CliRunner().invoke(app, ["--kind", "train", "--costs", "published"]).exit_code == 2

@@ -13,12 +13,13 @@ import pytest
 import weftrace as wt
 from tests.moe.layers import GEMM, GLUE, GROUPED, MOVES, WAITS, Kernel, trace_of_layers
 from weftrace.errors import DocumentError, ProfileError, TraceError
+from weftrace.files.values import from_document, to_document
 from weftrace.moe import Setting, load_overlap, make_profile
-from weftrace.moe.calibration.document import calibration_document, calibration_of
 from weftrace.moe.calibration.fit import calibrate, layers_of
 from weftrace.moe.calibration.pricing import pieces_of, slowdowns_of
+from weftrace.moe.calibration.values import Calibration
+from weftrace.moe.requests import ModelPhase
 from weftrace.moe.routing.load import balanced
-from weftrace.moe.setting import Kind
 from weftrace.moe.validation.held_out import calibrate_and_test, held_out
 from weftrace.trace import Trace
 
@@ -179,10 +180,10 @@ def test_slowdowns_are_beside_data_that_moves_and_not_beside_waits() -> None:
 
 def test_a_saved_calibration_is_the_same_one() -> None:
     found = calibrate_and_test(layers())
-    document = msgspec.json.decode(msgspec.json.encode(calibration_document(found)))
-    assert calibration_of(document) == found
+    document = msgspec.json.decode(msgspec.json.encode(to_document(found)))
+    assert from_document(Calibration, document, what="calibration") == found
     with pytest.raises(DocumentError, match="a broken field"):
-        calibration_of({**document, "phases": "none"})
+        from_document(Calibration, {**document, "phases": "none"}, what="calibration")
 
 
 def test_too_few_layers_are_calibrated_and_the_lack_of_a_test_said() -> None:
@@ -212,7 +213,7 @@ def test_traces_without_phases_are_refused_in_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("kind", ["train", "prefill"])
-def test_costs_of_a_simulated_trace_simulate_it_again(kind: Kind) -> None:
+def test_costs_of_a_simulated_trace_simulate_it_again(kind: ModelPhase) -> None:
     """The circle: costs -> profile -> trace -> costs -> the same profile. Every layer alike, so that nothing is off."""
     profile = make_profile(Setting.of(kind, num_layers=4, model="kimi-k2"))
     found = calibrate_and_test(profile.trace())

@@ -13,8 +13,9 @@ import weftrace as wt
 import weftrace.moe
 from tests.conftest import ROOT
 from weftrace.errors import DocumentError
-from weftrace.moe.document import profile_document, profile_from
-from weftrace.moe.requests import Request, profile_of
+from weftrace.moe.document import load_profile, profile_document
+from weftrace.moe.requested import profile_of
+from weftrace.moe.requests import Request
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_a_document_that_holds_what_cannot_be_is_refused(path: tuple[Any, ...], 
         at = at[key]
     at[path[-1]] = value
     with pytest.raises(DocumentError) as refused:
-        profile_from(document, what="mine.json")
+        load_profile(document, what="mine.json")
     assert message in str(refused.value)
     assert str(refused.value).startswith("mine.json: ")
 

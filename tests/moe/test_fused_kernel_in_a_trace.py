@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from weftrace.moe.requests import Request, profile_of
+from weftrace.moe.requested import profile_of
+from weftrace.moe.requests import Request
 from weftrace.trace.work import work_of
 
 

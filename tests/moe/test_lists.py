@@ -7,13 +7,13 @@ import pytest
 
 from tests.moe.lists_priced import US, laid_out
 from weftrace.moe import known_overlaps, load_overlap
-from weftrace.moe.setting import KINDS
+from weftrace.moe.requests import PHASES
 
 SHORT = {"attn": 10, "shared": 3, "dispatch": 4, "mlp": 6, "combine": 5}  # of one micro-batch; all of it can hide
 LONG = {"attn": 10, "shared": 3, "dispatch": 30, "mlp": 6, "combine": 40}  # communication takes longer than all else
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PHASES)
 def test_without_overlap_a_layer_is_the_sum_of_what_it_does(kind: str) -> None:
     overlap = load_overlap("none", kind)  # type: ignore[arg-type]
     once = sum(SHORT[each.work] * each.share for each in overlap.operations)
@@ -64,7 +64,7 @@ def test_sglangs_decode_is_deepseeks_five_stages() -> None:
     assert load_overlap("two-batch", "decode").operations == load_overlap("five-stages").operations
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PHASES)
 def test_every_list_runs_every_operation_once_a_layer_on_each_rank(kind: str) -> None:
     for name in known_overlaps(kind):  # type: ignore[arg-type]
         overlap = load_overlap(name, kind)  # type: ignore[arg-type]
@@ -74,7 +74,7 @@ def test_every_list_runs_every_operation_once_a_layer_on_each_rank(kind: str) ->
         assert ops.get_column("name").n_unique() == len(overlap.operations), name
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PHASES)
 def test_no_list_is_faster_than_its_lanes(kind: str) -> None:
     """All of a lane's work stands one after another on it, and none overlaps with what it waits for."""
     cost = {"attn": 7, "attn-0": 3, "attn-1": 4, "shared": 2, "mlp": 6, "moe": 15, "dispatch": 4, "combine": 5}
@@ -84,7 +84,7 @@ def test_no_list_is_faster_than_its_lanes(kind: str) -> None:
         assert profile.span_ns >= max(by_lane.get_column("busy").to_list()), name
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PHASES)
 def test_what_a_layer_adds_does_not_depend_on_how_many_are_run(kind: str) -> None:
     cost = {"attn": 7, "attn-0": 3, "attn-1": 4, "shared": 2, "mlp": 6, "moe": 15, "dispatch": 9, "combine": 12}
     for name in known_overlaps(kind):  # type: ignore[arg-type]

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from weftrace.errors import ProfileError
-from weftrace.moe.requests import Request, overlap_of_request, profile_of, setting_of
+from weftrace.moe.requested import overlap_of_request, profile_of, setting_of
+from weftrace.moe.requests import Request
 from weftrace.moe.routing.load import read_gpu_loads
 
 

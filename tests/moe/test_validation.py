@@ -13,9 +13,9 @@ from rich.console import Console
 import weftrace as wt
 from tests.moe.layers import GEMM, MOVES, WAITS, Kernel, trace_of_layers
 from weftrace.errors import DocumentError, TraceError
+from weftrace.files.values import from_document, to_document
 from weftrace.moe.render.validation_terminal import print_validation
-from weftrace.moe.validation.comparison import Validation, validate
-from weftrace.moe.validation.document import headline, validation_document, validation_of, validation_table
+from weftrace.moe.validation.comparison import Validation, validate, validation_table
 from weftrace.plan import simulate
 from weftrace.plan.deepseek import deepseek_training_layers
 from weftrace.trace import Trace, write_chrome
@@ -36,7 +36,7 @@ def run(attn: int = 100, combine: int = 40, wait: int = 0, layers: int = 3, extr
 
 def worst(found: Validation) -> tuple[str, float]:
     assert found.worst is not None
-    return found.worst[0], round(found.worst[1], 3)
+    return found.worst.name, round(found.worst.error, 3)
 
 
 def test_each_phase_is_predicted_by_measured() -> None:
@@ -50,10 +50,10 @@ def test_each_phase_is_predicted_by_measured() -> None:
     ]  # fmt: skip
     assert worst(found) == ("attn(F)", -0.1)
     assert found.within(0.11) and not found.within(0.09)
-    assert headline(found) == (
+    assert found.headline == (
         "attn(F) is furthest off of 2 phases: predicted 10.0 % too short; the span 0.9 % too short."
     )
-    assert headline(validate(run(), run())) == "All 2 phases are predicted as measured; the span as measured."
+    assert validate(run(), run()).headline == "All 2 phases are predicted as measured; the span as measured."
 
 
 def test_communication_is_compared_by_the_data_that_it_moves_and_waits_are_told_in_the_span() -> None:
@@ -139,7 +139,7 @@ def test_a_trace_without_phases_is_compared_as_a_whole_and_no_gate_is_met() -> N
     found = validate(run(), bare)
     assert not found.phases and not found.within(10.0)
     assert "measured: no named ranges, so there are no phases to compare; the run as a whole is" in found.notes
-    assert headline(found).startswith("The two have no phase in common")
+    assert found.headline.startswith("The two have no phase in common")
     assert {each.name for each in found.alone} == {"attn(F)", "combine(F)"}
 
 
@@ -158,16 +158,16 @@ def test_runs_of_different_settings_are_said_to_be() -> None:
 
 def test_a_saved_validation_is_the_same_one_and_its_table_has_a_row_a_phase() -> None:
     found = validate(run(attn=90, extra="mlp(F)"), run(wait=10))
-    document = msgspec.json.decode(msgspec.json.encode(validation_document(found)))
-    assert validation_of(document) == found
+    document = msgspec.json.decode(msgspec.json.encode(to_document(found)))
+    assert from_document(Validation, document, what="validation") == found
     assert validation_table(found).get_column("what").to_list()[:3] == ["attn(F)", "combine(F)", "span"]
     with pytest.raises(DocumentError, match="a broken field"):
-        validation_of({**document, "phases": 3})
+        from_document(Validation, {**document, "phases": 3}, what="validation")
 
 
 def told(found: Validation, width: int = 80) -> str:
     out = io.StringIO()
-    print_validation(validation_document(found), Console(file=out, width=width))
+    print_validation(found, Console(file=out, width=width))
     return out.getvalue()
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import types
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 from msgspec import Meta
@@ -113,15 +114,24 @@ class _Asked:
 
 
 def _asked_of(request: type, narrowed: Mapping[str, Any]) -> list[_Asked]:
-    hints = get_type_hints(request, include_extras=True)
+    hints, plain = get_type_hints(request, include_extras=True), get_type_hints(request)
     found = []
     for field in dataclasses.fields(request):
-        kind, *marks = get_args(hints[field.name]) if get_origin(hints[field.name]) is Annotated else (None,)
+        marks = get_args(hints[field.name])[1:] if get_origin(hints[field.name]) is Annotated else ()
         option = next((mark for mark in marks if isinstance(mark, Option)), None)
         if option is not None:
-            kind = narrowed.get(field.name, kind)
-            found.append(_Asked(field, kind, option, [mark for mark in marks if isinstance(mark, Meta)]))
+            kind = narrowed.get(field.name, plain[field.name])
+            found.append(_Asked(field, kind, option, _metas(hints[field.name])))
     return found
+
+
+def _metas(kind: Any) -> list[Meta]:
+    """All that is said of a type's values, also inside a union."""
+    if get_origin(kind) is Annotated:
+        return [*_metas(get_args(kind)[0]), *(mark for mark in get_args(kind)[1:] if isinstance(mark, Meta))]
+    if get_origin(kind) in (Union, types.UnionType):
+        return [meta for each in get_args(kind) for meta in _metas(each)]
+    return []
 
 
 def _completion(path: str) -> Callable[[str], list[str]]:

@@ -17,9 +17,9 @@ from weftrace.lazy import lazily
 
 if TYPE_CHECKING:
     from weftrace.moe.as_plan import plan_of as plan_of
-    from weftrace.moe.calibration.document import read_calibration as read_calibration
     from weftrace.moe.calibration.fit import calibrate as calibrate
     from weftrace.moe.calibration.values import Calibration as Calibration
+    from weftrace.moe.calibration.values import read_calibration as read_calibration
     from weftrace.moe.derived.late_ranks import stragglers as stragglers
     from weftrace.moe.derived.limits import bottleneck as bottleneck
     from weftrace.moe.derived.phase_times import phase_table as phase_table
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from weftrace.moe.profiles import Profile as Profile
     from weftrace.moe.profiles import make_profile as make_profile
     from weftrace.moe.profiles import simulated as simulated
+    from weftrace.moe.requested import profile_of as profile_of
     from weftrace.moe.requests import Request as Request
-    from weftrace.moe.requests import profile_of as profile_of
     from weftrace.moe.routing.load import Load as Load
     from weftrace.moe.routing.load import balanced as balanced
     from weftrace.moe.routing.load import from_loads as from_loads
@@ -54,9 +54,11 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
         __name__,
         {
             "weftrace.moe.as_plan": ("plan_of",),
-            "weftrace.moe.calibration.document": ("read_calibration",),
             "weftrace.moe.calibration.fit": ("calibrate",),
-            "weftrace.moe.calibration.values": ("Calibration",),
+            "weftrace.moe.calibration.values": (
+                "Calibration",
+                "read_calibration",
+            ),
             "weftrace.moe.derived.late_ranks": ("stragglers",),
             "weftrace.moe.derived.limits": ("bottleneck",),
             "weftrace.moe.derived.phase_times": ("phase_table",),
@@ -79,10 +81,8 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
                 "make_profile",
                 "simulated",
             ),
-            "weftrace.moe.requests": (
-                "Request",
-                "profile_of",
-            ),
+            "weftrace.moe.requested": ("profile_of",),
+            "weftrace.moe.requests": ("Request",),
             "weftrace.moe.routing.load": (
                 "Load",
                 "balanced",

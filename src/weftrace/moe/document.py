@@ -6,60 +6,38 @@ Read back, a profile is laid out once more from its setting, list and prices.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Annotated, Any, Final, TypedDict
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final
 
-import msgspec
-import numpy as np
 import polars as pl
 from msgspec import Meta
 
 from weftrace.errors import DocumentError, PlanError, ProfileError
-from weftrace.files.documents import document_as
-from weftrace.files.schemas import Amount, Count, DocumentSchema, Positive
-from weftrace.moe.derived.late_ranks import stragglers
-from weftrace.moe.derived.limits import Limit, bottleneck
-from weftrace.moe.derived.phase_times import last_rank, phase_table
+from weftrace.files.schemas import Amount, Count, Positive
+from weftrace.files.values import UNSAVED, As, from_document, to_document
+from weftrace.moe.derived.late_ranks import RankRow, stragglers
+from weftrace.moe.derived.limits import Bottleneck, bottleneck
+from weftrace.moe.derived.phase_times import PhaseRow, last_rank, phase_table
 from weftrace.moe.derived.tokens_per_second import throughput
 from weftrace.moe.operations import Overlap
-from weftrace.moe.pieces import Floats, Piece, Prices
+from weftrace.moe.pieces import Piece
 from weftrace.moe.profiles import Profile, simulated
 from weftrace.moe.setting import Setting
 from weftrace.plan import timetable
-from weftrace.plan.ops import Kind
 from weftrace.version import __version__
 
 SCHEMA: Final = "weftrace.profile/1"
-MAX_RANKS_TOLD = 1_024
+MAX_RANKS: Final = 1_024
 
 
-class Numbers(TypedDict):
-    """One number, or an array that broadcasts to [layers, ranks]."""
-
-    shape: list[Positive]
-    values: Annotated[list[float], Meta(description="Row by row.")]
-
-
-class PieceTold(TypedDict):
-    """Equal kernels back to back."""
-
-    name: str
-    kind: Kind
-    duration_ns: Annotated[Numbers, Meta(description="Of all its kernels together.")]
-    num_kernels: Positive
-    num_sms: Annotated[int | None, Meta(description="That it holds; null for none.")]
-    meets: Annotated[bool, Meta(description="Whether the ranks of a group of experts wait for each other in it.")]
-    flops: Numbers
-    moved_bytes: Numbers
-    basis: Annotated[str, Meta(description="Where the duration comes from.")]
-
-
-class PricedOperation(TypedDict):
+@dataclass(frozen=True, slots=True)
+class PricedOperation:
     operation: str
-    pieces: list[PieceTold]
+    pieces: tuple[Piece, ...]
 
 
-class ThroughputTold(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
     """Tokens that a GPU gets done / (layer_ns * num_layers)."""
 
     tokens: Amount
@@ -68,49 +46,13 @@ class ThroughputTold(TypedDict):
     tokens_per_node: Amount
     gpus_per_node: Positive
     acceptance: Annotated[float | None, Meta(description="Of drafted tokens; null where none are drafted.")]
-    assumed: Annotated[list[str], Meta(description="What the number does not have in it.")]
+    assumed: Annotated[tuple[str, ...], Meta(description="What the number does not have in it.")]
 
 
-class PhaseRow(TypedDict):
-    """A phase of one micro-batch on the rank that ends last: means over layers."""
-
-    phase: str
-    micro_batch: Count
-    kind: str
-    num_layers: Positive
-    busy_ns: Amount
-    hidden_ns: Annotated[float | None, Meta(description="Of communication: beside some computation; else null.")]
-    exposed_ns: Annotated[float | None, Meta(description="The rest of it.")]
-    basis: str
-
-
-class RankRow(TypedDict):
-    """One rank, over all layers."""
-
-    rank: Count
-    compute_ns: Count
-    communication_ns: Annotated[Count, Meta(description="Without waits for other ranks.")]
-    waiting_ns: Annotated[Count, Meta(description="Inside meets, for ranks that come later.")]
-    last_in: Annotated[Count, Meta(description="Meets that it was the last to reach.")]
-    meets: Count
-
-
-class BottleneckTold(TypedDict):
-    """What a layer would take without one of these."""
-
-    limit: Limit
-    without_compute_ns: Amount
-    without_communication_ns: Amount
-    without_fused_ns: Annotated[Amount, Meta(description="Without kernels that move tokens and multiply.")]
-    balanced_ns: Annotated[Amount, Meta(description="Where every rank took what the mean rank takes.")]
-    told: str
-
-
-class ProfileDocument(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SavedProfile:
     """One simulated profile."""
 
-    schema: str
-    weftrace: Annotated[str, Meta(description="Version of weftrace that wrote it.")]
     setting: Setting
     overlap: Overlap
     level: Annotated[str, Meta(description="How prices were found.")]
@@ -122,109 +64,75 @@ class ProfileDocument(TypedDict):
     gap_ns: Count
     num_ranks: Positive
     routing: Annotated[str, Meta(description="Whom tokens go to, in words.")]
-    prices: list[PricedOperation]
-    span_ns: Count
-    layer_ns: Amount
-    throughput: ThroughputTold
-    bottleneck: BottleneckTold
-    phases: list[PhaseRow]
-    phases_rank: Annotated[Count, Meta(description="The rank that ends last.")]
-    ranks: Annotated[list[RankRow], Meta(description="Who is waited for most first; at most 1,024.")]
+    prices: tuple[PricedOperation, ...]
+    profile: Annotated[Profile | None, UNSAVED] = None
+
+    @property
+    def _known(self) -> Profile:
+        assert self.profile is not None, "what follows is written, never read"
+        return self.profile
+
+    @property
+    def span_ns(self) -> Annotated[int, Meta(ge=0)]:
+        return self._known.span_ns
+
+    @property
+    def layer_ns(self) -> Annotated[float, Meta(ge=0)]:
+        return self._known.layer_ns
+
+    @property
+    def throughput(self) -> Annotated[Rates, Meta(description="Tokens a second.")]:
+        found = throughput(self._known)
+        return Rates(
+            tokens=found.tokens, num_layers=found.num_layers, tokens_per_gpu=found.per_gpu,
+            tokens_per_node=found.per_node, gpus_per_node=found.gpus_per_node, acceptance=found.acceptance,
+            assumed=found.assumed,
+        )  # fmt: skip
+
+    @property
+    def bottleneck(self) -> Annotated[Bottleneck, Meta(description="What holds a layer up.")]:
+        return bottleneck(self._known)
+
+    @property
+    def phases(self) -> Annotated[pl.DataFrame, As(list[PhaseRow]), Meta(description="Means over layers.")]:
+        return phase_table(self._known)
+
+    @property
+    def phases_rank(self) -> Annotated[int, Meta(ge=0, description="The rank that ends last.")]:
+        return last_rank(self._known)
+
+    @property
+    def ranks(
+        self,
+    ) -> Annotated[pl.DataFrame, As(list[RankRow]), Meta(description="Who is waited for most first; at most 1,024.")]:
+        return stragglers(self._known).head(MAX_RANKS)
 
 
-PROFILE_SCHEMA = DocumentSchema(
-    document=ProfileDocument,
-    schema=SCHEMA,
-    title="A simulated profile of mixture-of-experts layers",
-)
-
-
-def profile_document(profile: Profile) -> ProfileDocument:
+def profile_document(profile: Profile) -> dict[str, Any]:
     """The profile as JSON-able values."""
-    tokens = throughput(profile)
-    holds_up = bottleneck(profile)
-    return ProfileDocument(
-        schema=SCHEMA,
-        weftrace=__version__,
-        setting=msgspec.to_builtins(profile.setting, enc_hook=dict),  # facts hold read-only mappings
-        overlap=msgspec.to_builtins(profile.overlap),
-        level=profile.level,
-        share_sms=profile.share_sms,
+    saved = SavedProfile(
+        setting=profile.setting, overlap=profile.overlap, level=profile.level, share_sms=profile.share_sms,
         stretched_ns=profile.plan.ops.get_column("duration_ns").to_list() if profile.contention else None,
-        gap_ns=profile.plan.gap_ns,
-        num_ranks=profile.num_ranks,
-        routing=profile.routing,
-        prices=[
-            PricedOperation(operation=name, pieces=[_piece(each) for each in pieces])
-            for name, pieces in profile.prices.items()
-        ],
-        span_ns=profile.span_ns,
-        layer_ns=profile.layer_ns,
-        throughput=ThroughputTold(
-            tokens=tokens.tokens, num_layers=tokens.num_layers, tokens_per_gpu=tokens.per_gpu,
-            tokens_per_node=tokens.per_node, gpus_per_node=tokens.gpus_per_node, acceptance=tokens.acceptance,
-            assumed=list(tokens.assumed),
-        ),
-        bottleneck=BottleneckTold(
-            limit=holds_up.limit, without_compute_ns=holds_up.without_compute_ns,
-            without_communication_ns=holds_up.without_communication_ns,
-            without_fused_ns=holds_up.without_fused_ns, balanced_ns=holds_up.balanced_ns,
-            told=holds_up.in_words(),
-        ),
-        phases=[PhaseRow(**row) for row in phase_table(profile).to_dicts()],  # type: ignore[typeddict-item]
-        phases_rank=last_rank(profile),
-        ranks=[RankRow(**row) for row in stragglers(profile).head(MAX_RANKS_TOLD).to_dicts()],  # type: ignore[typeddict-item]
+        gap_ns=profile.plan.gap_ns, num_ranks=profile.num_ranks, routing=profile.routing,
+        prices=tuple(PricedOperation(name, pieces) for name, pieces in profile.prices.items()), profile=profile,
     )  # fmt: skip
+    return {"schema": SCHEMA, "weftrace": __version__, **to_document(saved)}
 
 
-def profile_from(document: Mapping[str, Any], *, what: str = "profile") -> Profile:
-    """The profile of a document, laid out once more. what: names it in errors.
+def load_profile(document: Mapping[str, Any], /, *, what: str = "profile") -> Profile:
+    """The profile of a document, laid out once more. Raises `DocumentError` where it is none, or holds what cannot be.
 
-    Raises `DocumentError` where it is no such document, or holds what cannot be.
+    what: names it in errors.
     """
     try:
-        told = document_as(document, ProfileDocument, schema=SCHEMA, what=what)
-        setting = msgspec.convert(told["setting"], Setting)
-        overlap = msgspec.convert(told["overlap"], Overlap)
+        saved = from_document(SavedProfile, document, schema=SCHEMA, what=what)
         profile = simulated(
-            setting, overlap, _prices(told["prices"]), level=told["level"], num_ranks=told["num_ranks"],
-            share_sms=told["share_sms"], gap_ns=told["gap_ns"], routing=told["routing"],
+            saved.setting, saved.overlap, {each.operation: each.pieces for each in saved.prices}, level=saved.level,
+            num_ranks=saved.num_ranks, share_sms=saved.share_sms, gap_ns=saved.gap_ns, routing=saved.routing,
         )  # fmt: skip
-        if told["stretched_ns"] is None:
+        if saved.stretched_ns is None:
             return profile
-        plan = profile.plan.with_ops(duration_ns=pl.Series(told["stretched_ns"], dtype=pl.Int64))
+        plan = profile.plan.with_ops(duration_ns=pl.Series(saved.stretched_ns, dtype=pl.Int64))
         return replace(profile, times=timetable(plan), contention=True)
     except (ProfileError, PlanError, ValueError) as error:
         raise DocumentError(f"{what}: {error}") from error
-
-
-def _piece(piece: Piece) -> PieceTold:
-    return PieceTold(
-        name=piece.name, kind=piece.kind, duration_ns=_numbers(piece.duration_ns), num_kernels=piece.num_kernels,
-        num_sms=piece.num_sms, meets=piece.meets, flops=_numbers(piece.flops),
-        moved_bytes=_numbers(piece.moved_bytes), basis=piece.basis,
-    )  # fmt: skip
-
-
-def _prices(told: list[PricedOperation]) -> Prices:
-    return {
-        each["operation"]: tuple(
-            Piece(
-                name=piece["name"], kind=piece["kind"], duration_ns=_array(piece["duration_ns"]),
-                num_kernels=piece["num_kernels"], num_sms=piece["num_sms"], meets=piece["meets"],
-                flops=_array(piece["flops"]), moved_bytes=_array(piece["moved_bytes"]), basis=piece["basis"],
-            )
-            for piece in each["pieces"]
-        )
-        for each in told
-    }  # fmt: skip
-
-
-def _numbers(given: float | Floats) -> Numbers:
-    array = np.asarray(given, np.float64)
-    return Numbers(shape=list(array.shape), values=array.ravel().tolist())
-
-
-def _array(told: Numbers) -> float | Floats:
-    array = np.array(told["values"], np.float64).reshape(told["shape"])
-    return array if array.ndim else float(array)

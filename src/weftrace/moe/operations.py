@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from weftrace.errors import ProfileError
-from weftrace.moe.setting import Kind
+from weftrace.moe.requests import ModelPhase
 from weftrace.notebook import InNotebook
 
 #: What a layer consists of. attn: attention and the routing gate; attn-0: its projections before the attention core;
@@ -82,7 +82,7 @@ class Overlap(InNotebook):
 
     name: str
     title: str
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ModelPhase, ...]
     operations: tuple[Operation, ...]
     num_chunks: int = 1
     all_sms: bool = False
@@ -136,7 +136,7 @@ def check(overlap: Overlap) -> None:
         raise ProfileError(f"{of}: its operations wait for each other in a circle: {' -> '.join(circle)}")
 
 
-def need_whole(overlap: Overlap, kind: Kind) -> None:
+def need_whole(overlap: Overlap, kind: ModelPhase) -> None:
     """Raise `ProfileError` where a layer of that kind of profile does something that the list leaves out.
 
     Without it a list would be fast by what it does not do.
@@ -161,7 +161,7 @@ def need_whole(overlap: Overlap, kind: Kind) -> None:
                     )
 
 
-def _needed(overlap: Overlap, kind: Kind, micro_batch: int) -> Iterator[tuple[str, tuple[Work, ...]]]:
+def _needed(overlap: Overlap, kind: ModelPhase, micro_batch: int) -> Iterator[tuple[str, tuple[Work, ...]]]:
     """Directions, and the works that each of them consists of."""
     own = [each for each in overlap.operations if each.micro_batch == micro_batch]
     works = {each.work for each in own}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from weftrace.moe.calibration.document import CALIBRATION_SCHEMA, calibration_document, calibration_of
+from weftrace.moe.calibration.values import SCHEMA as CALIBRATION_SCHEMA
 from weftrace.moe.calibration.values import Calibration
-from weftrace.moe.document import PROFILE_SCHEMA, profile_document, profile_from
+from weftrace.moe.document import SavedProfile, load_profile, profile_document
 from weftrace.moe.profiles import Profile
 from weftrace.moe.render.calibration_terminal import print_calibration
 from weftrace.moe.render.figures import lanes_figure, pays_figure, sweep_figure, validation_figure
@@ -14,84 +14,59 @@ from weftrace.moe.render.pays_terminal import print_pays
 from weftrace.moe.render.sweep_terminal import print_sweep
 from weftrace.moe.render.terminal import print_profile
 from weftrace.moe.render.validation_terminal import print_validation
-from weftrace.moe.sweeps.crossings import Pays
-from weftrace.moe.sweeps.document import (
-    PAYS_SCHEMA,
-    SWEEP_SCHEMA,
-    pays_document,
-    pays_from,
-    pays_table,
-    sweep_document,
-    sweep_from,
-    sweep_table,
-)
-from weftrace.moe.sweeps.many_settings import Sweep
-from weftrace.moe.validation.comparison import Validation
-from weftrace.moe.validation.document import (
-    VALIDATION_SCHEMA,
-    validation_document,
-    validation_of,
-    validation_table,
-)
+from weftrace.moe.sweeps.crossings import Pays, pays_table
+from weftrace.moe.sweeps.many_settings import Sweep, sweep_table
+from weftrace.moe.validation.comparison import Validation, validation_table
 from weftrace.outputs import Output, text_writer
-
-SCHEMAS = (PROFILE_SCHEMA, SWEEP_SCHEMA, PAYS_SCHEMA, CALIBRATION_SCHEMA, VALIDATION_SCHEMA)
 
 PROFILE = Output(
     value=Profile,
-    schema=PROFILE_SCHEMA.schema,
+    kind=SavedProfile,
+    schema="weftrace.profile/1",
+    title="A simulated profile of mixture-of-experts layers",
     document=profile_document,
-    load=profile_from,
+    load=load_profile,
     show=print_profile,
-    save={".html": text_writer(render_profile_html), ".svg": text_writer(profile_svg)},
+    page=render_profile_html,
+    save={".svg": text_writer(profile_svg)},
     figures={"lanes": lanes_figure},
 )
 
 SWEEP = Output(
     value=Sweep,
-    schema=SWEEP_SCHEMA.schema,
-    document=sweep_document,
-    load=sweep_from,
-    show=lambda sweep, console: print_sweep(sweep_document(sweep), console),
-    save={
-        ".html": text_writer(lambda sweep: render_sweep_html(sweep_document(sweep))),
-        ".csv": text_writer(lambda sweep: sweep_table(sweep).write_csv()),
-    },
+    schema="weftrace.profile.sweep/1",
+    title="A sweep over settings of a profile",
+    show=print_sweep,
+    page=render_sweep_html,
+    table=sweep_table,
     figures={"sweep": sweep_figure},
 )
 
 PAYS = Output(
     value=Pays,
-    schema=PAYS_SCHEMA.schema,
-    document=pays_document,
-    load=pays_from,
-    show=lambda pays, console: print_pays(pays_document(pays), console),
-    save={
-        ".html": text_writer(lambda pays: render_pays_html(pays_document(pays))),
-        ".csv": text_writer(lambda pays: pays_table(pays).write_csv()),
-    },
+    schema="weftrace.profile.pays/1",
+    title="From which batch on overlapping pays",
+    show=print_pays,
+    page=render_pays_html,
+    table=pays_table,
     figures={"pays": pays_figure},
 )
 
 VALIDATION = Output(
     value=Validation,
-    schema=VALIDATION_SCHEMA.schema,
-    document=validation_document,
-    load=validation_of,
-    show=lambda found, console: print_validation(validation_document(found), console),
-    save={
-        ".html": text_writer(lambda found: render_validation_html(validation_document(found))),
-        ".csv": text_writer(lambda found: validation_table(found).write_csv()),
-    },
+    schema="weftrace.profile.validation/1",
+    title="A predicted profile beside a measured one",
+    show=print_validation,
+    page=render_validation_html,
+    table=validation_table,
     figures={"validation": validation_figure},
 )
 
 CALIBRATION = Output(
     value=Calibration,
-    schema=CALIBRATION_SCHEMA.schema,
-    document=calibration_document,
-    load=calibration_of,
-    show=lambda found, console: print_calibration(calibration_document(found), console),
+    schema=CALIBRATION_SCHEMA,
+    title="Costs of a mixture-of-experts layer, calibrated from a trace",
+    show=print_calibration,
 )
 
 OUTPUTS: tuple[Output, ...] = (PROFILE, SWEEP, PAYS, VALIDATION, CALIBRATION)

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from weftrace.errors import ProfileError
 from weftrace.moe.operations import WORKS, Direction, Lane, Operation, Overlap, Part
-from weftrace.moe.setting import KINDS, Kind
+from weftrace.moe.requests import PHASES, ModelPhase
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "work": WORKS, "direction": get_args(Direction), "lane": get_args(Lane), "part": get_args(Part),
@@ -22,13 +22,18 @@ _KEYS = ("name", "title", "kinds", "operations_of", "num_chunks", "all_sms", "so
 _MAX_CHUNKS = 64  # more only adds kernels' starts
 
 
-def known_overlaps(kind: Kind | None = None) -> tuple[str, ...]:
+def known_overlaps(kind: ModelPhase | None = None) -> tuple[str, ...]:
     """Names of the lists that come with weftrace. kind: only those for that kind of profile."""
     shipped = [_shipped_list(text, what, None) for _, what, text in _files()]
     return tuple(dict.fromkeys(each.name for each in shipped if kind is None or kind in each.kinds))
 
 
-def load_overlap(name: str, kind: Kind | None = None) -> Overlap:
+def complete_overlap(incomplete: str) -> list[str]:
+    """Names of the lists that begin so."""
+    return [name for name in known_overlaps() if name.startswith(incomplete)]
+
+
+def load_overlap(name: str, kind: ModelPhase | None = None) -> Overlap:
     """A list that comes with weftrace, by name, or one of a user's, by the path of its TOML file.
 
     name: with a number after a colon, "chunked:8", cut in so many chunks. kind: of the profile that it is for; several
@@ -63,9 +68,9 @@ def overlap_of(text: str, what: str, *, num_chunks: int | None = None) -> Overla
     given = raw.pop("operation", None)
     if unknown := sorted(set(raw) - set(_KEYS)):
         raise ProfileError(f"{what}: unknown key {unknown[0]!r}; the keys are {', '.join(_KEYS)}, operation")
-    kinds = raw.get("kinds", list(KINDS))
-    if not isinstance(kinds, list) or not kinds or any(kind not in KINDS for kind in kinds):
-        raise ProfileError(f"{what}: kinds = {kinds!r}; it lists some of {', '.join(KINDS)}")
+    kinds = raw.get("kinds", list(PHASES))
+    if not isinstance(kinds, list) or not kinds or any(kind not in PHASES for kind in kinds):
+        raise ProfileError(f"{what}: kinds = {kinds!r}; it lists some of {', '.join(PHASES)}")
     all_sms, notes = raw.get("all_sms", False), raw.get("notes", [])
     if type(all_sms) is not bool:
         raise ProfileError(f"{what}: all_sms = {all_sms!r}; it is true or false")
@@ -85,7 +90,7 @@ def _operations(raw: Mapping[str, Any], given: Any, num_chunks: int, what: str) 
     if other is not None:
         if given is not None or not isinstance(other, str):
             raise ProfileError(f"{what}: operations_of = {other!r}; it names a list, and stands instead of operations")
-        return load_overlap(other, next(iter(raw.get("kinds", KINDS)))).operations
+        return load_overlap(other, next(iter(raw.get("kinds", PHASES)))).operations
     if not isinstance(given, list) or not given:
         raise ProfileError(f"{what}: it has no operations; each begins with [[operation]]")
     read = [_operation(each, f"{what}: operation {number}") for number, each in enumerate(given, 1)]

@@ -4,34 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Annotated, TypedDict
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
+from weftrace.files.schemas import Positive
+from weftrace.files.values import As
 from weftrace.notebook import InNotebook
 from weftrace.plan.ops import Kind
 
 Floats = NDArray[np.float64]
 
 
+class Numbers(TypedDict):
+    """One number, or an array that broadcasts to [layers, ranks]."""
+
+    shape: list[Positive]
+    values: Annotated[list[float], Meta(description="Row by row.")]
+
+
+def _numbers(given: float | Floats) -> Numbers:
+    array = np.asarray(given, np.float64)
+    return Numbers(shape=list(array.shape), values=array.ravel().tolist())
+
+
+def _array(saved: Numbers) -> float | Floats:
+    array = np.array(saved["values"], np.float64).reshape(saved["shape"])
+    return array if array.ndim else float(array)
+
+
+_SAVED = As(Numbers, save=_numbers, read=_array)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Piece(InNotebook):
-    """`num_kernels` equal kernels back to back. L layers, R ranks.
+    """Equal kernels back to back. L layers, R ranks.
 
     name: as a kernel is called, so that weftrace's rules find its family. duration_ns, flops, moved_bytes: of all its
-    kernels together; a number, or an array that broadcasts to [L, R]. num_sms: SMs that it holds; None for none.
-    meets: whether the ranks of a group of experts wait for each other in it. basis: where the duration comes from.
+    kernels together; a number, or an array that broadcasts to [L, R].
     """
 
     name: str
     kind: Kind = "compute"
-    duration_ns: float | Floats
-    num_kernels: int = 1
-    num_sms: int | None = None
-    meets: bool = False
-    flops: float | Floats = 0.0
-    moved_bytes: float | Floats = 0.0
-    basis: str
+    duration_ns: Annotated[float | Floats, _SAVED, Meta(description="Of all its kernels together.")]
+    num_kernels: Positive = 1
+    num_sms: Annotated[int | None, Meta(description="That it holds; null for none.")] = None
+    meets: Annotated[bool, Meta(description="Whether the ranks of a group of experts wait for each other in it.")] = (
+        False
+    )
+    flops: Annotated[float | Floats, _SAVED] = 0.0
+    moved_bytes: Annotated[float | Floats, _SAVED] = 0.0
+    basis: Annotated[str, Meta(description="Where the duration comes from.")]
 
     @property
     def mean_ns(self) -> float:

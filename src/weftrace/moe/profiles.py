@@ -16,8 +16,9 @@ from weftrace.moe.as_plan import GAP_NS, STREAMS, plan_of
 from weftrace.moe.operations import Overlap, need_whole
 from weftrace.moe.overlap_files import load_overlap
 from weftrace.moe.pieces import Prices
+from weftrace.moe.requests import Comm, ModelPhase
 from weftrace.moe.routing.load import BALANCED
-from weftrace.moe.setting import Comm, Kind, Setting
+from weftrace.moe.setting import Setting
 from weftrace.notebook import InNotebook
 from weftrace.plan import Plan, Slowdown, Timetable, timetable, with_contention
 from weftrace.units import us
@@ -28,10 +29,14 @@ if TYPE_CHECKING:
     from weftrace.trace import Trace
 
 #: The operation list of each published profile.
-PUBLISHED_OVERLAP: dict[Kind, str] = {"train": "training", "prefill": "two-micro-batches", "decode": "five-stages"}
+PUBLISHED_OVERLAP: dict[ModelPhase, str] = {
+    "train": "training",
+    "prefill": "two-micro-batches",
+    "decode": "five-stages",
+}
 
 
-def default_overlap(kind: Kind, comm: Comm = "deepep-v1") -> str:
+def default_overlap(kind: ModelPhase, comm: Comm = "deepep-v1") -> str:
     """The published profile's list, or where its kernels have no such transfers, the nearest that they can run."""
     if comm == "fused" and kind != "train":
         return "waves"

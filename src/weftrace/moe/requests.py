@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal, get_args
 
-from weftrace.errors import ProfileError
-from weftrace.moe.operations import Overlap
-from weftrace.moe.overlap_files import load_overlap
-from weftrace.moe.profiles import PUBLISHED_OVERLAP, Profile, default_overlap, make_profile
-from weftrace.moe.setting import Comm, Kind, Setting
-from weftrace.units import counted
+from msgspec import Meta
 
-if TYPE_CHECKING:
-    from weftrace.moe.costs.levels import AnyLevel
-    from weftrace.moe.routing.load import Load
+from weftrace.files.schemas import Count, Positive
+from weftrace.options import Option
+
+ModelPhase = Literal["train", "prefill", "decode"]
+PHASES: tuple[ModelPhase, ...] = get_args(ModelPhase)
+
+#: Kernels that move tokens to their experts: DeepEP as it was when DeepSeek published its profiles (normal kernels; in
+#: decode the low-latency ones), DeepEP since 2026, and one fused kernel that moves tokens and multiplies.
+Comm = Literal["deepep-v1", "deepep-v2", "fused"]
+COMMS: tuple[Comm, ...] = get_args(Comm)
 
 Routing = Literal["balanced", "random"]
 
@@ -24,121 +25,86 @@ Routing = Literal["balanced", "random"]
 class Request:
     """One profile; what is None is the published profile's.
 
-    redundant: experts that are held twice. tokens: of one micro-batch on one GPU; gpu_tokens: of all its micro-batches,
-    which a list cuts as it needs. With neither, a GPU has the published profile's, whatever the list.
-    tokens_per_request: in decode. comm: None for what the list asks for. overlap: name or file of a list. costs:
-    "roofline", "published", or a calibration's file. layers: that are run. ranks: that are simulated. routing: "random"
-    draws experts for each token. seed: of that. spread: of experts' popularity in it. bandwidth_reached: part of the
-    published bandwidth that transfers get. loads: file with the loads of GPUs, [layers, ep]. contention: stretch what
-    runs side by side.
+    With neither tokens nor gpu_tokens a GPU has the published profile's, whatever the list. loads: file with the loads
+    of GPUs, [layers, ep].
     """
 
-    kind: Kind
-    model: str = "deepseek-v3"
-    hardware: str = "h800"
-    ep: int | None = None
-    redundant: int = 0
-    tokens: int | None = None
-    gpu_tokens: int | None = None
-    sequence: int | None = None
-    tokens_per_request: int | None = None
-    comm: Comm | None = None
-    comm_sms: int | None = None
-    overlap: str | None = None
-    costs: str = "published"
-    layers: int = 4
-    ranks: int = 1
-    routing: Routing = "balanced"
-    seed: int = 0
-    spread: float = 0.0
-    bandwidth_reached: float = 1.0
-    loads: str | None = None
-    contention: bool = False
-
-
-def overlap_of_request(request: Request) -> Overlap:
-    """Its list. Raises `ProfileError`."""
-    return load_overlap(request.overlap or default_overlap(request.kind, request.comm or "deepep-v1"), request.kind)
-
-
-def setting_of(request: Request, overlap: Overlap) -> Setting:
-    """Its setting, tokens cut as the list needs. Raises `ProfileError`, with both numbers, for what cannot be."""
-    comm: Comm = request.comm or ("fused" if overlap.is_fused else "deepep-v1")
-    plain = _plain(
-        request.kind, request.model, request.hardware, comm, request.ep, request.tokens, request.sequence,
-        request.tokens_per_request, request.comm_sms, request.layers, request.bandwidth_reached, request.redundant,
-    )  # fmt: skip
-    if request.tokens is not None:
-        if request.gpu_tokens is not None:
-            raise ProfileError("tokens of a micro-batch and of a GPU are both given; give one of them")
-        return plain
-    whole = request.gpu_tokens
-    if whole is None:
-        whole = plain.tokens * load_overlap(PUBLISHED_OVERLAP[request.kind]).num_micro_batches
-        whole = plain.tokens * overlap.num_micro_batches if request.kind == "train" else whole
-    if whole < overlap.num_micro_batches or whole % overlap.num_micro_batches:
-        raise ProfileError(
-            f"{counted(whole, 'token')} of a GPU cannot be cut in {overlap.num_micro_batches} equal micro-batches: "
-            f"{whole:,} / {overlap.num_micro_batches} is no whole number"
-        )
-    return replace(plain, tokens=whole // overlap.num_micro_batches)
-
-
-@lru_cache(256)  # facts are read from files, and a sweep asks for few settings many times
-def _plain(
-    kind: Kind, model: str, hardware: str, comm: Comm, ep: int | None, tokens: int | None, sequence: int | None,
-    tokens_per_request: int | None, comm_sms: int | None, layers: int, bandwidth_reached: float,
-    redundant: int,
-) -> Setting:  # fmt: skip
-    return Setting.of(
-        kind, model=model, hardware=hardware, comm=comm, ep=ep, tokens=tokens, sequence=sequence,
-        tokens_per_request=tokens_per_request, comm_sms=comm_sms, num_layers=layers,
-        bandwidth_reached=bandwidth_reached, num_redundant=redundant,
-    )  # fmt: skip
-
-
-def profile_of(request: Request) -> Profile:
-    """The profile that is asked for. Raises `ProfileError` for what cannot be."""
-    overlap = overlap_of_request(request)
-    setting = setting_of(request, overlap)
-    if not 1 <= request.ranks <= setting.ep:
-        raise ProfileError(
-            f"{request.ranks} ranks of a group of {setting.ep} cannot be simulated: choose 1 to {setting.ep}"
-        )
-    load = _load(request, setting, overlap.num_micro_batches)
-    return make_profile(
-        setting, overlap, level=level_of(request.costs), load=load, num_ranks=request.ranks,
-        contention=request.contention,
-    )  # fmt: skip
-
-
-@cache
-def level_of(costs: str) -> AnyLevel:
-    """ "roofline" and "published" as they are; else the calibration in that file."""
-    if costs == "roofline":
-        return "roofline"
-    if costs == "published":
-        return "published"
-    if not costs.endswith((".json", ".json.gz", ".json.zst")):
-        raise ProfileError(f"costs = {costs!r}; they are roofline, published, or a calibration's .json file")
-    from weftrace.moe.calibration.document import read_calibration
-
-    return read_calibration(costs)
-
-
-def _load(request: Request, setting: Setting, num_micro_batches: int) -> Load | None:
-    if request.loads is not None:
-        if request.routing == "random":
-            raise ProfileError("loads are given and experts are to be drawn; choose one of the two")
-        from weftrace.moe.routing.load import from_loads, read_gpu_loads
-
-        loads = read_gpu_loads(request.loads, setting.num_layers)
-        return from_loads(setting, loads).first(request.ranks)
-    if request.spread and request.routing != "random":
-        raise ProfileError(f"a spread of popularity of {request.spread:g} is for routing = 'random'")
-    if request.routing == "random":
-        from weftrace.moe.routing.random_draw import drawn
-
-        found = drawn(setting, seed=request.seed, spread=request.spread, num_micro_batches=num_micro_batches)
-        return found.first(request.ranks)
-    return None
+    kind: Annotated[ModelPhase, Option("Which profile.", is_argument=True)]
+    model: Annotated[
+        str,
+        Option(
+            "A model with routed experts that weftrace knows: deepseek-v3, qwen3-235b-a22b …",
+            metavar="NAME",
+            completes="weftrace.moe.setting:complete_model",
+        ),
+    ] = "deepseek-v3"
+    hardware: Annotated[
+        str,
+        Option(
+            "An accelerator: h800, h100, b200 …", metavar="NAME", completes="weftrace.cli.options:complete_hardware"
+        ),
+    ] = "h800"
+    ep: Annotated[Positive | None, Option("GPUs of a group of experts.", metavar="N")] = None
+    redundant: Annotated[Count, Option("Experts that are held twice, as EPLB places copies.", metavar="N")] = 0
+    tokens: Annotated[
+        Positive | None,
+        Option(
+            "Tokens of one micro-batch on one GPU. Without it, a GPU has the published profile's, however the list "
+            "cuts them.",
+            metavar="T",
+        ),
+    ] = None
+    gpu_tokens: Annotated[Positive | None, Option("Or: of all micro-batches on one GPU.", metavar="T")] = None
+    sequence: Annotated[Positive | None, Option("Length of a prompt; in decode of the cache.", metavar="S")] = None
+    tokens_per_request: Annotated[
+        Positive | None,
+        Option("In decode: tokens of a request in a step; 2 with one drafted token.", metavar="N"),
+    ] = None
+    comm: Annotated[Comm | None, Option("Kernels that move tokens; by default what the list asks for.")] = None
+    comm_sms: Annotated[Count | None, Option("SMs that they hold.", metavar="N")] = None
+    overlap: Annotated[
+        str | None,
+        Option(
+            "The operation list: none, training, two-micro-batches, five-stages, two-batch, dual-batch, chunked:N, "
+            "waves, or a .toml file.",
+            metavar="NAME|FILE",
+            completes="weftrace.moe.overlap_files:complete_overlap",
+        ),
+    ] = None
+    costs: Annotated[
+        str,
+        Option(
+            "roofline, published, or a calibration's .json.",
+            metavar="LEVEL|FILE",
+            completes="weftrace.moe.costs.levels:complete_costs",
+        ),
+    ] = "published"
+    layers: Annotated[Positive, Option("Layers that are run.", metavar="L")] = 4
+    ranks: Annotated[Positive, Option("Ranks of the group that are simulated.", metavar="R")] = 1
+    routing: Annotated[Routing, Option("balanced, as published; random: drawn for each rank.")] = "balanced"
+    seed: Annotated[Count, Option("Of random routing.", metavar="N")] = 0
+    spread: Annotated[
+        float,
+        Meta(ge=0.0, le=3.0),
+        Option(
+            "Of random routing: standard deviation of the logarithm of an expert's popularity; 0: all are alike.",
+            metavar="X",
+        ),
+    ] = 0.0
+    bandwidth_reached: Annotated[
+        float,
+        Option(
+            "Part of the published bandwidth that transfers get; beside computation 0.55 to 0.78 was measured.",
+            metavar="X",
+        ),
+    ] = 1.0
+    loads: Annotated[
+        str | None,
+        Option(
+            "Loads of GPUs: a placement that `weftrace experts balance -o` wrote, or JSON whose `loads` lists layers "
+            "of GPUs.",
+            flags=("--loads", "--placement"),
+            metavar="FILE",
+        ),
+    ] = None
+    contention: Annotated[bool, Option("Stretch what runs side by side, as measured in training.")] = False

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final
 
 from weftrace.errors import ProfileError
 from weftrace.facts import ExpertsConfig, Hardware, ModelConfig, hardware, load_models
 from weftrace.facts.models import find_config
+from weftrace.moe.requests import COMMS, PHASES, Comm, ModelPhase
 from weftrace.notebook import InNotebook
 from weftrace.units import counted
 
-Kind = Literal["train", "prefill", "decode"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-
-#: Kernels that move tokens to their experts: DeepEP as it was when DeepSeek published its profiles (normal kernels; in
-#: decode the low-latency ones), DeepEP since 2026, and one fused kernel that moves tokens and multiplies.
-Comm = Literal["deepep-v1", "deepep-v2", "fused"]
-COMMS: tuple[Comm, ...] = get_args(Comm)
-
 #: The published profiles (DeepSeek's profile-data): GPUs of a group of experts, tokens of one micro-batch on one GPU,
 #: length of a prompt or of the cache, tokens of a request in a step (in decode 2, as with one MTP token).
-PUBLISHED: Final[dict[Kind, dict[str, int]]] = {
+PUBLISHED: Final[dict[ModelPhase, dict[str, int]]] = {
     "train": {"ep": 64, "tokens": 4096, "sequence": 4096, "tokens_per_request": 4096},
     "prefill": {"ep": 32, "tokens": 8192, "sequence": 4096, "tokens_per_request": 4096},
     "decode": {"ep": 128, "tokens": 128, "sequence": 4096, "tokens_per_request": 2},
@@ -30,7 +23,7 @@ PUBLISHED: Final[dict[Kind, dict[str, int]]] = {
 
 #: SMs that the communication kernels hold. DeepEP V1: the published profiles; V2: "4-6 instead of 24" for training such
 #: as DeepSeek-V3's, the upper one; low-latency and fused kernels hold none of their own.
-_COMM_SMS: Final[dict[Comm, dict[Kind, int]]] = {
+_COMM_SMS: Final[dict[Comm, dict[ModelPhase, int]]] = {
     "deepep-v1": {"train": 20, "prefill": 24, "decode": 0},
     "deepep-v2": {"train": 6, "prefill": 6, "decode": 6},
     "fused": {"train": 0, "prefill": 0, "decode": 0},
@@ -52,7 +45,7 @@ class Setting(InNotebook):
     Raises `ProfileError`, with both numbers, for what cannot be.
     """
 
-    kind: Kind
+    kind: ModelPhase
     model: ModelConfig
     hardware: Hardware
     ep: int
@@ -72,7 +65,7 @@ class Setting(InNotebook):
     @classmethod
     def of(
         cls,
-        kind: Kind,
+        kind: ModelPhase,
         *,
         model: str | ModelConfig = "deepseek-v3",
         hardware: str | Hardware = "h800",
@@ -91,7 +84,7 @@ class Setting(InNotebook):
 
         Raises `ProfileError`, with both numbers, for what cannot be, and what `hardware` raises.
         """
-        for what, value, known in (("kind", kind, KINDS), ("comm", comm, COMMS)):
+        for what, value, known in (("kind", kind, PHASES), ("comm", comm, COMMS)):
             if value not in known:
                 raise ProfileError(f"{what} = {value!r}: weftrace knows {', '.join(known)}")
         published = PUBLISHED[kind]
@@ -174,6 +167,11 @@ def tokens_of_a_step(model: ModelConfig) -> int:
 def known_moe_models() -> tuple[str, ...]:
     """Names of the models that have routed experts, without their aliases."""
     return tuple(config.name for config in load_models() if config.experts is not None)
+
+
+def complete_model(incomplete: str) -> list[str]:
+    """Names of such models that begin so."""
+    return [name for name in known_moe_models() if name.startswith(incomplete.lower())]
 
 
 def _model(name: str) -> ModelConfig:

@@ -115,7 +115,8 @@ def rows_table(
 
     names: which columns, in which order; all by default. A column in which no row has a value is left out.
     cells: name -> text of a row's cell, where the column's own is not it. heads: name -> head, instead of the column's
-    label. unit: of all times; by default each column has that of its largest. how: see `table`.
+    label. unit: of all times, which the first head names; by default each column has that of its largest. how: see
+    `table`.
     """
     known = {column.name: column for column in columns_of(row)}
     made = dict(cells or {})
@@ -123,13 +124,15 @@ def rows_table(
         name for name in names or known if name in made or any(_cell_value(each, name) is not None for each in rows)
     ]
     titles, texts = [], []
+    is_named = False  # the one unit of all times stands in the first head
     for name in shown:
-        column = known.get(name) or Column(name, pl.String())
+        column = known.get(name) or Column(name, pl.String(), label=name)
         own = unit
+        title = (heads or {}).get(name, column.label)
         if column.style == "time" and name not in made:
             own = unit or unit_for(max((abs(_cell_value(each, name) or 0) for each in rows), default=0))
-        title = (heads or {}).get(name, column.label)
-        titles.append(f"{title} {own.name}" if column.style == "time" and name not in made and own else title)
+            title, is_named = title if is_named else f"{title} {own.name}", unit is not None
+        titles.append(title)
         texts.append(
             [made[name](each) if name in made else cell_text(column, _cell_value(each, name), own) for each in rows]
         )

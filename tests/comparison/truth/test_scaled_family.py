@@ -12,7 +12,8 @@ import pytest
 from tests.comparison.truth.copies import read, slower, write
 from weftrace.comparison import Diff, Run, diff, run_of
 from weftrace.comparison.explanations import headline
-from weftrace.moe.requests import Request, profile_of
+from weftrace.moe.requested import profile_of
+from weftrace.moe.requests import Request
 from weftrace.plan import simulate
 from weftrace.trace import Trace, open_trace, work_of
 

@@ -14,7 +14,8 @@ from weftrace.cli.main import app
 from weftrace.comparison import diff, judged, parse_gate
 from weftrace.comparison.alignment.movers import movers_of
 from weftrace.comparison.explanations import causes, headline
-from weftrace.moe.requests import Request, profile_of
+from weftrace.moe.requested import profile_of
+from weftrace.moe.requests import Request
 from weftrace.plan import simulate_ranks
 
 RECORDED = (

@@ -15,9 +15,9 @@ from weftrace.moe.costs import compute
 from weftrace.moe.costs.all_to_all import low_latency_us, normal_rate
 from weftrace.moe.costs.communication import bytes_of_a_copy, pieces_of
 from weftrace.moe.profiles import PUBLISHED_OVERLAP
+from weftrace.moe.requests import COMMS
 from weftrace.moe.routing.load import balanced, from_loads
 from weftrace.moe.routing.random_draw import drawn
-from weftrace.moe.setting import COMMS
 from weftrace.plan import timetable
 
 DISPATCH = Operation(name="dispatch(F)", work="dispatch", lane="communication")

@@ -16,8 +16,9 @@ from weftrace.moe.costs.rates import Level
 from weftrace.moe.operations import Operation
 from weftrace.moe.overlap_files import load_overlap
 from weftrace.moe.pieces import Piece
+from weftrace.moe.requests import ModelPhase
 from weftrace.moe.routing.load import balanced
-from weftrace.moe.setting import Kind, Setting
+from weftrace.moe.setting import Setting
 from weftrace.trace.kernels import classify, load_rules
 
 TRAIN = Setting.of("train")
@@ -221,7 +222,7 @@ def test_no_product_is_faster_than_the_peaks_of_its_accelerator(hardware: str) -
 
 
 def test_what_is_not_published_is_called_assumed() -> None:
-    def bases(kind: Kind, model: str, operation: Operation) -> dict[str, str]:
+    def bases(kind: ModelPhase, model: str, operation: Operation) -> dict[str, str]:
         setting = Setting.of(kind, model=model)
         return {piece.name: piece.basis for piece in pieces_of(operation, setting, balanced(setting))}
 

@@ -7,26 +7,24 @@ import pytest
 import weftrace as wt
 from tests.moe.render import documents
 from tests.moe.render.profiles import made
-from weftrace.moe.sweeps.document import pays_from, sweep_from
-from weftrace.moe.validation.document import validation_of
 
 pytest.importorskip("plotly")
 
 
 def test_a_sweep_has_a_line_for_each_list_and_no_point_where_it_is_impossible() -> None:
-    document = documents.swept()
-    figure = wt.figure(sweep_from(document))
-    rates = {row.values["overlap"]: [] for row in sweep_from(document).rows}  # type: ignore[var-annotated]
-    for row in sweep_from(document).rows:
+    swept = documents.swept()
+    figure = wt.figure(swept)
+    rates = {row.values["overlap"]: [] for row in swept.rows}  # type: ignore[var-annotated]
+    for row in swept.rows:
         if row.summary:
             rates[row.values["overlap"]].append(row.summary.tokens_per_gpu)
     assert {trace.name.removeprefix("overlap "): list(trace.y) for trace in figure.data} == rates
     assert all(list(trace.x) == [8, 32] for trace in figure.data)
-    assert {trace.type for trace in wt.figure(sweep_from(documents.swept_words())).data} == {"bar"}
+    assert {trace.type for trace in wt.figure(documents.swept_words()).data} == {"bar"}
 
 
 def test_gains_are_those_over_no_overlap() -> None:
-    pays = pays_from(documents.paying())
+    pays = documents.paying()
     figure = wt.figure(pays)
     first = next(curve for curve in pays.curves[1:] if not curve.reason)
     rate, base = first.tokens_per_gpu[-1], pays.curves[0].tokens_per_gpu[-1]
@@ -35,7 +33,7 @@ def test_gains_are_those_over_no_overlap() -> None:
 
 
 def test_a_validation_marks_each_prediction() -> None:
-    found = validation_of(documents.validated())
+    found = documents.validated()
     bars, marks = wt.figure(found).data
     assert list(bars.y) == list(marks.y) == [row.name for row in found.phases]
     for row, bar, mark in zip(found.phases, bars.x, marks.x, strict=True):

@@ -10,10 +10,11 @@ import pytest
 from weftrace.errors import ProfileError
 from weftrace.facts import ExpertsConfig, model_config
 from weftrace.gate import simulate_routing
-from weftrace.moe.document import profile_document, profile_from
+from weftrace.moe.document import load_profile, profile_document
 from weftrace.moe.render.shown import shown
 from weftrace.moe.render.words import shape
-from weftrace.moe.requests import Request, Routing, profile_of
+from weftrace.moe.requested import profile_of
+from weftrace.moe.requests import Request, Routing
 from weftrace.moe.routing.distinct_places import ranks_of_experts
 from weftrace.moe.routing.load import Load, balanced, from_loads
 from weftrace.moe.routing.random_draw import drawn
@@ -176,4 +177,4 @@ def test_a_random_routing_of_a_few_ranks_says_that_nobody_waits_for_the_others()
 
 def test_a_profile_that_is_read_back_knows_its_routing() -> None:
     profile = profile_of(Request(kind="prefill", layers=2, ep=8, ranks=2, routing="random", seed=4))
-    assert profile_from(profile_document(profile)).routing == profile.routing == "random routing, seed 4"
+    assert load_profile(profile_document(profile)).routing == profile.routing == "random routing, seed 4"

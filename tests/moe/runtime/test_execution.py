@@ -6,7 +6,7 @@ import pytest
 
 from tests.living import Ranks
 from weftrace.moe import known_overlaps, load_overlap
-from weftrace.moe.setting import KINDS, Kind
+from weftrace.moe.requests import PHASES, ModelPhase
 
 CASES = "tests.moe.runtime.cases:"
 PLANS = [("training", "train"), ("two-micro-batches", "prefill"), ("five-stages", "decode")]
@@ -15,7 +15,7 @@ PLANS = [("training", "train"), ("two-micro-batches", "prefill"), ("five-stages"
 @pytest.mark.parametrize("size", [1, 2, 4])
 @pytest.mark.parametrize(("overlap", "kind"), PLANS, ids=[kind for _, kind in PLANS])
 def test_overlapped_is_bit_for_bit_one_after_another_and_experts_apart_as_in_one_process(
-    ranks: Ranks, overlap: str, kind: Kind, size: int
+    ranks: Ranks, overlap: str, kind: ModelPhase, size: int
 ) -> None:
     """Outputs, gradients of inputs and of every weight, in float64; learned routing, so ranks send unequal rows."""
     for told in ranks.run(CASES + "compared", size, overlap=overlap, kind=kind, models=["mla", "gqa"]):
@@ -40,14 +40,14 @@ def test_a_rank_whose_experts_nobody_chooses_gets_no_rows_and_all_is_as_before(
             assert told["outputs by one process"] < 1e-12 and told["gradients by one process"] < 1e-12, told
 
 
-def other_lists() -> list[tuple[str, Kind]]:
+def other_lists() -> list[tuple[str, ModelPhase]]:
     """What else comes with weftrace and can be executed, for each kind that it is for."""
-    found = [(name, kind) for kind in KINDS for name in known_overlaps(kind) if (name, kind) not in PLANS]
+    found = [(name, kind) for kind in PHASES for name in known_overlaps(kind) if (name, kind) not in PLANS]
     return [(name, kind) for name, kind in found if not load_overlap(name, kind).is_fused]
 
 
 @pytest.mark.parametrize(("overlap", "kind"), other_lists())
-def test_every_other_list_gives_what_one_process_gives(ranks: Ranks, overlap: str, kind: Kind) -> None:
+def test_every_other_list_gives_what_one_process_gives(ranks: Ranks, overlap: str, kind: ModelPhase) -> None:
     """Bit for bit, but where tokens go in chunks: then products have other shapes."""
     for (told,) in ranks.run(CASES + "compared", 2, overlap=overlap, kind=kind, models=["mla"]):
         assert told["outputs by one process"] < 1e-12, told

@@ -10,15 +10,15 @@ import torch
 
 from tests.moe.runtime.small import CPU, MLA, gradients
 from weftrace.moe import Overlap, Setting, known_overlaps, load_overlap
+from weftrace.moe.requests import PHASES
 from weftrace.moe.runtime import HowToRun, Payloads, run
 from weftrace.moe.runtime import steps as running
 from weftrace.moe.runtime.lanes import StreamLanes, needs_of
 from weftrace.moe.runtime.walking import Turn, turns
-from weftrace.moe.setting import KINDS
 
 LISTS = [
     overlap
-    for kind in KINDS
+    for kind in PHASES
     for name in known_overlaps(kind)
     if not (overlap := load_overlap(name, kind)).is_fused
 ]  # fmt: skip

@@ -12,16 +12,16 @@ from tests.living import Ranks
 from tests.moe.runtime.small import MLA, MODELS, apart, gradients
 from weftrace.errors import ProfileError
 from weftrace.moe import Setting, known_overlaps, load_overlap
+from weftrace.moe.requests import PHASES, ModelPhase
 from weftrace.moe.runtime import PUBLISHED, HowToRun, Payloads, run
-from weftrace.moe.setting import KINDS, Kind
 
 WIDE = replace(MLA, hidden_size=128)
 RUNNABLE = [
-    (kind, name) for kind in KINDS for name in known_overlaps(kind) if not load_overlap(name, kind).is_fused
+    (kind, name) for kind in PHASES for name in known_overlaps(kind) if not load_overlap(name, kind).is_fused
 ]  # fmt: skip
 
 
-def setting(kind: Kind, **given: Any) -> Setting:
+def setting(kind: ModelPhase, **given: Any) -> Setting:
     of_decode = {"tokens_per_request": 2} if kind == "decode" else {}
     return Setting.of(
         kind, **{"model": WIDE, "ep": 1, "tokens": 12, "sequence": 8, "num_layers": 2, **of_decode, **given}
@@ -29,7 +29,7 @@ def setting(kind: Kind, **given: Any) -> Setting:
 
 
 @pytest.mark.parametrize(("kind", "name"), RUNNABLE)
-def test_every_list_runs_its_steps_and_says_when_one_ends(kind: Kind, name: str) -> None:
+def test_every_list_runs_its_steps_and_says_when_one_ends(kind: ModelPhase, name: str) -> None:
     ended: list[int] = []
     result = run(setting(kind), load_overlap(name, kind), steps=2, on_step=ended.append)
     assert ended == [0, 1] and result.steps == 2
@@ -40,7 +40,7 @@ def test_every_list_runs_its_steps_and_says_when_one_ends(kind: Kind, name: str)
 
 
 def test_a_step_of_decode_is_repeated_and_one_of_prefill_has_new_prompts() -> None:
-    lists: tuple[tuple[Kind, str], ...] = (("decode", "five-stages"), ("prefill", "two-micro-batches"))
+    lists: tuple[tuple[ModelPhase, str], ...] = (("decode", "five-stages"), ("prefill", "two-micro-batches"))
     for kind, name in lists:
         once, twice = (run(setting(kind), load_overlap(name), steps=steps) for steps in (1, 2))
         same = [torch.equal(once.outputs[at], out) for at, out in twice.outputs.items()]

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from weftrace.moe import Operation, Overlap
-from weftrace.moe.setting import Kind
+from weftrace.moe.requests import ModelPhase
 
 FORWARD = ("attn", "shared", "dispatch", "mlp", "combine")
 BACKWARD = ("combine", "shared", "mlp", "dispatch", "attn")
@@ -31,7 +31,7 @@ def backward(micro_batch: int = 1, split: bool = True) -> list[Operation]:
     return [operation(work, "B", micro_batch) for work in BACKWARD] + weights
 
 
-def in_turn(operations: Sequence[Operation], kinds: Sequence[Kind], name: str = "in turn") -> Overlap:
+def in_turn(operations: Sequence[Operation], kinds: Sequence[ModelPhase], name: str = "in turn") -> Overlap:
     """Each operation after the one before, a repetition after the one before."""
     made = [
         replace(each, after=(operations[at - 1].name,)) if at else replace(each, after_previous=(operations[-1].name,))
@@ -80,7 +80,7 @@ def attending_first(overlap: Overlap) -> tuple[int, ...]:
     return tuple(dict.fromkeys(attends))
 
 
-def sequential(overlap: Overlap, kind: Kind) -> Overlap:
+def sequential(overlap: Overlap, kind: ModelPhase) -> Overlap:
     """The same micro-batches, and nothing overlaps: in training a forward, then a backward."""
     if kind == "train":
         return in_turn([*backward(1), *forward(0)], ["train"], "one after another")

@@ -10,13 +10,14 @@ import pytest
 from rich.console import Console
 
 from weftrace.errors import ProfileError
+from weftrace.files.values import from_document, to_document
 from weftrace.moe import Operation, Piece, Setting
 from weftrace.moe.costs import levels
 from weftrace.moe.derived.tokens_per_second import throughput
 from weftrace.moe.outputs import PAYS
-from weftrace.moe.requests import Request, profile_of
-from weftrace.moe.sweeps.crossings import pays
-from weftrace.moe.sweeps.document import pays_document, pays_from, pays_table
+from weftrace.moe.requested import profile_of
+from weftrace.moe.requests import Request
+from weftrace.moe.sweeps.crossings import Pays, pays, pays_table
 
 US = 1_000
 
@@ -56,7 +57,7 @@ def test_two_micro_batches_pay_where_what_they_hide_outweighs_what_they_compute_
     wins = [rate is not None for rate in curve.tokens_per_gpu]
     assert batches[wins].tolist() == list(range(8, 129, 2)), "an odd batch cannot be cut in two"
     assert curve.pays_between == [(56, 128)]
-    assert found.headline().startswith("overlapping pays, in requests a GPU: dual-batch from 56 on (+")
+    assert found.headline.startswith("overlapping pays, in requests a GPU: dual-batch from 56 on (+")
 
 
 def test_a_list_that_only_wins_in_between_is_told_so(
@@ -104,11 +105,11 @@ def test_with_published_rates_overlapping_decode_does_not_pay_at_small_batches_a
 def test_batches_that_were_skipped_are_told_in_the_answer() -> None:
     """Odd batches alone, none of which can be cut in two, say nothing of even ones."""
     odd = pays(Request(kind="decode"), range(1, 17, 2), overlaps=["dual-batch"])
-    assert odd.headline().startswith(
+    assert odd.headline.startswith(
         "overlapping pays nowhere up to 15 requests a GPU (batches from 1 to 15, in steps of 2): "
     )
-    assert "(batches from 8 to 128, 3 of them)" in pays(Request(kind="decode"), [8, 16, 128]).headline()
-    assert "(" not in pays(Request(kind="decode"), range(1, 9), overlaps=["dual-batch"]).headline()
+    assert "(batches from 8 to 128, 3 of them)" in pays(Request(kind="decode"), [8, 16, 128]).headline
+    assert "(" not in pays(Request(kind="decode"), range(1, 9), overlaps=["dual-batch"]).headline
 
 
 def test_a_list_that_cannot_run_says_why_and_the_others_go_on() -> None:
@@ -119,7 +120,7 @@ def test_a_list_that_cannot_run_says_why_and_the_others_go_on() -> None:
 
 def test_it_comes_back_from_its_document_and_prints_in_eighty_columns() -> None:
     found = pays(Request(kind="decode"), range(8, 65, 8))
-    again = pays_from(pays_document(found))
+    again = from_document(Pays, to_document(found), what="pays")
     assert (again.request, again.batches, again.curves) == (found.request, found.batches, found.curves)
     assert pays_table(found).columns == ["batch", "none", "two-batch", "dual-batch", "chunked", "waves"]
     console = Console(width=80, file=io.StringIO(), color_system=None)
@@ -127,7 +128,7 @@ def test_it_comes_back_from_its_document_and_prints_in_eighty_columns() -> None:
     PAYS.show(found, console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert max(map(len, text.splitlines())) <= 80
-    assert " ".join(text.split()).find(" ".join(found.headline().split())) > 0
+    assert " ".join(text.split()).find(" ".join(found.headline.split())) > 0
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ from rich.console import Console
 
 import weftrace as wt
 from weftrace.errors import ProfileError
+from weftrace.files.values import from_document, to_document
 from weftrace.moe.derived.tokens_per_second import throughput
 from weftrace.moe.outputs import SWEEP
 from weftrace.moe.render.shown import shown
-from weftrace.moe.requests import Request, profile_of
-from weftrace.moe.sweeps.document import sweep_document, sweep_from, sweep_table
-from weftrace.moe.sweeps.many_settings import Sweep, Value, parse_axes, sweep
+from weftrace.moe.requested import profile_of
+from weftrace.moe.requests import Request
+from weftrace.moe.sweeps.many_settings import Sweep, Value, parse_axes, sweep, sweep_table
 
 AXES = {"ep": (8, 32, 48), "overlap": ("none", "two-micro-batches")}
 
@@ -55,12 +56,12 @@ def test_a_row_says_what_the_profile_by_itself_says(prefill: Sweep) -> None:
 
 
 def test_the_first_sentence_names_the_fastest_and_what_holds_it_up(prefill: Sweep) -> None:
-    assert prefill.headline().startswith("ep=32, overlap=two-micro-batches is fastest: ")
-    assert prefill.headline().endswith("as many as ep=32, overlap=none; computation holds it up")
+    assert prefill.headline.startswith("ep=32, overlap=two-micro-batches is fastest: ")
+    assert prefill.headline.endswith("as many as ep=32, overlap=none; computation holds it up")
 
 
 def test_a_sweep_comes_back_from_its_document_and_its_table_has_a_line_a_row(prefill: Sweep, tmp_path: Path) -> None:
-    again = sweep_from(sweep_document(prefill))
+    again = from_document(Sweep, to_document(prefill), what="sweep")
     assert (again.base, again.axes, again.rows) == (prefill.base, prefill.axes, prefill.rows)
     wt.save(prefill, tmp_path / "sweep.json")
     assert wt.load(tmp_path / "sweep.json").rows == prefill.rows
@@ -79,12 +80,12 @@ def test_the_terminal_has_eighty_columns_and_each_reason_once(prefill: Sweep) ->
 
 def test_where_nothing_is_possible_the_first_sentence_says_so() -> None:
     none = sweep(Request(kind="prefill"), {"ep": (48,)})
-    assert none.headline().startswith("none of 1 combination is possible: 48 GPUs cannot")
+    assert none.headline.startswith("none of 1 combination is possible: 48 GPUs cannot")
 
 
 def test_combinations_that_are_alike_are_told_so() -> None:
     found = sweep(Request(kind="train", layers=3), {"seed": (1, 2)})
-    assert "seed=1 is fastest: 2,225 tokens/s a GPU, as many as seed=2; computation" in found.headline()
+    assert "seed=1 is fastest: 2,225 tokens/s a GPU, as many as seed=2; computation" in found.headline
 
 
 @pytest.mark.parametrize(

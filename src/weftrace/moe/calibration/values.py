@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from weftrace.errors import ProfileError
+from weftrace.files.columns import Shown
+from weftrace.files.documents import read_document
+from weftrace.files.schemas import Amount, Count, Positive
+from weftrace.files.values import from_document
 from weftrace.notebook import InNotebook
 from weftrace.units import percent, us
+
+SCHEMA = "weftrace.profile.calibration/1"
 
 #: How a kernel's time comes about: by matrix work; by the bytes of device memory that it moves; by the data that it
 #: sends to other ranks; by waiting for them.
@@ -23,108 +32,114 @@ Knowing = Literal["means", "rows", "beside"]
 class CalibratedPart(InNotebook):
     """The kernels of a phase that are of one group and follow one size (see `parts.py`), of one layer.
 
-    name: of the kernel that takes longest. num_kernels: of a layer, the mean, rounded. num_sms: its blocks, where it is
-    persistent. alone_ns: what they take together with the phase's mean rows and nothing that moves data beside
-    them: the mean over layers of time * (1 - b * (1 - 1/f)) / size, b the share of time beside communication that
-    moves data, f the group's factor. least_ns: the shortest of these: of a wait, what it takes where nobody is late.
+    alone_ns is the mean over layers of time * (1 - b * (1 - 1/f)) / size, b the share of time beside communication that
+    moves data, f the group's factor. least_ns of a wait is what it takes where nobody is late.
     """
 
-    group: Group
-    follows: Follows
-    name: str
-    num_kernels: int
-    num_sms: int | None
-    alone_ns: float
-    least_ns: float
+    group: Annotated[
+        Group,
+        Meta(description="matrix work, bytes of device memory, data sent to other ranks, waits for other ranks."),
+    ]
+    follows: Annotated[
+        Follows, Meta(description="What its time is proportional to: routed rows, tokens, or rows + tokens.")
+    ]
+    name: Annotated[str, Meta(description="Of the kernel that takes longest.")]
+    num_kernels: Annotated[Positive, Meta(description="Of a layer: the mean, rounded.")]
+    num_sms: Annotated[int | None, Meta(description="Blocks of that kernel where it is persistent.")]
+    alone_ns: Annotated[Amount, Meta(description="With the phase's mean rows, and nothing that moves data beside it.")]
+    least_ns: Annotated[Amount, Meta(description="The shortest of those of which that is the mean.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibratedPhase(InNotebook):
-    """One phase: its parts in order of first start.
+    """One phase of a layer."""
 
-    rows: mean routed rows, as launched; None where the trace does not tell them. busy_ns: mean of |its kernels|, the
-    union over streams. union: what the union is of the sum over kernels; below 1 where streams run side by side.
-    num_layers: how many layers it is a mean of.
-    """
-
-    phase: str
-    rows: float | None
-    busy_ns: float
-    union: float
-    num_layers: int
-    parts: tuple[CalibratedPart, ...]
+    phase: Annotated[str, Shown(wide=True)]
+    rows: Annotated[float | None, Meta(description="Mean routed rows as launched; null where the trace tells none.")]
+    busy_ns: Annotated[Amount, Meta(description="Mean of its kernels' union over streams."), Shown("busy")]
+    union: Annotated[
+        float, Meta(gt=0, description="The union of its kernels, by their sum; below 1 where streams run side by side.")
+    ]
+    num_layers: Annotated[Positive, Meta(description="Layers that it is a mean of.")]
+    parts: Annotated[tuple[CalibratedPart, ...], Meta(description="In order of first start.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slowed(InNotebook):
-    """Kernels of a group take `factor` times as long while communication moves data beside them.
-
-    families: of weftrace's kernel rules; none given: all that no other row names.
-    """
+    """What communication that moves data costs the kernels of a group that run beside it."""
 
     group: Group
-    families: tuple[str, ...]
-    factor: float
+    families: Annotated[tuple[str, ...], Meta(description="Kernel families; none: all that no other row names.")]
+    factor: Annotated[float, Meta(ge=1, description="By how much longer they take.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tested(InNotebook):
-    """How far off predictions were for layers that the fit had not seen.
+    """How far off predictions of layers were that the fit had not seen."""
 
-    what: a phase, the tested layers, or all layers.
-    by: "busy", the union of a phase's kernels; "data", of communication the kernels that move data; "span", the time of
-        layers one after another, with waits for other ranks as long as in the fitted layers; "span_waits", with waits
-        as measured in each layer.
-    measured_ns: mean of a phase's layers. errors: by what was known (see `Knowing`), the lowest and the highest of
-        predicted / measured - 1 over all splits and tested layers.
-    """
+    what: Annotated[str, Meta(description="A phase, the tested layers, or all layers."), Shown("phase", wide=True)]
+    by: Annotated[
+        Literal["busy", "data", "span", "span_waits"],
+        Meta(
+            description="busy: the union of a phase's kernels; data: of those that move data; span: the time of layers "
+            "one after another, with waits for other ranks as in the fitted layers; span_waits: with waits as measured."
+        ),
+    ]
+    measured_ns: Annotated[
+        float | None, Meta(description="Mean of the tested layers; null of a span."), Shown("measured")
+    ]
+    errors: Annotated[
+        tuple[tuple[Knowing, float, float], ...],
+        Meta(
+            description="What was known of a tested layer; the lowest and highest of predicted / measured - 1 over all "
+            "splits."
+        ),
+    ]
 
-    what: str
-    by: Literal["busy", "data", "span", "span_waits"]
-    measured_ns: float | None
-    errors: tuple[tuple[Knowing, float, float], ...]
-
-    def worst(self, knowing: Knowing) -> float | None:
+    def worst(self, knowing: str) -> float | None:
         """The largest error by size; None where it was not predicted."""
         return next((max(abs(low), abs(high)) for known, low, high in self.errors if known == knowing), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitTold(InNotebook):
-    """One fit that was tested: on which layers, and the factors that it found.
+class TestedFit(InNotebook):
+    """A fit on some layers, tested on the others."""
 
-    worst: by what was known, the error of that phase that computes and is furthest off. span: of the tested layers'
-    time, with waits as measured.
-    """
-
-    layers: tuple[int, ...]
-    factors: tuple[tuple[Group, float], ...]
-    worst: tuple[tuple[Knowing, float], ...]
-    span: float | None
+    layers: Annotated[tuple[Count, ...], Shown("fitted on", style="text", wide=True)]
+    factors: Annotated[
+        tuple[tuple[Group, float], ...], Meta(description="What communication costs the kernels beside it.")
+    ]
+    worst: Annotated[
+        tuple[tuple[Knowing, float], ...],
+        Meta(description="What was known of a tested layer; the error of that phase that computes and is most off."),
+    ]
+    span: Annotated[float | None, Meta(description="Error of the tested layers' time, waits as measured; null: none.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration(InNotebook):
-    """What the phases of a trace cost: a level of costs.
-
-    source: the trace. layers: those that it was fitted on. num_layers: all that the trace has. tokens: of a micro-batch
-    on a GPU; None where nothing tells. gap_ns: idle time between two kernels back to back, the median. slowed: what
-    communication beside them costs. info: how the run was made, as the trace tells ("profile.model" and the like).
-    splits, tested: fits on some of the layers, and their errors on the others; empty where none was left out. notes:
-    what was assumed.
-    """
+    """What the phases of a measured trace cost, and how well that predicts layers it was not fitted on: a level of
+    costs."""
 
     source: str
-    layers: tuple[int, ...]
-    num_layers: int
-    tokens: int | None
-    gap_ns: int
+    layers: Annotated[tuple[Count, ...], Meta(description="Layers of the trace that it was fitted on.")]
+    num_layers: Annotated[Positive, Meta(description="All that the trace has.")]
+    tokens: Annotated[int | None, Meta(description="Of a micro-batch on a GPU; null where nothing tells.")]
+    gap_ns: Annotated[Count, Meta(description="Idle time between two kernels back to back, the median.")]
     phases: tuple[CalibratedPhase, ...]
     slowed: tuple[Slowed, ...]
-    info: tuple[tuple[str, str], ...] = ()
-    splits: tuple[SplitTold, ...] = ()
-    tested: tuple[Tested, ...] = ()
-    notes: tuple[str, ...] = ()
+    info: Annotated[tuple[tuple[str, str], ...], Meta(description="How the run was made, as its trace tells.")] = ()
+    splits: Annotated[
+        tuple[TestedFit, ...], Meta(description="Fits that the errors are of, and what each was off by at most.")
+    ] = ()
+    tested: Annotated[
+        tuple[Tested, ...], Meta(description="Errors over all splits; empty where nothing was left out.")
+    ] = ()
+    notes: Annotated[tuple[str, ...], Meta(description="What was assumed.")] = ()
+
+    def __post_init__(self) -> None:
+        if self.tested and not self.splits:
+            raise ValueError("`tested` holds errors of no fit: `splits` is empty")
 
     def __getitem__(self, phase: str) -> CalibratedPhase:
         found = next((each for each in self.phases if each.phase == phase), None)
@@ -159,3 +174,8 @@ class Calibration(InNotebook):
         for test in self.tested:
             if (worst := test.worst("beside")) is not None:
                 yield f"{test.what} ({test.by}), at most off by", percent(worst)
+
+
+def read_calibration(path: str | os.PathLike[str]) -> Calibration:
+    """A calibration from a JSON file, plain or compressed. Raises `DocumentError`."""
+    return from_document(Calibration, read_document(path), schema=SCHEMA, what=os.fspath(path))

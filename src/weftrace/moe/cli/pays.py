@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 from weftrace.cli import outputs
-from weftrace.moe.cli import request_options as options
+from weftrace.cli.requests import command_of
+from weftrace.moe.requests import Request
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -18,10 +19,20 @@ weftrace profile pays decode --batch 8..512            requests a GPU; every bat
 weftrace profile pays prefill --batch 1024..16384/512  tokens a GPU, in steps of 512
 
 weftrace profile pays decode --batch 8..512 --overlap two-batch --overlap chunked:2 --ep 32"""
+#: Options of a request that mean nothing here: one rank with balanced routing is simulated, and tokens are the batch.
+_WITHOUT = (
+    "tokens", "gpu_tokens", "overlap", "layers", "ranks", "routing", "seed", "spread", "loads", "contention",
+)  # fmt: skip
 
 
-def command(
-    kind: Annotated[Literal["prefill", "decode"], typer.Argument(help="Which profile.", show_default=False)],
+def _complete_overlap(incomplete: str) -> list[str]:
+    from weftrace.moe.overlap_files import complete_overlap
+
+    return complete_overlap(incomplete)
+
+
+def _run(
+    request: Request,
     batch: Annotated[
         str,
         typer.Option(
@@ -36,20 +47,10 @@ def command(
             "--overlap",
             help="Lists to hold against none, repeatable.",
             metavar="NAME|FILE",
-            autocompletion=options.complete_overlap,
+            autocompletion=_complete_overlap,
             show_default=False,
         ),
     ] = None,
-    model: options.Model = "deepseek-v3",
-    hardware: options.HardwareName = "h800",
-    ep: options.Ep = None,
-    redundant: options.Redundant = 0,
-    sequence: options.Sequence = None,
-    tokens_per_request: options.TokensPerRequest = None,
-    comm: options.Comm = None,
-    comm_sms: options.CommSms = None,
-    bandwidth_reached: options.BandwidthReached = 1.0,
-    costs: options.Costs = "published",
     output: outputs.Files = None,
     json: outputs.Json = False,
     quiet: outputs.Quiet = False,
@@ -62,11 +63,6 @@ def command(
         raise typer.BadParameter(f"{BASE} is what the others are held against; name another", param_hint="--overlap")
     wanted = outputs.wanted(output, writes=PAYS, json=json, quiet=quiet)
     batches = parse_batches(batch)
-    request = options.request_of(
-        kind, model=model, hardware=hardware, ep=ep, redundant=redundant,
-        sequence=sequence, tokens_per_request=tokens_per_request,
-        comm=comm, comm_sms=comm_sms, bandwidth_reached=bandwidth_reached, costs=costs,
-    )  # fmt: skip
     with outputs.progress_bar("simulating lists") as on_progress:
         found = pays(request, batches, overlaps=overlap or None, on_progress=on_progress)
     outputs.deliver(found, PAYS, wanted)
@@ -79,3 +75,6 @@ def parse_batches(text: str) -> Sequence[int]:
     if not 0 < first <= last or not step:
         raise typer.BadParameter(f"{text!r} is no range; write it like 8..512 or 1024..16384/512", param_hint="--batch")
     return range(first, last + 1, step)
+
+
+command = command_of(Request, _run, without=_WITHOUT, narrowed={"kind": Literal["prefill", "decode"]})

@@ -63,6 +63,8 @@ def command(
     outputs.deliver(found, VALIDATION, to)
     if limit is not None and not found.within(limit):
         worst = found.worst
-        told = "no phase in common" if worst is None or not found.phases else f"{worst[0]} by {100 * worst[1]:+.1f} %"
-        typer.echo(f"weftrace: {simulated} is off by more than {max_error}: {told}", err=True)
+        what = (
+            "no phase in common" if worst is None or not found.phases else f"{worst.name} by {100 * worst.error:+.1f} %"
+        )
+        typer.echo(f"weftrace: {simulated} is off by more than {max_error}: {what}", err=True)
         raise typer.Exit(NOT_MET)

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Annotated, TypedDict
+
 import polars as pl
+from msgspec import Meta
 
 from weftrace.analysis.intervals import of_events
+from weftrace.files.columns import Shown, frame_schema
+from weftrace.files.schemas import Count
 from weftrace.moe.profiles import Profile
 from weftrace.plan.graph import hold_ns
 
 
-def stragglers(profile: Profile) -> pl.DataFrame:
-    """A row a rank, who is waited for most first, times in ns over all layers.
+class RankRow(TypedDict):
+    """One rank, over all layers."""
 
-    rank; compute_ns, communication_ns: sums of durations; waiting_ns: inside meets, for the ranks that come later;
-    last_in: meets that it was the last to reach (the lowest rank of several); meets: that it was in.
-    """
+    rank: Count
+    compute_ns: Annotated[Count, Shown("computes")]
+    communication_ns: Annotated[Count, Meta(description="Without waits for other ranks."), Shown("communicates")]
+    waiting_ns: Annotated[
+        Count, Meta(description="Inside meets, for ranks that come later."), Shown("waits", term="wait")
+    ]
+    last_in: Annotated[
+        Count,
+        Meta(description="Meets that it was the last to reach (the lowest rank of several)."),
+        Shown("last in", term="last_in"),
+    ]
+    meets: Annotated[Count, Shown("of")]
+
+
+def stragglers(profile: Profile) -> pl.DataFrame:
+    """One row per rank (`RankRow`), who is waited for most first."""
     ops = _ops(profile)
     last = (
         ops.filter(pl.col("meet").is_not_null())
@@ -36,7 +54,7 @@ def stragglers(profile: Profile) -> pl.DataFrame:
         .join(last, on="rank", how="left")
         .with_columns(pl.col("last_in").fill_null(0))
         .sort("last_in", "waiting_ns", "rank", descending=[True, False, False])
-        .select("rank", "compute_ns", "communication_ns", "waiting_ns", "last_in", "meets")
+        .select(*frame_schema(RankRow))
     )
 
 

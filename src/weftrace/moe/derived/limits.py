@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 
+from weftrace.files.schemas import Amount
+from weftrace.files.values import UNSAVED
 from weftrace.moe.profiles import Profile, layer_window
 from weftrace.notebook import InNotebook
 from weftrace.plan import Plan, timetable
@@ -25,17 +28,14 @@ _LABELS: dict[Limit, str] = {
 class Bottleneck(InNotebook):
     """What a layer would take without one of these, each simulated once more with the others as they are.
 
-    layer_ns: as it is. without_compute_ns, without_communication_ns, without_fused_ns: where all kernels of that kind
-    take no time; a fused one moves tokens and multiplies, and without it both are gone. balanced_ns: where
-    each takes on every rank what it takes in the mean over ranks. limit: the one without which the layer would be
-    shortest.
+    layer_ns: as it is. Without a kind of kernels, all of them take no time.
     """
 
-    layer_ns: float
-    without_compute_ns: float
-    without_communication_ns: float
-    without_fused_ns: float
-    balanced_ns: float
+    layer_ns: Annotated[float, UNSAVED]
+    without_compute_ns: Amount
+    without_communication_ns: Amount
+    without_fused_ns: Annotated[Amount, Meta(description="Without kernels that move tokens and multiply.")]
+    balanced_ns: Annotated[Amount, Meta(description="Where every rank took what the mean rank takes.")]
 
     @property
     def without_ns(self) -> dict[Limit, float]:
@@ -45,12 +45,16 @@ class Bottleneck(InNotebook):
         }  # fmt: skip
 
     @property
-    def limit(self) -> Limit:
+    def limit(self) -> Annotated[Limit, Meta(description="Without which of these a layer would be shortest.")]:
         without = self.without_ns
         return min(without, key=lambda name: without[name])
 
+    @property
+    def told(self) -> Annotated[str, Meta(description="The limit in words.")]:
+        return self.in_words()
+
     def in_words(self) -> str:
-        """How it is told."""
+        """The limit, and what a layer would take without it."""
         return (
             f"{_LABELS[self.limit]}: without it a layer would take {us(self.without_ns[self.limit])}, "
             f"not {us(self.layer_ns)}"

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Annotated, TypedDict
+
 import numpy as np
 import polars as pl
+from msgspec import Meta
 
 from weftrace.analysis.intervals import covered, grouped_union, of_events, sums_by_group
+from weftrace.files.columns import Shown, frame_schema
+from weftrace.files.schemas import Amount, Count, Positive
 from weftrace.moe.as_plan import STREAMS, operation_of_rows
 from weftrace.moe.profiles import Profile
 from weftrace.plan.as_traces import trace_of
 from weftrace.trace.model import on_device
 
-#: Columns of `phase_table`. Times are means over layers, of one rank.
-PHASE_SCHEMA: dict[str, pl.DataType] = {
-    "phase": pl.String(),
-    "micro_batch": pl.Int64(),
-    "kind": pl.String(),  # compute, communication, or fused: both in one kernel
-    "num_layers": pl.Int64(),
-    "busy_ns": pl.Float64(),  # |its kernels|
-    "hidden_ns": pl.Float64(),  # of communication: beside some compute; null of computation
-    "exposed_ns": pl.Float64(),
-    "basis": pl.String(),  # where its durations come from
-}
+
+class PhaseRow(TypedDict):
+    """A phase of one micro-batch on one rank: means over layers."""
+
+    phase: Annotated[str, Shown(wide=True)]
+    micro_batch: Annotated[Count, Shown("micro-batch", term="micro_batch")]
+    kind: Annotated[str, Meta(description="compute, communication, or fused: both in one kernel.")]
+    num_layers: Positive
+    busy_ns: Annotated[Amount, Meta(description="|Its kernels|."), Shown("busy", term="busy")]
+    hidden_ns: Annotated[
+        float | None,
+        Meta(description="Of communication: beside some computation; else null."),
+        Shown("hidden", term="hidden"),
+    ]
+    exposed_ns: Annotated[float | None, Meta(description="The rest of it."), Shown("exposed", term="exposed")]
+    basis: Annotated[str, Meta(description="Where its durations come from.")]
+
+
+PHASE_SCHEMA = frame_schema(PhaseRow)
 
 #: Of kernels: those under which communication hides.
 COMPUTES = pl.col("kind").is_in(("compute", "fused"))
@@ -40,7 +53,7 @@ def inner_layers(profile: Profile) -> range:
 
 
 def phase_table(profile: Profile, rank: int | None = None, *, layers: range | None = None) -> pl.DataFrame:
-    """A row a phase, micro-batch and kind of work, in the order of the list: a frame of `PHASE_SCHEMA`.
+    """One row per phase, micro-batch and kind of work (`PhaseRow`), in the order of the list.
 
     By hand: busy is the union of a phase's kernels over streams; hidden what of that ran beside some compute kernel,
     exposed the rest. rank: the one that ends last where none is given. layers: of which the means are; all by default.
@@ -52,7 +65,7 @@ def phase_table(profile: Profile, rank: int | None = None, *, layers: range | No
         kernels = kernels.filter(pl.col("layer").is_in(list(layers)))
     operations = profile.overlap.operations
     bases = {each.name: [piece.basis for piece in profile.prices[each.name]] for each in operations}
-    told = pl.DataFrame(
+    described = pl.DataFrame(
         {
             "operation": range(len(operations)),
             "phase": [each.phase for each in operations],
@@ -60,7 +73,7 @@ def phase_table(profile: Profile, rank: int | None = None, *, layers: range | No
         }
     )
     key = ("phase", "micro_batch", "kind")
-    kernels = kernels.join(told, on="operation", maintain_order="left").with_columns(
+    kernels = kernels.join(described, on="operation", maintain_order="left").with_columns(
         group=pl.struct(*key).rank("dense")
     )
     rows = kernels.sort("operation").group_by(*key, "group", maintain_order=True)

@@ -2,143 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.moe.calibration.document import CalibrationDocument, PhaseTold, TestedRow
-from weftrace.moe.calibration.values import Group as Part
-from weftrace.moe.calibration.values import Knowing
-from weftrace.render.console_parts import BOLD, DIM, Unit, print_blocks, section, table, unit_for
+from weftrace.moe.calibration.values import CalibratedPhase, Calibration, Tested, TestedFit
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, rows_table, section, unit_for
 from weftrace.render.console_text import clean
 from weftrace.units import counted, percent
 
 MAX_WIDTH = 100
 MAX_SPLITS = 10
-_ALL_KNOWN: tuple[tuple[Knowing, str], ...] = (("means", "means"), ("rows", "with rows"), ("beside", "with overlap"))
-_PARTS: tuple[Part, ...] = ("matrix", "memory", "data", "wait")
+_KNOWN: dict[str, str] = {"means": "means", "rows": "with rows", "beside": "with overlap"}
+_PARTS = ("matrix", "memory", "data", "wait")
 
 
-def print_calibration(document: CalibrationDocument, console: Console) -> None:
-    """Print a `weftrace.profile.calibration/1` document."""
+def print_calibration(found: Calibration, console: Console) -> None:
+    """Print a calibration."""
     width = min(console.width, MAX_WIDTH)
-    layers = f"{counted(len(document['layers']), 'layer')} of {document['num_layers']}"
     blocks: list[RenderableType] = [
-        Text(f"weftrace profile calibrate · {clean(document['source'])}", style=BOLD),
-        Text(clean(headline(document)), style=BOLD),
+        Text(f"weftrace profile calibrate · {clean(found.source)}", style=BOLD),
+        Text(clean(headline(found)), style=BOLD),
     ]
-    if document["tested"]:
-        blocks += [_tested(document, width), _splits(document, width)]
-    blocks.append(_phases(document, width, layers))
-    if document["notes"]:
-        blocks.append(Group(*(Text(clean(note), style=DIM) for note in document["notes"])))
+    if found.tested:
+        blocks += [_tested(found, width), _splits(found, width)]
+    blocks.append(_phases(found, width))
+    if found.notes:
+        blocks.append(Group(*(Text(clean(note), style=DIM) for note in found.notes)))
     print_blocks(blocks, console, width)
 
 
-def headline(document: CalibrationDocument) -> str:
+def headline(found: Calibration) -> str:
     """How far off predictions were at most, for layers that no fit had seen; never how well the fit fits."""
-    busy = [row for row in document["tested"] if row["by"] == "busy"]
+    busy = [row for row in found.tested if row.by == "busy"]
     if not busy:
         return "Costs of phases; how well they predict other layers is not known."
-    worst = {knowing: max(_size(row, knowing) for row in busy) for knowing, _ in _ALL_KNOWN}
-    fits = counted(len(document["splits"]), "fit")
+    worst = {knowing: max(row.worst(knowing) or 0.0 for row in busy) for knowing in _KNOWN}
     return (
         f"Layers that a fit had not seen: phases that compute are predicted within {percent(worst['beside'])} over "
-        f"{fits}, given their rows and what ran beside them; {percent(worst['means'])} by means alone."
+        f"{counted(len(found.splits), 'fit')}, given their rows and what ran beside them; {percent(worst['means'])} by "
+        "means alone."
     )
 
 
-def _known(document: CalibrationDocument) -> tuple[tuple[Knowing, str], ...]:
+def _known(found: Calibration) -> list[str]:
     """Without rows they predict what means do."""
-    has_rows = any(row["rows"] is not None for row in document["phases"])
-    return tuple(each for each in _ALL_KNOWN if has_rows or each[0] != "rows")
+    has_rows = any(row.rows is not None for row in found.phases)
+    return [each for each in _KNOWN if has_rows or each != "rows"]
 
 
-def _size(row: TestedRow, knowing: Knowing) -> float:
-    return next((max(abs(low), abs(high)) for known, low, high in row["errors"] if known == knowing), 0.0)
+def _tested(found: Calibration, width: int) -> RenderableType:
+    unit = unit_for(round(max(row.measured_ns or 0 for row in found.tested)))
+    marks = {"data": " *", "span_waits": " **"}
 
+    def spread(row: Tested, knowing: str) -> str:
+        own = ((low, high) for known, low, high in row.errors if known == knowing)
+        return next((f"{100 * low:+.1f} … {100 * high:+.1f} %" for low, high in own), "–")
 
-def _tested(document: CalibrationDocument, width: int) -> RenderableType:
-    rows, known = document["tested"], _known(document)
-    unit = unit_for(round(max(row["measured_ns"] or 0 for row in rows)))
-    lines = [
-        [
-            clean(row["what"]) + {"data": " *", "span": "", "span_waits": " **"}.get(row["by"], ""),
-            "–" if row["measured_ns"] is None else unit(row["measured_ns"]),
-            *(_range(row, knowing) for knowing, _ in known),
-        ]
-        for row in rows
-    ]
-    heads = ("phase", f"measured, {unit.name}", *(name for _, name in known))
-    fitted = counted(len(document["splits"][0]["layers"]), "layer")
-    told = [
-        f"predicted / measured - 1, from lowest to highest: all tested layers of all fits, each on {fitted}",
+    known = _known(found)
+    notes = [
+        "predicted / measured - 1, from lowest to highest: all tested layers of all fits, each on "
+        + counted(len(found.splits[0].layers), "layer"),
         "means: of the fitted layers; with rows: given the routed rows; with overlap: given also the share of time "
         "beside communication that moves data, at the cost that was fitted",
     ]
-    if any(row["by"] == "data" for row in rows):
-        told.append("*: kernels that move data; waits for other ranks are not predicted from one rank")
-    if any(row["by"] == "span_waits" for row in rows):
-        told.append(
+    if any(row.by == "data" for row in found.tested):
+        notes.append("*: kernels that move data; waits for other ranks are not predicted from one rank")
+    if any(row.by == "span_waits" for row in found.tested):
+        notes.append(
             "layers: their time one after another, simulated; all of them, the fitted ones too; **: given how long "
             "each waited for other ranks, else as long as the fitted ones did"
         )
-    heading = section("Errors on layers left out of the fit")
-    return Group(heading, table(heads, lines, width, left=heads[:1]), *(Text(line, style=DIM) for line in told))
+    rows = rows_table(
+        Tested, found.tested, width, ["what", "measured_ns", *known], heads={**_KNOWN, "measured_ns": "measured,"},
+        unit=unit, left=("phase",),
+        cells={"what": lambda row: clean(row.what) + marks.get(row.by, ""),
+               **{each: partial(spread, knowing=each) for each in known}},
+    )  # fmt: skip
+    return Group(section("Errors on layers left out of the fit"), rows, *(Text(line, style=DIM) for line in notes))
 
 
-def _range(row: TestedRow, knowing: Knowing) -> str:
-    return next(
-        (f"{100 * low:+.1f} … {100 * high:+.1f} %" for known, low, high in row["errors"] if known == knowing), "–"
+def _splits(found: Calibration, width: int) -> RenderableType:
+    known = _known(found)
+
+    def factor(row: TestedFit, group: str) -> str:
+        return next((f"{own:.2f}" for of, own in row.factors if of == group), "–")
+
+    def worst(row: TestedFit, knowing: str) -> str:
+        return next((f"{100 * error:+.1f} %" for of, error in row.worst if of == knowing), "–")
+
+    cells: dict[str, Callable[[TestedFit], str]] = {
+        "layers": lambda row: ", ".join(map(str, row.layers)),
+        **{group: partial(factor, group=group) for group in ("matrix", "memory")},
+        **{each: partial(worst, knowing=each) for each in known},
+        "span": lambda row: "–" if row.span is None else f"{100 * row.span:+.1f} %",
+    }
+    heads = {**_KNOWN, "span": "layers **"}
+    rows = rows_table(
+        TestedFit, found.splits[:MAX_SPLITS], width, list(cells), cells=cells, heads=heads, left=("fitted on",)
     )
-
-
-def _splits(document: CalibrationDocument, width: int) -> RenderableType:
-    rows, known = document["splits"], _known(document)
-    lines = []
-    for row in rows[:MAX_SPLITS]:
-        factors, worst = dict(row["factors"]), dict(row["worst"])
-        lines.append(
-            [
-                ", ".join(map(str, row["layers"])),
-                *(f"{factors[group]:.2f}" if group in factors else "–" for group in ("matrix", "memory")),
-                *(f"{100 * worst[knowing]:+.1f} %" if knowing in worst else "–" for knowing, _ in known),
-                "–" if row["span"] is None else f"{100 * row['span']:+.1f} %",
-            ]
-        )
-    heads = ("fitted on", "matrix", "memory", *(name for _, name in known), "layers **")
-    parts: list[RenderableType] = [
-        section("Each fit", "factors beside data; the phase furthest off; tested layers"),
-        table(heads, lines, width, left=heads[:1]),
-    ]
-    if (more := len(rows) - MAX_SPLITS) > 0:
+    parts = [section("Each fit", "factors beside data; the phase furthest off; tested layers"), rows]
+    if (more := len(found.splits) - MAX_SPLITS) > 0:
         parts.append(Text(f"… and {more:,} more in the JSON", style=DIM))
     return Group(*parts)
 
 
-def _phases(document: CalibrationDocument, width: int, layers: str) -> RenderableType:
-    rows = document["phases"]
-    unit = unit_for(round(max(row["busy_ns"] for row in rows)))
-    has_rows = any(row["rows"] is not None for row in rows)
-    lines = [
-        [
-            clean(row["phase"]),
-            unit(row["busy_ns"]),
-            *(_of_group(row, group, unit) for group in _PARTS),
-            *(["–" if row["rows"] is None else f"{row['rows']:,.0f}"] if has_rows else []),
-        ]
-        for row in rows
-    ]
-    heads: Sequence[str] = ("phase", f"busy, {unit.name}", *_PARTS, *(["rows"] if has_rows else []))
-    factors = ", ".join(f"{each['group']} kernels {each['factor']:.2f}" for each in document["slowed"])
-    told = (
+def _phases(found: Calibration, width: int) -> RenderableType:
+    unit = unit_for(round(max((row.busy_ns for row in found.phases), default=0)))
+
+    def alone(row: CalibratedPhase, group: str) -> str:
+        own = [part.alone_ns for part in row.parts if part.group == group]
+        return unit(sum(own)) if own else "–"
+
+    cells: dict[str, Callable[[CalibratedPhase], str]] = {each: partial(alone, group=each) for each in _PARTS}
+    if any(row.rows is not None for row in found.phases):
+        cells["rows"] = lambda row: "–" if row.rows is None else f"{row.rows:,.0f}"
+    heads = {"busy_ns": "busy,"}
+    rows = rows_table(
+        CalibratedPhase, found.phases, width, ["phase", "busy_ns", *cells], cells=cells, heads=heads, unit=unit,
+        left=("phase",),
+    )  # fmt: skip
+    factors = ", ".join(f"{each.group} kernels {each.factor:.2f}" for each in found.slowed)
+    note = (
         f"matrix, memory, data, wait: kernels alone, summed; beside data that moves they take: {factors} times as long"
     )
-    heading = section("Costs of a layer", f"means of {layers}")
-    return Group(heading, table(heads, lines, width, left=heads[:1]), Text(told, style=DIM))
-
-
-def _of_group(row: PhaseTold, group: Part, unit: Unit) -> str:
-    found = [part["alone_ns"] for part in row["parts"] if part["group"] == group]
-    return unit(sum(found)) if found else "–"
+    layers = f"means of {counted(len(found.layers), 'layer')} of {found.num_layers}"
+    return Group(section("Costs of a layer", layers), rows, Text(note, style=DIM))

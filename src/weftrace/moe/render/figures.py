@@ -13,7 +13,6 @@ from weftrace.moe.render.picture import profile_picture
 from weftrace.moe.sweeps.crossings import Pays
 from weftrace.moe.sweeps.many_settings import Sweep
 from weftrace.moe.validation.comparison import Validation
-from weftrace.moe.validation.document import headline
 from weftrace.render import palette
 from weftrace.render.figure_parts import label, layout, plotly_objects
 from weftrace.render.lanes_scene import drawn_lanes
@@ -50,7 +49,7 @@ def sweep_figure(sweep: Sweep) -> go.Figure:
             figure.add_scatter(name=label(name), x=x, y=y, mode="lines+markers", line_color=colour, hovertemplate=hover)
         else:
             figure.add_bar(name=label(name), x=x, y=y, marker_color=colour, hovertemplate=hover)
-    figure.update_layout(**layout(label(sweep.headline()), height=460), showlegend=len(lines) > 1)
+    figure.update_layout(**layout(label(sweep.headline), height=460), showlegend=len(lines) > 1)
     figure.update_xaxes(title=label(axis), type="linear" if is_number else "category")
     figure.update_yaxes(title="tokens/s a GPU", rangemode="tozero")
     return figure
@@ -75,7 +74,7 @@ def pays_figure(pays: Pays) -> go.Figure:
             line_color=_COLOURS[at % len(_COLOURS)], hovertemplate="%{x:,}: %{y:+.1f} %",
         )  # fmt: skip
     figure.add_hline(y=0, line_color=palette.INK, line_width=1)
-    figure.update_layout(**layout(label(pays.headline()), height=460), title_font_size=14, hovermode="x unified")
+    figure.update_layout(**layout(label(pays.headline), height=460), title_font_size=14, hovermode="x unified")
     figure.update_xaxes(
         title=f"{label(pays.unit)} a GPU", type="log" if pays.batches[-1] > 8 * pays.batches[0] else None
     )
@@ -104,7 +103,7 @@ def validation_figure(found: Validation) -> go.Figure:
         customdata=["–" if row.ratio is None else f"{row.ratio:.3f}" for row in found.phases],
         hovertemplate="%{y}: predicted %{x:.3f} ms, ratio %{customdata}<extra></extra>",
     )  # fmt: skip
-    figure.update_layout(**layout(label(headline(found)), height=200 + 34 * max(1, len(names))))
+    figure.update_layout(**layout(label(found.headline), height=200 + 34 * max(1, len(names))))
     figure.update_xaxes(title="ms, median of a layer")
     figure.update_yaxes(autorange="reversed", type="category")
     return figure

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from weftrace.moe.derived.late_ranks import RankRow
+from weftrace.moe.derived.phase_times import PhaseRow
 from weftrace.moe.profiles import Profile
 from weftrace.moe.render.picture import profile_picture
 from weftrace.moe.render.shown import Shown, shown
@@ -26,30 +28,6 @@ class Basis(TypedDict):
 
     phases: list[str]
     basis: str
-
-
-class PhaseRow(TypedDict):
-    """A row of `phase_table`."""
-
-    phase: str
-    micro_batch: int
-    kind: str
-    num_layers: int
-    busy_ns: float
-    hidden_ns: float | None
-    exposed_ns: float | None
-    basis: str
-
-
-class RankRow(TypedDict):
-    """A row of `stragglers`."""
-
-    rank: int
-    compute_ns: int
-    communication_ns: int
-    waiting_ns: int
-    last_in: int
-    meets: int
 
 
 class ProfileBlock(TypedDict):
@@ -88,6 +66,7 @@ def render_profile_html(profile: Profile) -> str:
         entry="profile",
         styles=STYLES,
         blocks=[("weftrace-profile", block)],
+        tables={"phases": PhaseRow, "ranks": RankRow},
         terms={**PROFILE_TERMS, **configured_terms(told.configuration)},
         title=profile.plan.name,
         headline=headline(told),

@@ -2,53 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
+from weftrace.files.values import to_document
 from weftrace.moe.render.page import HOME, STYLES
 from weftrace.moe.render.words import PAYS_TERMS, SWEEP_TERMS, VALIDATION_TERMS
-from weftrace.moe.sweeps.document import PaysDocument, SweepDocument
-from weftrace.moe.validation.document import ValidationDocument
+from weftrace.moe.sweeps.crossings import Pays
+from weftrace.moe.sweeps.many_settings import Sweep
+from weftrace.moe.validation.comparison import Validation
 from weftrace.render.configuration import configured_terms
 from weftrace.render.page import render_page
+from weftrace.version import __version__
 
 
-def render_sweep_html(document: SweepDocument) -> str:
-    """One self-contained page of a sweep (`weftrace.profile.sweep/1`), as text."""
-    swept = ", ".join(document["axes"])
-    return _page("sweep", document, SWEEP_TERMS, f"sweep over {swept}", shared=document["shared"])
+def render_sweep_html(sweep: Sweep) -> str:
+    """One self-contained page of a sweep, as text."""
+    return _page("sweep", sweep, SWEEP_TERMS, f"sweep over {', '.join(sweep.axes)}", sweep.shared)
 
 
-def render_pays_html(document: PaysDocument) -> str:
-    """One self-contained page of what pays (`weftrace.profile.pays/1`), as text."""
-    return _page("pays", document, PAYS_TERMS, "does overlapping pay?", shared=document["shared"])
+def render_pays_html(pays: Pays) -> str:
+    """One self-contained page of what pays, as text."""
+    return _page("pays", pays, PAYS_TERMS, "does overlapping pay?", pays.shared)
 
 
-def render_validation_html(document: ValidationDocument) -> str:
-    """One self-contained page of a validation (`weftrace.profile.validation/1`), as text."""
-    title = f"{document['predicted']['source']} against {document['measured']['source']}"
-    return _page("validation", document, VALIDATION_TERMS, title)
+def render_validation_html(found: Validation) -> str:
+    """One self-contained page of a validation, as text."""
+    title = f"{found.predicted.source} against {found.measured.source}"
+    return _page("validation", found, VALIDATION_TERMS, title)
 
 
 def _page(
     name: str,
-    document: Any,
+    found: Sweep | Pays | Validation,
     terms: Mapping[str, tuple[str, str]],
     title: str,
-    shared: Mapping[str, str] | None = None,
+    shared: Iterable[str] = (),
 ) -> str:
-    headline = document["headline"]
+    headline = found.headline
     first = headline.partition(" ")[0]  # "ep=32" and "mlp(F)" stay as they are written
     return render_page(
         f"{name}.html",
         home=HOME,
         entry=name,
         styles=STYLES,
-        blocks=[(f"weftrace-profile-{name}", document)],
-        terms={**terms, **configured_terms(f"profile.{each}" for each in shared or ())},
+        blocks=[(f"weftrace-profile-{name}", to_document(found))],
+        terms={**terms, **configured_terms(f"profile.{each}" for each in shared)},
         title=title,
         headline=(first.capitalize() if first.isalpha() else first)
         + headline[len(first) :]
         + ("" if headline.endswith(".") else "."),
-        version=document["weftrace"],
+        version=__version__,
     )

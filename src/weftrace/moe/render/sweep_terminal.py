@@ -1,4 +1,4 @@
-"""A sweep in a terminal; drawn from its document, so a saved JSON prints the same."""
+"""A sweep in a terminal."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.moe.sweeps.document import SweepDocument
-from weftrace.render.console_parts import BOLD, DIM, Unit, print_blocks, section, table, unit_for
+from weftrace.files.values import to_document
+from weftrace.moe.sweeps.crossings import Pays
+from weftrace.moe.sweeps.many_settings import Row, Sweep, named
+from weftrace.moe.sweeps.summaries import Summary
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, rows_table, section, unit_for
 from weftrace.render.console_text import clean, joined, shorten_middle
 from weftrace.units import counted, percent
 
@@ -21,87 +24,80 @@ MAX_ASSUMED = 6
 _LIMITS = {"compute": "compute", "communication": "comm.", "fused": "fused", "ranks": "ranks"}
 
 
-def print_sweep(document: SweepDocument, console: Console) -> None:
-    """Print a `weftrace.profile.sweep/1` document: the fastest, the combinations ranked, what is impossible."""
-    width = min(console.width, MAX_WIDTH)
-    rows: list[Mapping[str, Any]] = [dict(row) for row in document["rows"]]  # type: ignore[call-overload]
-    possible = sorted((row for row in rows if row["summary"]), key=lambda row: -row["summary"]["tokens_per_gpu"])
-    impossible = [row for row in rows if not row["summary"]]
-    shared = ", ".join(f"{name} {value}" for name, value in document["shared"].items())
-    blocks: list[RenderableType] = [
-        joined([Text("weftrace profile sweep", style=BOLD), clean(shared)], " · "),
-        Text(clean(document["headline"]), style=BOLD),
-    ]
-    if possible:
-        blocks.append(_ranked(list(document["axes"]), possible, width))
-        blocks.append(assumed_in({_named(row): row["summary"]["assumed"] for row in possible}))
-    if impossible:
-        blocks.append(_impossible(impossible))
+def print_sweep(sweep: Sweep, console: Console) -> None:
+    """Print the fastest combination, all of them ranked, and what is impossible."""
+    width, ranked = min(console.width, MAX_WIDTH), sweep.ranked
+    blocks = opening("sweep", sweep)
+    if ranked:
+        blocks.append(_ranked(list(sweep.axes), ranked, width))
+        blocks.append(assumed_in({named(row): row.summary.assumed for row in ranked if row.summary}))
+    if sweep.impossible:
+        blocks.append(_impossible(sweep.impossible))
     print_blocks(blocks, console, width)
 
 
-def _ranked(axes: list[str], rows: list[Mapping[str, Any]], width: int) -> RenderableType:
-    unit = unit_for(max(round(row["summary"]["layer_ns"]) for row in rows))
-    shown = [shorten_middle(name, _WIDEST_HEAD) for name in axes]
-    heads = [*shown, "tokens/s", "layer", "comm.", "exposed", "limit", "without"]
-    lines = [
-        [
-            *(str(row["values"][name]) for name in axes),
-            f"{row['summary']['tokens_per_gpu']:,.0f}",
-            unit(round(row["summary"]["layer_ns"])),
-            *_communication(row["summary"], unit),
-            _LIMITS[row["summary"]["limit"]],
-            unit(round(row["summary"]["without_limit_ns"])),
-        ]
-        for row in rows[:MAX_ROWS]
+def opening(name: str, found: Sweep | Pays) -> list[RenderableType]:
+    """The command, what all profiles have alike, and the headline."""
+    shared = ", ".join(f"{name} {value}" for name, value in found.shared.items())
+    title = joined([Text(f"weftrace profile {name}", style=BOLD), clean(shared)], " · ")
+    return [title, Text(clean(found.headline), style=BOLD)]
+
+
+def _ranked(axes: list[str], rows: Sequence[Row], width: int) -> RenderableType:
+    summaries = [row.summary for row in rows if row.summary]
+    unit = unit_for(max(round(each.layer_ns) for each in summaries))
+    flat = [
+        {**to_document(each), **{name: str(value) for name, value in row.values.items()}}
+        for row, each in zip(rows[:MAX_ROWS], summaries, strict=False)
     ]
+
+    def exposed(row: dict[str, Any]) -> str:
+        return "–" if row["exposed_ns"] is None else percent(row["exposed_ns"] / (row["layer_ns"] or 1))
+
+    table = rows_table(
+        Summary, flat, width,
+        [*axes, "tokens_per_gpu", "layer_ns", "communication_ns", "exposed_ns", "limit", "without_limit_ns"],
+        heads={**{name: shorten_middle(name, _WIDEST_HEAD) for name in axes}, "communication_ns": "comm."},
+        cells={"tokens_per_gpu": lambda row: f"{row['tokens_per_gpu']:,.0f}", "exposed_ns": exposed,
+               "limit": lambda row: _LIMITS[row["limit"]]},
+        left=[shorten_middle(name, _WIDEST_HEAD) for name in axes], unit=unit,
+    )  # fmt: skip
     keys = (
         f"tokens/s: of a GPU; times in {unit.name}; comm.: communication of a layer; exposed: of it under no "
         "computation, share of the layer (–: it is inside a fused kernel); limit: without which the "
         "layer would be shortest, and how short"
     )
     notes = [Text(keys, style=DIM)]
-    costs = sorted({row["summary"]["costs"] for row in rows})
+    costs = sorted({each.costs for each in summaries})
     notes.append(Text(clean(f"costs: {'; '.join(costs)}; all layers alike"), style=DIM))
     if len(rows) > MAX_ROWS:
         notes.append(Text(f"and {len(rows) - MAX_ROWS} slower ones", style=DIM))
-    return Group(section("Combinations", "fastest first"), table(heads, lines, width, left=shown), *notes)
-
-
-def _communication(summary: Mapping[str, Any], unit: Unit) -> tuple[str, str]:
-    """Dashes where a fused kernel holds it: nothing then says how much there is."""
-    if summary["communication_ns"] is None:
-        return "–", "–"
-    return unit(summary["communication_ns"]), percent(summary["exposed_ns"] / (summary["layer_ns"] or 1))
+    return Group(section("Combinations", "fastest first"), table, *notes)
 
 
 def assumed_in(by_name: Mapping[str, Sequence[str]]) -> RenderableType:
     """What prices assume, each once, of all or of the first that does; the rest is in the documents."""
-    told: dict[str, list[str]] = {}
+    resting: dict[str, list[str]] = {}
     for name, assumed in by_name.items():
         for text in assumed:
-            told.setdefault(text.removeprefix("assumed: "), []).append(name)
+            resting.setdefault(text.removeprefix("assumed: "), []).append(name)
     lines = []
-    for text, names in list(told.items())[:MAX_ASSUMED]:
+    for text, names in list(resting.items())[:MAX_ASSUMED]:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         whose = "" if len(names) == len(by_name) else f"  {names[0]}{more}"
         lines.append(Text.assemble(clean(text), (clean(whose), DIM)))
-    if len(told) > MAX_ASSUMED:
-        lines.append(Text(f"and {len(told) - MAX_ASSUMED} more, in the document (--json)", style=DIM))
+    if len(resting) > MAX_ASSUMED:
+        lines.append(Text(f"and {len(resting) - MAX_ASSUMED} more, in the document (--json)", style=DIM))
     return Group(section("Assumed", "by the costs"), *lines) if lines else Text("nothing is assumed", style=DIM)
 
 
-def _impossible(rows: list[Mapping[str, Any]]) -> RenderableType:
-    """Each reason once, with the combinations that it is told of."""
+def _impossible(rows: Sequence[Row]) -> RenderableType:
+    """Each reason once, with the combinations that it holds for."""
     by_reason: dict[str, list[str]] = {}
     for row in rows:
-        by_reason.setdefault(row["reason"], []).append(_named(row))
+        by_reason.setdefault(row.reason, []).append(named(row))
     lines = []
     for reason, names in by_reason.items():
         more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
         lines.append(Text.assemble(clean(reason), (clean(f"  {'; '.join(names[:MAX_NAMED])}{more}"), DIM)))
     return Group(section("Impossible here", counted(len(rows), "combination")), *lines)
-
-
-def _named(row: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in row["values"].items())

@@ -5,11 +5,13 @@ from __future__ import annotations
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from weftrace.moe.derived.late_ranks import RankRow
+from weftrace.moe.derived.phase_times import PhaseRow
 from weftrace.moe.profiles import Profile
 from weftrace.moe.render.shown import Shown, shown
 from weftrace.moe.render.words import first_view, headline, rank_words, shape
 from weftrace.render.configuration import in_words
-from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, settings_table, table, unit_for
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, rows_table, section, settings_table, table, unit_for
 from weftrace.render.console_text import clean, joined
 from weftrace.render.lanes_text import print_lanes
 from weftrace.units import counted, percent
@@ -58,18 +60,9 @@ def _tokens(told: Shown) -> RenderableType:
 
 def _phases(told: Shown, width: int) -> RenderableType:
     rows = told.phases.to_dicts()
-    unit = unit_for(round(max((row["busy_ns"] for row in rows), default=0)))
-    several = told.phases.get_column("micro_batch").n_unique() > 1
-    heads = ["phase", *["micro-batch"] * several, f"busy {unit.name}", "hidden", "exposed"]
-    lines = [
-        [
-            clean(row["phase"]),
-            *[str(row["micro_batch"])] * several,
-            unit(row["busy_ns"]),
-            *("" if row[key] is None else unit(row[key]) for key in ("hidden_ns", "exposed_ns")),
-        ]
-        for row in rows
-    ]
+    names = ["phase", "micro_batch", "busy_ns", "hidden_ns", "exposed_ns"]
+    if told.phases.get_column("micro_batch").n_unique() < 2:
+        names.remove("micro_batch")
     num = int(rows[0]["num_layers"]) if rows else 0
     inner = ", without the first and the last" if num != told.profile.setting.num_layers else ""
     note = f"means of {counted(num, 'layer')}{inner}"
@@ -77,23 +70,19 @@ def _phases(told: Shown, width: int) -> RenderableType:
         Text(clean(f"{', '.join(phases)}: {basis}" if len(told.bases()) > 1 else basis), style=DIM)
         for basis, phases in told.bases()
     ]
-    return Group(section("Phases of a layer", note), table(heads, lines, width, left=("phase",)), *bases)
+    unit = unit_for(round(max((row["busy_ns"] for row in rows), default=0)))
+    return Group(section("Phases of a layer", note), rows_table(PhaseRow, rows, width, names, unit=unit), *bases)
 
 
 def _ranks(told: Shown, width: int) -> RenderableType:
     if not told.ranks.get_column("waiting_ns").sum():
         return Group(section("Ranks"), Text(rank_words(told)))
     first = told.ranks.head(MAX_RANKS).to_dicts()
-    unit = unit_for(max(told.ranks.get_column("compute_ns").to_list()))
-    lines = [
-        [
-            str(row["rank"]),
-            *(unit(row[name]) for name in ("compute_ns", "communication_ns", "waiting_ns")),
-            f"{row['last_in']:,} of {row['meets']:,}",
-        ]
-        for row in first
-    ]
-    heads = ("rank", f"computes {unit.name}", "communicates", "waits", "last in")
+    rows = rows_table(
+        RankRow, first, width, ["rank", "compute_ns", "communication_ns", "waiting_ns", "last_in"],
+        unit=unit_for(max(told.ranks.get_column("compute_ns").to_list())),
+        cells={"last_in": lambda row: f"{row['last_in']:,} of {row['meets']:,}"},
+    )  # fmt: skip
     left = told.ranks.height - len(first)
     note = "waited for most first" + (f"; {left:,} more in the JSON and on the page" if left else "")
-    return Group(section("Ranks", note), Text(rank_words(told)), table(heads, lines, width))
+    return Group(section("Ranks", note), Text(rank_words(told)), rows)

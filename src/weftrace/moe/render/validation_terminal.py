@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.moe.validation.document import SideRow, TimesRow, ValidationDocument, WholeTold
-from weftrace.render.console_parts import BOLD, DIM, Unit, print_blocks, section, table, unit_for
+from weftrace.moe.validation.comparison import ComparedPhase, ComparedRun, PhaseOfOneSide, RunSummary, Validation
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, rows_table, section, unit_for
 from weftrace.render.console_text import clean, joined
 from weftrace.units import counted
 
@@ -17,94 +18,77 @@ MAX_ALONE = 12
 MAX_TURN = 24
 
 
-def print_validation(document: ValidationDocument, console: Console) -> None:
-    """Print a `weftrace.profile.validation/1` document."""
+def print_validation(found: Validation, console: Console) -> None:
+    """Print a validation."""
     width = min(console.width, MAX_WIDTH)
+    sides = (("predicted", found.predicted), ("measured", found.measured))
     blocks: list[RenderableType] = [
         Group(
             Text("weftrace profile validate", style=BOLD),
-            *(
-                joined([Text(f"{side:<9}", style=DIM), clean(_told(document[side]))], " ")
-                for side in ("predicted", "measured")
-            ),
+            *(joined([Text(f"{name:<9}", style=DIM), clean(_summary(side))], " ") for name, side in sides),
         ),
-        Text(clean(document["headline"]), style=BOLD),
+        Text(clean(found.headline), style=BOLD),
     ]
-    if document["phases"]:
-        blocks.append(_phases(document, width))
-    blocks.append(_whole(document, width))
-    blocks += [each for each in (_orders(document), _alone(document, width), _info(document)) if each is not None]
-    if document["notes"]:
-        blocks.append(Group(*(Text(clean(note), style=DIM) for note in document["notes"])))
+    if found.phases:
+        blocks.append(_phases(found, width))
+    note = "time by layer" if found.per_layer else "a step of a rank"
+    blocks.append(Group(section("The run", note), _times_table(ComparedRun, found.whole, width, ["what"])))
+    blocks += [each for each in (_orders(found), _alone(found, width), _info(found)) if each is not None]
+    if found.notes:
+        blocks.append(Group(*(Text(clean(note), style=DIM) for note in found.notes)))
     print_blocks(blocks, console, width)
 
 
-def _told(side: SideRow) -> str:
-    parts = [side["source"], "simulated" if side["simulated"] else "measured", counted(side["num_ranks"], "rank")]
-    parts += [counted(side["num_steps"], "step")] if side["num_steps"] > 1 else []
-    parts += [counted(side["num_layers"], "layer")] if side["num_layers"] else ["no phases"]
+def _summary(side: RunSummary) -> str:
+    parts = [side.source, "simulated" if side.simulated else "measured", counted(side.num_ranks, "rank")]
+    parts += [counted(side.num_steps, "step")] if side.num_steps > 1 else []
+    parts += [counted(side.num_layers, "layer")] if side.num_layers else ["no phases"]
     return ", ".join(parts)
 
 
-def _phases(document: ValidationDocument, width: int) -> RenderableType:
-    rows = document["phases"]
-    unit = unit_for(max(row["measured"]["median_ns"] for row in rows))
-    has_micro_batches = any(row["micro_batch"] is not None for row in rows)
-    lines = [
-        [
-            clean(row["phase"]) + (" *" if row["by"] == "data" else ""),
-            *(["–" if row["micro_batch"] is None else str(row["micro_batch"])] if has_micro_batches else []),
-            unit(row["predicted"]["median_ns"]),
-            *_measured(row["measured"], unit),
-            _error(row["ratio"]),
-        ]
-        for row in rows
-    ]
-    heads = (
-        "phase", *(["micro-batch"] if has_micro_batches else []), f"predicted, {unit.name}", "measured", "from – to",
-        "error",
-    )  # fmt: skip
-    parts = [section("Phases", "of a layer, in order of start"), table(heads, lines, width, left=heads[:1])]
-    over = "ranks" if document["measured"]["num_ranks"] > 1 else "layers and steps"
-    told = f"from – to: of {over}, measured; error: predicted / measured - 1"
-    if any(row["by"] == "data" for row in rows):
-        told += "; *: kernels that move data"
-    return Group(*parts, Text(told, style=DIM))
-
-
-def _whole(document: ValidationDocument, width: int) -> RenderableType:
-    rows: Sequence[WholeTold] = document["whole"]
-    unit = unit_for(max(row["measured"]["median_ns"] for row in rows))
-    lines = [
-        [row["what"], unit(row["predicted"]["median_ns"]), *_measured(row["measured"], unit), _error(row["ratio"])]
-        for row in rows
-    ]
-    heads = ("", f"predicted, {unit.name}", "measured", "from – to", "error")
+def _phases(found: Validation, width: int) -> RenderableType:
+    over = "ranks" if found.measured.num_ranks > 1 else "layers and steps"
+    note = f"from – to: of {over}, measured; error: predicted / measured - 1"
+    if any(row.by == "data" for row in found.phases):
+        note += "; *: kernels that move data"
     return Group(
-        section("The run", "time by layer" if document["per_layer"] else "a step of a rank"),
-        table(heads, lines, width, left=heads[:1]),
+        section("Phases", "of a layer, in order of start"),
+        _times_table(ComparedPhase, found.phases, width, ["phase", "micro_batch"]),
+        Text(note, style=DIM),
     )
 
 
-def _measured(times: TimesRow, unit: Unit) -> list[str]:
-    spread = "–" if times["low_ns"] == times["high_ns"] else f"{unit(times['low_ns'])} – {unit(times['high_ns'])}"
-    return [unit(times["median_ns"]), spread]
+def _times_table(kind: type, rows: Sequence[Any], width: int, names: Sequence[str]) -> RenderableType:
+    """Rows of which both sides tell `Times`."""
+    unit = unit_for(max((row.measured.median_ns for row in rows), default=0))
+
+    def spread(row: Any) -> str:
+        low, high = row.measured.low_ns, row.measured.high_ns
+        return "–" if low == high else f"{unit(low)} – {unit(high)}"
+
+    cells: dict[str, Callable[[Any], str]] = {
+        "predicted": lambda row: unit(row.predicted.median_ns),
+        "measured": lambda row: unit(row.measured.median_ns),
+        "spread": spread,
+        "error": lambda row: "–" if row.ratio is None else f"{100 * (row.ratio - 1):+.1f} %",
+    }
+    return rows_table(
+        kind, rows, width, [*names, *cells], left=("phase", ""),
+        cells={**cells, "phase": lambda row: clean(row.phase) + (" *" if row.by == "data" else "")},
+        heads={"what": "", "predicted": f"predicted, {unit.name}", "spread": "from – to"},
+    )  # fmt: skip
 
 
-def _error(ratio: float | None) -> str:
-    return "–" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
-
-
-def _orders(document: ValidationDocument) -> RenderableType | None:
-    if not document["orders"]:
+def _orders(found: Validation) -> RenderableType | None:
+    if not found.orders:
         return None
     lines = []
-    for order in document["orders"]:
-        if order["is_same"]:
-            lines.append(Text(clean(f"{order['lane']}, the same: {_turn(order['measured'])}")))
+    for order in found.orders:
+        if order.is_same:
+            lines.append(Text(clean(f"{order.lane}, the same: {_turn(order.measured)}")))
         else:
-            lines.append(Text(clean(f"{order['lane']}, predicted: {_turn(order['predicted'])}")))
-            lines.append(Text(clean(f"{' ' * len(order['lane'])}   measured: {_turn(order['measured'])}")))
+            lines.append(Text(clean(f"{order.lane}, predicted: {_turn(order.predicted)}")))
+            lines.append(Text(clean(f"{' ' * len(order.lane)}   measured: {_turn(order.measured)}")))
     return Group(section("Order", "in which phases start"), *lines)
 
 
@@ -113,28 +97,25 @@ def _turn(names: Sequence[str]) -> str:
     return " ".join(names[:MAX_TURN]) + more
 
 
-def _alone(document: ValidationDocument, width: int) -> RenderableType | None:
-    rows = document["alone"]
-    if not rows:
+def _alone(found: Validation, width: int) -> RenderableType | None:
+    if not found.alone:
         return None
-    unit = unit_for(max(row["median_ns"] for row in rows))
-    lines = [
-        [clean(row["name"]), row["side"], unit(row["median_ns"]), f"{row['num_samples']:,}"] for row in rows[:MAX_ALONE]
-    ]
-    heads = ("phase", "only", f"time, {unit.name}", "samples")
+    unit = unit_for(max(row.median_ns for row in found.alone))
+    names = ("name", "side", "median_ns", "num_samples")
     parts: list[RenderableType] = [
-        section("On one side only", "in no error above"), table(heads, lines, width, left=heads[:2])
-    ]  # fmt: skip
-    if more := len(rows) - MAX_ALONE:
-        parts += [Text(f"… and {more:,} more in the JSON", style=DIM)] if more > 0 else []
+        section("On one side only", "in no error above"),
+        rows_table(PhaseOfOneSide, found.alone[:MAX_ALONE], width, names, unit=unit, heads={"median_ns": "time,"}),
+    ]
+    if (more := len(found.alone) - MAX_ALONE) > 0:
+        parts.append(Text(f"… and {more:,} more in the JSON", style=DIM))
     return Group(*parts)
 
 
-def _info(document: ValidationDocument) -> RenderableType | None:
-    """What is told of how the two were made, where it differs, or one side alone tells it."""
+def _info(found: Validation) -> RenderableType | None:
+    """How the two were made, where it differs or one side alone states it."""
     predicted, measured = (
-        {key: text for key, text in document[side]["info"] if key.startswith(("profile.", "capture."))}
-        for side in ("predicted", "measured")
+        {key: text for key, text in side.info if key.startswith(("profile.", "capture."))}
+        for side in (found.predicted, found.measured)
     )
     both = predicted.keys() & measured.keys()
     keys = [key for key in {**predicted, **measured} if predicted.get(key) != measured.get(key)]

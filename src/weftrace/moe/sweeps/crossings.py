@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
+import polars as pl
 from msgspec import Meta
 from numpy.typing import NDArray
 
@@ -24,14 +25,16 @@ from weftrace.moe.operations import Overlap
 from weftrace.moe.overlap_files import load_overlap
 from weftrace.moe.pieces import Piece, Prices, assumptions
 from weftrace.moe.profiles import check_fit, layer_starts
-from weftrace.moe.requests import Request, level_of, setting_of
-from weftrace.moe.setting import Kind, Setting, tokens_of_a_step
+from weftrace.moe.requested import level_of, setting_of
+from weftrace.moe.requests import ModelPhase, Request
+from weftrace.moe.setting import Setting, tokens_of_a_step
+from weftrace.moe.sweeps.many_settings import shared_words
 from weftrace.notebook import InNotebook
 from weftrace.plan import timetable, with_contention
 from weftrace.units import S, percent
 
 #: What is held against no overlap, where none is named.
-COMPARED: dict[Kind, tuple[str, ...]] = {
+COMPARED: dict[ModelPhase, tuple[str, ...]] = {
     "train": ("training",),
     "prefill": ("two-micro-batches", "two-batch", "dual-batch", "chunked", "waves"),
     "decode": ("two-batch", "dual-batch", "chunked", "waves"),
@@ -65,33 +68,41 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Pays(InNotebook):
-    """Lists against no overlap, by batch. batches: of one GPU, in `unit`. curves: no overlap first."""
+    """Operation lists against no overlap, by batch."""
 
     request: Request
-    unit: str
-    batches: tuple[int, ...]
-    curves: tuple[Curve, ...]
+    unit: Annotated[str, Meta(description="What batches count.")]
+    batches: Annotated[tuple[Positive, ...], Meta(min_length=1, description="Of one GPU, ascending.")]
+    curves: Annotated[tuple[Curve, ...], Meta(min_length=1, description="No overlap first.")]
 
-    def headline(self) -> str:
-        """From where on it pays."""
+    def __post_init__(self) -> None:
+        if any(len(curve.tokens_per_gpu) != len(self.batches) for curve in self.curves):
+            raise ValueError("a curve of `curves` has more or fewer numbers than there are `batches`")
+
+    @property
+    def shared(self) -> Annotated[dict[str, str], Meta(description="What all have alike, as text.")]:
+        return shared_words(self.request, ["overlap"])
+
+    @property
+    def headline(self) -> Annotated[str, Meta(description="From where on it pays.")]:
         others = [curve for curve in self.curves[1:] if not curve.reason]
         skipped = _skipped(self.batches)
         paying = sorted((curve for curve in others if curve.pays_from), key=lambda curve: curve.pays_from or 0)
-        told = []
+        parts = []
         for curve in paying:
             where = "at every batch" if curve.pays_from == self.batches[0] else f"from {curve.pays_from:,} on"
-            told.append(f"{curve.overlap} {where} ({signed(curve.last_gain)} at {self.batches[-1]:,})")
+            parts.append(f"{curve.overlap} {where} ({signed(curve.last_gain)} at {self.batches[-1]:,})")
         never = [curve.overlap for curve in others if curve not in paying]
-        if not told:
+        if not parts:
             why = f"{', '.join(never)} {'stays' if len(never) == 1 else 'stay'} behind no overlap"
             return f"overlapping pays nowhere up to {self.batches[-1]:,} {self.unit} a GPU{skipped}: " + (
                 why if never else "none of the lists can run"
             )
         tail = f"; {', '.join(never)} not by {self.batches[-1]:,}" if never else ""
-        return f"overlapping pays, in {self.unit} a GPU{skipped}: {', '.join(told)}{tail}"
+        return f"overlapping pays, in {self.unit} a GPU{skipped}: {', '.join(parts)}{tail}"
 
     def _told(self) -> Iterator[tuple[str, str]]:
-        yield "pays", self.headline()
+        yield "pays", self.headline
         yield from (
             (curve.overlap, curve.reason or f"at best {signed(curve.best_gain)} at {curve.best_batch}")
             for curve in self.curves[1:]
@@ -248,3 +259,8 @@ def _skipped(batches: Sequence[int]) -> str:
 def signed(gain: float | None) -> str:
     """ "+3.1 %"; a dash where there is none."""
     return "–" if gain is None else ("+" if gain >= 0 else "-") + percent(abs(gain))
+
+
+def pays_table(pays: Pays) -> pl.DataFrame:
+    """One row per batch: tokens a second of one GPU by list."""
+    return pl.DataFrame({"batch": pays.batches, **{curve.overlap: curve.tokens_per_gpu for curve in pays.curves}})

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from math import prod
-from typing import Annotated, Any, get_args
+from types import NoneType
+from typing import Annotated, Any, get_args, get_type_hints
 
+import polars as pl
+import polars.selectors as cs
 from msgspec import Meta
 
 from weftrace.errors import ProfileError, WeftraceError
-from weftrace.moe.requests import Request, Routing, profile_of
-from weftrace.moe.setting import COMMS
+from weftrace.files.values import to_document
+from weftrace.moe.requested import profile_of
+from weftrace.moe.requests import Request
 from weftrace.moe.sweeps.summaries import Summary, summary_of
 from weftrace.notebook import InNotebook
 from weftrace.units import counted
@@ -21,14 +25,11 @@ Value = str | int | float
 #: More combinations than a person reads or waits for.
 MAX_ROWS = 2_000
 #: What can be swept, by the option's name: the field of a request, and what its values are.
-AXES: dict[str, tuple[str, type[str] | type[int] | type[float]]] = {
-    "model": ("model", str), "hardware": ("hardware", str), "ep": ("ep", int),
-    "redundant": ("redundant", int), "tokens": ("tokens", int),
-    "gpu-tokens": ("gpu_tokens", int), "sequence": ("sequence", int), "comm": ("comm", str),
-    "comm-sms": ("comm_sms", int), "overlap": ("overlap", str), "costs": ("costs", str),
-    "layers": ("layers", int), "ranks": ("ranks", int), "routing": ("routing", str), "seed": ("seed", int),
-    "spread": ("spread", float), "bandwidth-reached": ("bandwidth_reached", float),
-}  # fmt: skip
+AXES: dict[str, tuple[str, Any]] = {
+    name.replace("_", "-"): (name, next(each for each in (*get_args(hint), hint) if each is not NoneType))
+    for name, hint in get_type_hints(Request).items()
+    if name not in ("kind", "tokens_per_request", "loads", "contention")
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +43,19 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Sweep(InNotebook):
-    """All combinations of some values of a request. axes: name of an option -> its values. rows: in the order of the
-    axes, the last one fastest."""
+    """Every combination of some settings."""
 
     base: Request
-    axes: dict[str, tuple[Value, ...]]
-    rows: tuple[Row, ...]
+    axes: Annotated[dict[str, tuple[Value, ...]], Meta(description="Option -> its values.")]
+    rows: Annotated[tuple[Row, ...], Meta(description="In the order of the axes, the last one fastest.")]
+
+    def __post_init__(self) -> None:
+        if not self.axes or not self.rows or any(row.values.keys() != self.axes.keys() for row in self.rows):
+            raise ValueError("`rows` holds combinations of other options than `axes`")
+
+    @property
+    def shared(self) -> Annotated[dict[str, str], Meta(description="What all have alike, as text.")]:
+        return shared_words(self.base, self.axes)
 
     @property
     def ranked(self) -> list[Row]:
@@ -58,21 +66,21 @@ class Sweep(InNotebook):
     def impossible(self) -> list[Row]:
         return [row for row in self.rows if row.summary is None]
 
-    def headline(self) -> str:
-        """The fastest, and what holds it up."""
+    @property
+    def headline(self) -> Annotated[str, Meta(description="The fastest, and what holds it up.")]:
         ranked = self.ranked
         if not ranked:
             return f"none of {counted(len(self.rows), 'combination')} is possible: {self.rows[0].reason}"
         best, last = ranked[0], ranked[-1]
         assert best.summary is not None and last.summary is not None
-        told = f"{named(best)} is fastest: {best.summary.tokens_per_gpu:,.0f} tokens/s a GPU"
+        text = f"{named(best)} is fastest: {best.summary.tokens_per_gpu:,.0f} tokens/s a GPU"
         if len(ranked) > 1 and last.summary.tokens_per_gpu:
             times = best.summary.tokens_per_gpu / last.summary.tokens_per_gpu
-            told += f", {times:.2f} times as many as {named(last)}" if times >= 1.005 else f", as many as {named(last)}"
-        return told + f"; {LIMITS[best.summary.limit]} holds it up"
+            text += f", {times:.2f} times as many as {named(last)}" if times >= 1.005 else f", as many as {named(last)}"
+        return text + f"; {LIMITS[best.summary.limit]} holds it up"
 
     def _told(self) -> Iterator[tuple[str, str]]:
-        yield "sweep", self.headline()
+        yield "sweep", self.headline
         yield "combinations", f"{len(self.rows)}, {len(self.impossible)} impossible"
 
 
@@ -135,16 +143,16 @@ def _row(request: Request, values: dict[str, Value]) -> Row:
 
 def _value(name: str, value: str, text: str) -> Value:
     kind = AXES[name][1]
-    if kind is not str:
-        try:
-            return kind(value)
-        except ValueError as error:
-            told = "whole number" if kind is int else "number"
-            raise ProfileError(f"sweep {text!r}: {value!r} is no {told}") from error
-    known: dict[str, tuple[str, ...]] = {"comm": COMMS, "routing": get_args(Routing)}
-    if value not in known.get(name, (value,)):
-        raise ProfileError(f"sweep {text!r}: {name} = {value!r}; it is one of {', '.join(known[name])}")
-    return value
+    if known := get_args(kind):
+        if value not in known:
+            raise ProfileError(f"sweep {text!r}: {name} = {value!r}; it is one of {', '.join(known)}")
+        return value
+    try:
+        found: Value = kind(value)
+    except ValueError as error:
+        what = "whole number" if kind is int else "number"
+        raise ProfileError(f"sweep {text!r}: {value!r} is no {what}") from error
+    return found
 
 
 def _slowness(row: Row) -> float:
@@ -152,14 +160,20 @@ def _slowness(row: Row) -> float:
     return -row.summary.tokens_per_gpu
 
 
-def told_base(base: Request, axes: Mapping[str, Any]) -> dict[str, str]:
+def shared_words(base: Request, axes: Iterable[str]) -> dict[str, str]:
     """What all combinations share, as text: fields that are given and not swept."""
     swept = {AXES[name][0] for name in axes}
-    told = {item.name: getattr(base, item.name) for item in fields(base) if item.name not in swept}
+    given = {item.name: getattr(base, item.name) for item in fields(base) if item.name not in swept}
     plain = {item.name: item.default for item in fields(base)}
     shown = ("kind", "model", "hardware", "costs")
     return {
         name: str(value)
-        for name, value in told.items()
+        for name, value in given.items()
         if value is not None and (name in shown or value != plain[name])
     }
+
+
+def sweep_table(sweep: Sweep) -> pl.DataFrame:
+    """One row per combination: its values, its numbers, why it is impossible."""
+    rows = [{**row.values, **to_document(row.summary or {}), "reason": row.reason} for row in sweep.rows]
+    return pl.DataFrame(rows, infer_schema_length=None).with_columns(cs.list().cast(pl.List(pl.String)).list.join("; "))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from weftrace.files.columns import Shown
 from weftrace.files.schemas import Amount, Positive
 from weftrace.moe.derived.layer_account import layer_account
 from weftrace.moe.derived.limits import Limit, bottleneck
@@ -23,7 +24,7 @@ class Summary:
     overlap: Annotated[str, Meta(description="The operation list.")]
     gpu_tokens: Annotated[Positive, Meta(description="Tokens of all micro-batches on one GPU.")]
     layer_ns: Annotated[Amount, Meta(description="Time that a layer adds.")]
-    tokens_per_gpu: Annotated[Amount, Meta(description="Tokens a second of one GPU.")]
+    tokens_per_gpu: Annotated[Amount, Meta(description="Tokens a second of one GPU."), Shown("tokens/s")]
     tokens_per_node: Annotated[Amount, Meta(description="Tokens a second of the GPUs that NVLink joins.")]
     communication_ns: Annotated[
         Annotated[int, Meta(ge=0)] | None,
@@ -36,7 +37,7 @@ class Summary:
         Annotated[int, Meta(ge=0)] | None, Meta(description="Of it, what no computation hides; null as there.")
     ]
     limit: Annotated[Limit, Meta(description="Without which of these a layer would be shortest.")]
-    without_limit_ns: Annotated[Amount, Meta(description="What a layer would take without it.")]
+    without_limit_ns: Annotated[Amount, Meta(description="What a layer would take without it."), Shown("without")]
     costs: Annotated[str, Meta(description="How durations were found.")]
     assumed: Annotated[tuple[str, ...], Meta(description="What the prices assume.")] = ()
 

@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 
 from weftrace.alphabet import direction_of
+from weftrace.files.columns import Shown
+from weftrace.files.schemas import Count
+from weftrace.files.values import to_document
 from weftrace.moe.validation.common_names import layers_in_common, with_common_names
 from weftrace.moe.validation.one_side import Side, side_of
 from weftrace.notebook import InNotebook
@@ -25,55 +29,53 @@ _WHOLE: dict[Whole, str] = {
     "span": "span_ns", "computation": "compute_ns", "communication": "communication_ns",
     "exposed communication": "exposed_ns",
 }  # fmt: skip
+Ratio = Annotated[float | None, Meta(description="Predicted / measured; null where nothing was measured.")]
+_ALIKE = 5e-4  # an error that is printed as 0.0 %
 #: What two runs must share for their ratios to be errors of a prediction.
 _SETTING = tuple(f"profile.{key}" for key in ("kind", "model", "hardware", "ep", "tokens", "sequence", "overlap"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times(InNotebook):
-    """How long something took: median_ns, over ranks, of each rank's median over steps of the mean of a step's layers.
+    """How long something took, over ranks: of each rank the median over steps of the mean of a step's layers."""
 
-    low_ns, high_ns: of the ranks' medians, where there are several ranks; else of the samples of the only rank.
-    num_samples: layers, steps and ranks together.
-    """
-
-    median_ns: int
-    low_ns: int
-    high_ns: int
-    num_samples: int
+    median_ns: Annotated[Count, Meta(description="The median of the ranks.")]
+    low_ns: Annotated[Count, Meta(description="The lowest rank; of a single rank, the shortest sample.")]
+    high_ns: Annotated[Count, Meta(description="The highest rank; of a single rank, the longest sample.")]
+    num_samples: Annotated[Count, Meta(description="Layers, steps and ranks together.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseRow(InNotebook):
-    """A phase on both sides.
+class ComparedPhase(InNotebook):
+    """A phase on both sides."""
 
-    direction: F, B, W, empty where its name tells none. micro_batch: None where not both sides tell one. lane: compute
-    or communication, as measured.
-    by: what of it is compared: "busy", the union of its kernels; of communication "data", the kernels that move data,
-    where both sides tell them from those that wait for other ranks.
-    """
-
-    phase: str
-    direction: str
-    micro_batch: int | None
-    lane: str
-    by: Literal["busy", "data"]
+    phase: Annotated[str, Shown(wide=True)]
+    direction: Annotated[str, Meta(description="F, B or W; empty where the name tells none.")]
+    micro_batch: Annotated[int | None, Meta(description="Null where not both sides tell one."), Shown("micro-batch")]
+    lane: Annotated[str, Meta(description="compute or communication, as measured.")]
+    by: Annotated[
+        Literal["busy", "data"],
+        Meta(
+            description="busy: the union of its kernels; data: of communication, the kernels that move data, where "
+            "both sides tell them from those that wait for other ranks."
+        ),
+        Shown("compared by", term="compared"),
+    ]
     predicted: Times
     measured: Times
 
     @property
-    def ratio(self) -> float | None:
-        """Predicted / measured."""
-        return _ratio(self.predicted.median_ns, self.measured.median_ns)
+    def ratio(self) -> Ratio:
+        return _ratio(self)
 
     @property
     def name(self) -> str:
-        """As it is told: `ATTN, micro-batch 1`."""
+        """`ATTN, micro-batch 1`."""
         return self.phase if self.micro_batch is None else f"{self.phase}, micro-batch {self.micro_batch}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WholeRow(InNotebook):
+class ComparedRun(InNotebook):
     """What a run took as a whole: of one layer where the two have different numbers of layers, else of all."""
 
     what: Whole
@@ -81,14 +83,13 @@ class WholeRow(InNotebook):
     measured: Times
 
     @property
-    def ratio(self) -> float | None:
-        """Predicted / measured."""
-        return _ratio(self.predicted.median_ns, self.measured.median_ns)
+    def ratio(self) -> Ratio:
+        return _ratio(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order(InNotebook):
-    """In which order a lane's phases start, from one occurrence of its first phase to the next; the commonest such turn
+    """In which order a lane's phases start, from one occurrence of its first phase to the next: the commonest such turn
     of the first rank. Only phases that both sides have."""
 
     lane: str
@@ -96,60 +97,79 @@ class Order(InNotebook):
     measured: tuple[str, ...]
 
     @property
-    def is_same(self) -> bool:
+    def is_same(self) -> Annotated[bool, Meta(description="Whether both are in one order.")]:
         return self.predicted == self.measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alone(InNotebook):
-    """A phase that one side has and the other has not. side: predicted or measured."""
+class PhaseOfOneSide(InNotebook):
+    """A phase that one side has and the other has not."""
 
-    side: Literal["predicted", "measured"]
-    name: str
-    median_ns: int
-    num_samples: int
+    side: Annotated[Literal["predicted", "measured"], Shown("only")]
+    name: Annotated[str, Shown("phase", wide=True)]
+    median_ns: Annotated[Count, Shown("time")]
+    num_samples: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideTold(InNotebook):
-    """What is to know of a side: where from, how much of it, and how it was made."""
+class RunSummary(InNotebook):
+    """One of the two runs: where from, how much of it, and how it was made."""
 
     source: str
-    simulated: bool
-    num_ranks: int
-    num_steps: int
-    num_layers: int
-    basis: str
-    info: tuple[tuple[str, str], ...]
+    simulated: Annotated[bool, Meta(description="Whether weftrace made the traces.")]
+    num_ranks: Count
+    num_steps: Count
+    num_layers: Annotated[Count, Meta(description="Of a step: how often its commonest phase ran.")]
+    basis: Annotated[str, Meta(description="What stands for work: device, host, ranges.")]
+    info: Annotated[tuple[tuple[str, str], ...], Meta(description="How it was made, as its first trace tells.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worst(InNotebook):
+    """What is furthest off, of the phases and the span."""
+
+    name: str
+    error: Annotated[float, Meta(description="Predicted / measured - 1.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation(InNotebook):
-    """A prediction held against a measurement.
+    """A predicted run beside a measured one, phase by phase."""
 
-    phases: in order of their first start as measured. whole: the run. per_layer: whether `whole` is of one layer.
-    orders: by lane. alone: what stands on one side only. notes: what to know before trusting it.
-    """
-
-    predicted: SideTold
-    measured: SideTold
-    phases: tuple[PhaseRow, ...]
-    whole: tuple[WholeRow, ...]
-    per_layer: bool
+    predicted: RunSummary
+    measured: RunSummary
+    phases: Annotated[tuple[ComparedPhase, ...], Meta(description="In order of first start, as measured.")]
+    whole: tuple[ComparedRun, ...]
+    per_layer: Annotated[bool, Meta(description="Whether `whole` is of one layer: the runs differ in layers.")]
     orders: tuple[Order, ...]
-    alone: tuple[Alone, ...]
-    notes: tuple[str, ...]
+    alone: tuple[PhaseOfOneSide, ...]
+    notes: Annotated[tuple[str, ...], Meta(description="What to know before trusting it.")]
 
     @property
-    def worst(self) -> tuple[str, float] | None:
-        """The phase, or the span, that is furthest off: its name, and predicted / measured - 1; None without any."""
+    def worst(self) -> Annotated[Worst | None, Meta(description="Null where nothing is compared.")]:
+        errors = [Worst(name=row.name, error=row.ratio - 1) for row in self.phases if row.ratio is not None]
+        errors += [Worst(name="span", error=self._span - 1)] if self._span is not None else []
+        return max(errors, key=lambda each: abs(each.error), default=None)
+
+    @property
+    def headline(self) -> Annotated[str, Meta(description="How far off the phases are at most, and the span.")]:
+        of_span = "" if self._span is None else f"the span {_off(self._span - 1)}"
         errors = [(row.name, row.ratio - 1) for row in self.phases if row.ratio is not None]
-        errors += [("span", row.ratio - 1) for row in self.whole if row.what == "span" and row.ratio is not None]
-        return max(errors, key=lambda each: abs(each[1]), default=None)
+        if not errors:
+            return "The two have no phase in common, so nothing is compared but the run as a whole."
+        name, error = max(errors, key=lambda each: abs(each[1]))
+        if len(errors) > 1 and abs(error) < _ALIKE:
+            return f"All {len(errors)} phases are predicted as measured{'; ' * bool(of_span)}{of_span}."
+        of = f"of {len(errors)} phases" if len(errors) > 1 else "the only phase in common"
+        return f"{name} is furthest off {of}: predicted {_off(error)}{'; ' * bool(of_span)}{of_span}."
+
+    @property
+    def _span(self) -> float | None:
+        return next((row.ratio for row in self.whole if row.what == "span"), None)
 
     def within(self, max_error: float) -> bool:
         """Whether every phase and the span are predicted within that part of the measurement: 0.05 is 5 %."""
-        return bool(self.phases) and self.worst is not None and abs(self.worst[1]) <= max_error
+        return bool(self.phases) and self.worst is not None and abs(self.worst.error) <= max_error
 
     def __repr__(self) -> str:
         return f"Validation({self.predicted.source!r} against {self.measured.source!r}, {len(self.phases)} phases)"
@@ -157,9 +177,18 @@ class Validation(InNotebook):
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "predicted", self.predicted.source
         yield "measured", self.measured.source
-        told = [(str(row.what), row.ratio) for row in self.whole[:1]] + [(row.name, row.ratio) for row in self.phases]
-        yield from ((name, f"{percent(ratio)} of the measured time") for name, ratio in told)
+        ratios = [(str(row.what), row.ratio) for row in self.whole[:1]] + [(row.name, row.ratio) for row in self.phases]
+        yield from ((name, f"{percent(ratio)} of the measured time") for name, ratio in ratios)
         yield from (("only on one side", f"{each.name} ({each.side})") for each in self.alone)
+
+
+def validation_table(found: Validation) -> pl.DataFrame:
+    """One row per phase, then those of the whole run."""
+    whole = {"direction": "", "micro_batch": None, "lane": "", "by": ""}
+    rows = [{"what": row.phase, **to_document(row)} for row in found.phases]
+    rows += [{"what": row.what, **whole, **to_document(row)} for row in found.whole]
+    table = pl.json_normalize(rows, separator="_", infer_schema_length=None)
+    return table.select(pl.exclude("phase", "ratio"), "ratio")
 
 
 def validate(predicted: Trace | Job, measured: Trace | Job, *, workers: int | None = None) -> Validation:
@@ -180,8 +209,8 @@ def compared(predicted: Side, measured: Side) -> Validation:
     layers = layers_in_common(*samples, max(predicted.num_micro_batches, measured.num_micro_batches))
     per_layer = layers is not None and layers[0] != layers[1]
     return Validation(
-        predicted=_told_of(predicted),
-        measured=_told_of(measured),
+        predicted=_summary_of(predicted),
+        measured=_summary_of(measured),
         phases=rows,
         whole=_whole(predicted, measured, layers if layers is not None and per_layer else (1, 1)),
         per_layer=per_layer,
@@ -194,12 +223,12 @@ def compared(predicted: Side, measured: Side) -> Validation:
 _Key = tuple[object, ...]
 
 
-def _phase_row(key: _Key, predicted: pl.DataFrame, measured: pl.DataFrame) -> PhaseRow:
+def _phase_row(key: _Key, predicted: pl.DataFrame, measured: pl.DataFrame) -> ComparedPhase:
     phase, micro_batch = str(key[0]), key[1]
     lane = str(measured.get_column("lane").mode().sort().first())
     has_data = all(part.get_column("data_ns").sum() > 0 for part in (predicted, measured))
     by: Literal["busy", "data"] = "data" if lane == "communication" and has_data else "busy"
-    return PhaseRow(
+    return ComparedPhase(
         phase=phase,
         direction=direction_of(phase) or "",
         micro_batch=micro_batch if isinstance(micro_batch, int) else None,
@@ -218,9 +247,9 @@ def _times(samples: pl.DataFrame, column: str, divisor: int = 1) -> Times:
     return Times(median_ns=middle, low_ns=low, high_ns=high, num_samples=samples.height)
 
 
-def _whole(predicted: Side, measured: Side, layers: tuple[int, int]) -> tuple[WholeRow, ...]:
+def _whole(predicted: Side, measured: Side, layers: tuple[int, int]) -> tuple[ComparedRun, ...]:
     return tuple(
-        WholeRow(
+        ComparedRun(
             what=what,
             predicted=_times(predicted.totals, column, layers[0]),
             measured=_times(measured.totals, column, layers[1]),
@@ -263,7 +292,7 @@ def _turn(names: Sequence[str], anchor: str) -> tuple[str, ...]:
     return Counter(turns).most_common(1)[0][0] if turns else tuple(names)
 
 
-def _alone(predicted: dict[_Key, pl.DataFrame], measured: dict[_Key, pl.DataFrame]) -> Iterator[Alone]:
+def _alone(predicted: dict[_Key, pl.DataFrame], measured: dict[_Key, pl.DataFrame]) -> Iterator[PhaseOfOneSide]:
     sides: tuple[tuple[Literal["predicted", "measured"], dict[_Key, pl.DataFrame], dict[_Key, pl.DataFrame]], ...] = (
         ("predicted", predicted, measured), ("measured", measured, predicted),
     )  # fmt: skip
@@ -272,10 +301,12 @@ def _alone(predicted: dict[_Key, pl.DataFrame], measured: dict[_Key, pl.DataFram
             if key not in other:
                 name = str(key[0]) if key[1] is None else f"{key[0]}, micro-batch {key[1]}"
                 median_ns = _times(part, "busy_ns").median_ns
-                yield Alone(side=side, name=name, median_ns=median_ns, num_samples=part.height)
+                yield PhaseOfOneSide(side=side, name=name, median_ns=median_ns, num_samples=part.height)
 
 
-def _notes(predicted: Side, measured: Side, rows: Sequence[PhaseRow], layers: tuple[int, int] | None) -> Iterator[str]:
+def _notes(
+    predicted: Side, measured: Side, rows: Sequence[ComparedPhase], layers: tuple[int, int] | None
+) -> Iterator[str]:
     for side, name in ((predicted, "predicted"), (measured, "measured")):
         if side.samples.is_empty():
             yield f"{name}: no named ranges, so there are no phases to compare; the run as a whole is"
@@ -299,8 +330,8 @@ def _notes(predicted: Side, measured: Side, rows: Sequence[PhaseRow], layers: tu
         yield "communication is compared by the kernels that move data: waits for other ranks are in its span alone"
 
 
-def _told_of(side: Side) -> SideTold:
-    return SideTold(
+def _summary_of(side: Side) -> RunSummary:
+    return RunSummary(
         source=side.source,
         simulated=side.simulated,
         num_ranks=side.num_ranks,
@@ -311,5 +342,11 @@ def _told_of(side: Side) -> SideTold:
     )
 
 
-def _ratio(predicted: float, measured: float) -> float | None:
-    return predicted / measured if measured else None
+def _ratio(row: ComparedPhase | ComparedRun) -> float | None:
+    return row.predicted.median_ns / row.measured.median_ns if row.measured.median_ns else None
+
+
+def _off(error: float) -> str:
+    if abs(error) < _ALIKE:
+        return "as measured"
+    return f"{percent(abs(error))} too {'long' if error > 0 else 'short'}"

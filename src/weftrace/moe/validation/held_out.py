@@ -18,7 +18,7 @@ from weftrace.errors import TraceError
 from weftrace.moe.calibration.fit import Layers, calibrate, layers_of
 from weftrace.moe.calibration.kernels import SAMPLE_KEY
 from weftrace.moe.calibration.parts import sizes_of
-from weftrace.moe.calibration.values import Calibration, Knowing, SplitTold, Tested
+from weftrace.moe.calibration.values import Calibration, Knowing, Tested, TestedFit
 from weftrace.moe.operations import Overlap
 from weftrace.moe.validation.spans import Span, SpanErrors, measured_span, overlap_of_layers, span_errors
 from weftrace.notebook import InNotebook
@@ -120,12 +120,12 @@ def calibrate_and_test(
     return replace(found, splits=_splits(tests), tested=_tested(tests), notes=notes)
 
 
-def _splits(tests: HeldOut) -> tuple[SplitTold, ...]:
+def _splits(tests: HeldOut) -> tuple[TestedFit, ...]:
     found = []
     for number, split in enumerate(tests.splits):
         own = tests.predicted.filter(pl.col("split") == number, pl.col("by") == "busy")
         found.append(
-            SplitTold(
+            TestedFit(
                 layers=split.calibration.layers,
                 factors=tuple((each.group, each.factor) for each in split.calibration.slowed),
                 worst=tuple((knowing, _furthest(own, knowing)) for knowing in KNOWING) if own.height else (),
