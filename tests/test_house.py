@@ -49,7 +49,7 @@ try:
 except SystemExit as stop:
     assert not stop.code, stop
 """
-    assert loaded_after(show_help) & HEAVY == set()
+    assert loaded_after(show_help) & HEAVY <= {"msgspec"}  # in which requests state the bounds of their fields
 
 
 def test_every_module_imports_without_extras() -> None:
