@@ -18,7 +18,7 @@ class Option:
 
     completes: the words that it may be, or "package.module:function", from what is typed so far to what it may become.
     is_argument: it has no flag but a place. panel: heading in the help. shows_default: by default wherever the default
-    is not None. reads: makes the field's value of the option's text.
+    is not None; a text is shown in its place. reads: makes the field's value of the option's text.
     """
 
     help: str = ""
@@ -27,5 +27,5 @@ class Option:
     completes: str = ""
     is_argument: bool = False
     panel: str | None = None
-    shows_default: bool | None = None
+    shows_default: bool | str | None = None
     reads: Callable[[str], Any] | None = None

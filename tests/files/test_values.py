@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 from weftrace.errors import DocumentError
 from weftrace.files.columns import Shown, columns_of, csv_of, frame_of
 from weftrace.files.schemas import schema_of
-from weftrace.files.values import UNSAVED, As, document_type, from_document, to_document
+from weftrace.files.values import OPTIONAL, UNSAVED, As, document_type, filled, from_document, to_document
 
 
 class KernelRow(TypedDict):
@@ -114,3 +114,24 @@ def test_a_table_is_the_columns_of_its_rows() -> None:
     assert (share.dtype, share.style) == (pl.Float64(), "share")
     assert frame_of(KernelRow, []).schema == frame_of(KernelRow, ROWS).schema
     assert csv_of(KernelRow, ROWS) == "name,total_ns,share\ngemm,3,\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Later:
+    """A value that got a field later than its first documents."""
+
+    of_ns: int
+    by: str = "a"
+    source: Annotated[str, OPTIONAL] = "unknown"
+
+
+def test_a_field_that_may_be_missing_has_its_default() -> None:
+    assert from_document(Later, {"of_ns": 1, "by": "b"}, what="x") == Later(of_ns=1, by="b")
+    assert to_document(Later(of_ns=1)) == {"of_ns": 1, "by": "a", "source": "unknown"}
+    with pytest.raises(DocumentError, match="missing required field `by`"):
+        from_document(Later, {"of_ns": 1}, what="x")
+
+
+def test_a_value_is_filled_from_others_with_fields_of_the_same_names() -> None:
+    assert filled(Later, Part(of_ns=3, by="b"), source="here") == Later(of_ns=3, by="b", source="here")
+    assert filled(Later, Part(of_ns=3), Later(of_ns=4, source="there")) == Later(of_ns=3, source="there")

@@ -20,13 +20,13 @@ from tests.pipeline.measured.rank_traces import write_ranks
 from tests.pipeline.measured.test_flops_costs import saved as saved_flops
 from tests.pipeline.measured.test_phase_costs import PAIR, trace_of
 from weftrace.files.documents import read_document, write_document
+from weftrace.files.schemas import schemas
 from weftrace.pipeline import Costs, Simulation, generate, recommend, run_of, simulate, slip, to_text
 from weftrace.pipeline.document import pipeline_document
-from weftrace.pipeline.report_outputs import REPORT_OUTPUTS, REPORT_SCHEMAS
 
 __all__ = ["run"]  # the fixture
 
-SCHEMA_OF = {schema.schema: schema for schema in REPORT_SCHEMAS}
+SCHEMA_OF = {schema.schema: schema for schema in schemas()}
 ON_FOUR = ("--devices", "4", "--micro-batches", "8")
 
 
@@ -195,10 +195,6 @@ def printed(path: Path, width: int) -> str:
     text = io.StringIO()
     weftrace.show(weftrace.load(path), Console(width=width, file=text))
     return text.getvalue()
-
-
-def test_each_report_has_its_kind_and_its_schema() -> None:
-    assert {kind.schema for kind in REPORT_OUTPUTS} - {""} == set(SCHEMA_OF)
 
 
 def test_values_are_shown_and_saved_as_their_reports(tmp_path: Path, simulation: Simulation, measured: Path) -> None:

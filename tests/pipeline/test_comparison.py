@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -14,7 +15,7 @@ from weftrace.cli.main import app
 from weftrace.errors import DocumentError, ScheduleError
 from weftrace.pipeline import Costs
 from weftrace.pipeline.comparing.comparison import candidates, compare
-from weftrace.pipeline.comparing.document import comparison_document, comparison_table
+from weftrace.pipeline.comparing.document import comparison_document, comparison_summary, comparison_table
 from weftrace.pipeline.render.comparison_page import comparison_block
 from weftrace.pipeline.render.comparison_words import comparison_headline, costs_in
 
@@ -53,14 +54,14 @@ def test_equal_stages_give_the_published_table() -> None:
 
 def test_the_headline_names_the_best_that_fits_and_1f1b_beside_it() -> None:
     compared = compare(Costs.units(FB=2.6, latency=0.05), num_devices=8, num_micro_batches=32, memory_cap=9)
-    said = comparison_headline(comparison_document(compared))
+    said = comparison_headline(comparison_summary(compared))
     assert said.startswith("DualPipe takes least time of those that hold 9 activations or fewer:")
     assert "1F1B's step is 28.8 % longer." in said  # 120.4 / 93.45
 
 
 def test_no_room_is_said_with_what_needs_least() -> None:
     compared = compare(Costs.units(), num_devices=8, num_micro_batches=32, memory_cap=2, families=["1f1b", "v-min"])
-    said = comparison_headline(comparison_document(compared))
+    said = comparison_headline(comparison_summary(compared))
     assert said == "No schedule fits 2 activations on a device: V-Min needs least, 4."
 
 
@@ -141,7 +142,7 @@ def test_progress_is_told_schedule_by_schedule() -> None:
 
 def test_the_front_is_what_no_other_beats_in_both() -> None:
     block = comparison_block(compare(Costs.units(FB=3), num_devices=8, num_micro_batches=32))
-    rows = block["rows"]
+    rows: Any = block["rows"]
     for at, row in enumerate(rows):
         beaten = any(
             other["step_ns"] <= row["step_ns"] and other["peak_activations"] <= row["peak_activations"]
@@ -205,12 +206,12 @@ def test_what_a_prompt_prints_is_a_line() -> None:
 
 def test_all_that_costs_hold_is_told_beside_the_table() -> None:
     costs = Costs.units(latency=0.1, rank_factor=(1.0, 1.5, 1.0, 2.0), message_bytes=9, bytes_per_s=25e9, blocking=True)
-    told = costs_in(comparison_document(compare(costs, num_devices=4, num_micro_batches=8, families=["1f1b"])))
+    told = costs_in(comparison_summary(compare(costs, num_devices=4, num_micro_batches=8, families=["1f1b"])))
     assert told == (
         "F 1, I 1, W 1, F&B as F, then B, a message 0.1, links of 25 GB/s, messages block, ranks up to 2 times as slow"
     )
     slow = compare(Costs.units(rank_factor=1.25), num_devices=4, num_micro_batches=8, families=["1f1b"])
-    assert costs_in(comparison_document(slow)).endswith("all ranks 1.25 times as slow")
+    assert costs_in(comparison_summary(slow)).endswith("all ranks 1.25 times as slow")
 
 
 def test_a_model_that_takes_no_time_is_refused() -> None:
@@ -220,27 +221,27 @@ def test_a_model_that_takes_no_time_is_refused() -> None:
 
 def test_what_a_schedule_needs_beside_an_order_is_said_where_it_is_best() -> None:
     compared = compare(Costs.units(FB=3), num_devices=8, num_micro_batches=32, memory_cap=3)
-    document = comparison_document(compared)
-    assert document["rows"][0]["name"] == "seq1f1b"
+    document = comparison_summary(compared)
+    assert document.rows[0].name == "seq1f1b"
     assert comparison_headline(document).endswith(
         " Seq1F1B needs attention that hands keys and values from slice to slice; a slice is taken to cost its part of "
         "a chunk."
     )
-    assert [row["name"] for row in document["rows"] if row["needs"]] == ["seq1f1b"]
+    assert [row.name for row in document.rows if row.needs] == ["seq1f1b"]
 
 
 def test_one_of_a_thing_is_told_in_the_singular_and_a_sentence_begins_with_a_capital() -> None:
-    alone = comparison_document(
+    alone = comparison_summary(
         compare(Costs.units(), num_devices=1, num_micro_batches=1, families=["interleaved", "interleaved"])
     )
     said = comparison_headline(alone)
-    assert len(alone["rows"]) == 1 and said.startswith("Interleaved 1F1B takes least time: a step of 3, ")
+    assert len(alone.rows) == 1 and said.startswith("Interleaved 1F1B takes least time: a step of 3, ")
     assert said.endswith("with 1 activation and 1x the parameters on a device.")
 
 
 def test_a_comparison_without_a_possible_schedule_says_so_everywhere(tmp_path: Path) -> None:
     none = compare(Costs.units(), num_devices=3, num_micro_batches=4, families=["dualpipe"])
-    document = comparison_document(none)
+    document = comparison_summary(none)
     assert comparison_headline(document) == (
         "No schedule is possible here: 3 devices, 4 micro-batches, boundary: barrier."
     )

@@ -10,7 +10,8 @@ import pytest
 
 from tests.pipeline.render import simulations
 from weftrace.errors import DocumentError
-from weftrace.pipeline.document import PIPELINE_SCHEMA, pipeline_document, simulation_of
+from weftrace.files.schemas import schemas
+from weftrace.pipeline.document import SCHEMA, pipeline_document, simulation_of
 from weftrace.pipeline.simulation import simulate
 
 
@@ -22,7 +23,8 @@ def decoded(simulation: Any) -> Any:
 def test_a_document_fits_its_schema_and_comes_back(made: Any) -> None:
     simulation = made()
     document = decoded(simulation)
-    jsonschema.Draft202012Validator(PIPELINE_SCHEMA.json_schema()).validate(document)
+    (schema,) = [each for each in schemas() if each.schema == SCHEMA]
+    jsonschema.Draft202012Validator(schema.json_schema()).validate(document)
     again = simulation_of(document)
     assert (again.schedule, again.costs, again.boundary) == (simulation.schedule, simulation.costs, "barrier")
     assert again.schedule.name == simulation.schedule.name

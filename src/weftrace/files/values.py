@@ -8,7 +8,10 @@ types of the pages are made from `document_type`. Four marks say what an annotat
   when read;
 - a field of type `T | UnsetType` with default `UNSET` is left out of the document while it is unset;
 - `Annotated[pl.DataFrame, As(list[Row])]`, and the same of an array, says which rows (a TypedDict) a table has;
-- `Annotated[T, UNSAVED]` keeps a field out of the document; it needs a default.
+- `Annotated[T, UNSAVED]` keeps a field out of the document; it needs a default;
+- `Annotated[T, OPTIONAL]` says that a document may lack a field, which has its default then.
+
+`filled` makes a value from others that have fields of the same names.
 """
 
 from __future__ import annotations
@@ -59,8 +62,25 @@ class _Unsaved:
     """See `UNSAVED`."""
 
 
+class _Optional:
+    """See `OPTIONAL`."""
+
+
 #: Marks a field that its document does not have.
 UNSAVED = _Unsaved()
+#: Marks a field that is always written, and has its default where a document that is read does not have it.
+OPTIONAL = _Optional()
+
+
+def filled(kind: type[V], *sources: Any, **own: Any) -> V:
+    """A value of the dataclass `kind`: each field from `own`, else from the first source with an attribute of that
+    name, else its default."""
+    assert dataclasses.is_dataclass(kind), kind
+    for field in dataclasses.fields(kind):
+        if field.name not in own and (source := next((s for s in sources if hasattr(s, field.name)), None)) is not None:
+            own[field.name] = getattr(source, field.name)
+    made: V = kind(**own)
+    return made
 
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})  # what JSON has, so that long lists are copied at once
@@ -113,7 +133,7 @@ def from_document(
 
     schema: what its field `schema` must be, if anything. what: how an error names the document, a file's path say.
     Raises `error`, which names the place of the field (`$.a[3]`), where the document does not fit, or where the
-    `__post_init__` of a type raises ValueError.
+    `__post_init__` of a type raises ValueError or a `WeftraceError`.
     """
     if schema and document.get("schema") != schema:
         raise error(f"{what}: not a {schema} document: its schema is {document.get('schema')!r}")
@@ -188,7 +208,7 @@ def _read(kind: Any, mark: As, document: Any, place: str) -> Any:
 def _tried(make: Callable[[], Any], place: str) -> Any:
     try:
         return make()
-    except (ValueError, TypeError) as cause:
+    except (ValueError, TypeError, WeftraceError) as cause:
         raise msgspec.ValidationError(f"{cause} - at `{place}`") from cause
 
 
@@ -215,7 +235,8 @@ def fields_of(kind: type) -> tuple[Field, ...]:
         marks = get_args(hints[each.name])[1:] if get_origin(hints[each.name]) is Annotated else ()
         if UNSAVED not in marks and not each.name.startswith("_"):
             mark = next((one for one in marks if isinstance(one, As)), None)
-            own.append(Field(each.name, hints[each.name], mark, is_required=each.default is not UNSET))
+            is_required = each.default is not UNSET and OPTIONAL not in marks
+            own.append(Field(each.name, hints[each.name], mark, is_required=is_required))
     return (*own, *_derived(kind))
 
 

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from weftrace.pipeline.measured.run_costs import costs_of_run as costs_of_run
     from weftrace.pipeline.measured.runs import MeasuredRun as MeasuredRun
     from weftrace.pipeline.measured.runs import run_of as run_of
-    from weftrace.pipeline.measured.told_costs import ToldCosts as ToldCosts
-    from weftrace.pipeline.measured.told_costs import costs_of_trace as costs_of_trace
+    from weftrace.pipeline.measured.sourced_costs import SourcedCosts as SourcedCosts
+    from weftrace.pipeline.measured.sourced_costs import costs_of_trace as costs_of_trace
     from weftrace.pipeline.notation import differences as differences
     from weftrace.pipeline.notation import from_text as from_text
     from weftrace.pipeline.notation import from_torch_csv as from_torch_csv
@@ -84,7 +84,7 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
             "weftrace.pipeline.laws.by_schedule": ("Claim", "Law", "laws_of"),
             "weftrace.pipeline.measured.run_costs": ("costs_of_run",),
             "weftrace.pipeline.measured.runs": ("MeasuredRun", "run_of"),
-            "weftrace.pipeline.measured.told_costs": ("ToldCosts", "costs_of_trace"),
+            "weftrace.pipeline.measured.sourced_costs": ("SourcedCosts", "costs_of_trace"),
             "weftrace.pipeline.notation": (
                 "differences",
                 "from_text",

@@ -9,21 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from weftrace.alphabet import Direction
 from weftrace.errors import ScheduleError
+from weftrace.files.schemas import Count
+from weftrace.files.values import OPTIONAL
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.schedule import KINDS, Schedule, code_of, needed_count
 from weftrace.units import duration
 
-#: One value for all stages, or one a stage.
-PerStage = int | tuple[int, ...]
+#: One value for all stages, or one per stage.
+PerStage = Count | tuple[Count, ...]
 #: One value for all pairs, or one for each [forward's stage][backward's stage].
-PerPair = int | tuple[tuple[int, ...], ...]
+PerPair = Count | tuple[tuple[Count, ...], ...]
+_Rate = Annotated[float, Meta(gt=0)]
+_Part = Annotated[float, Meta(ge=0, le=1)]
 
 #: What a unit is in `Costs.units`: large enough that halves and tenths are whole.
 UNIT_NS: Final = 1_000
@@ -42,47 +47,62 @@ class Costs(InNotebook):
     """What one chunk costs. Times are whole nanoseconds, sizes whole bytes.
 
     forward_ns, input_ns, weight_ns: of F, I and W.
-    backward_ns: of B, the full backward; None for I + W.
-    overlapped_ns: of F&B, by pair or for all; None for F + B, no gain.
-    rank_factor: times by which a rank is slower than these numbers (2 for half the speed), for all ranks or a rank.
-    latency_ns: what a message between two ranks needs on its way, whatever its size. Ranks that hold both stages
-        themselves send none.
-    message_bytes: of an activation that a stage sends to the next, and of its gradient on the way back; the value of
-        the last stage plays no part. bytes_per_s: of the link from one rank to another, which passes on one message
-        after another; each two ranks have one each way. None where size does not matter.
+
+    rank_factor: 2 for half the speed. latency_ns: ranks that hold both stages themselves send no message.
+    message_bytes: its gradient on the way back is as large; the value of the last stage plays no part. bytes_per_s:
+        each two ranks have one link each way, which passes on one message after another.
     blocking: False, messages travel beside the computation: a reader waits for its input, nobody else does. True: they
         take their latency and their bytes' time from both ranks. The sender computes nothing for so long after the
         action; nor does the receiver before the action that needs the message, from when it has come to it and the
         sender has begun. What a rank sends and receives between two actions passes at once. Receives are posted ahead,
         so that a sender waits for no receiver.
-    input_needed, output_ready: of the forward and of the backward inside an F&B, the part of its time after which it
-        reads its input (0, at its start) and has its output (1, at its end).
-    activation_bytes: what a forward leaves for its backward, taken at its start. pending_bytes: what is
-        held from the end of I to the end of W, more or less than that; None for as much. A B frees all at its end.
-    weight_bytes: parameters of a stage, with all that is held for them for the whole step.
-    offload_bytes_per_s: at which offloaded activations are copied to the host, and at which back; both at a time.
-    source: where the numbers come from.
+    activation_bytes: taken at the start of F; a B frees all at its end. weight_bytes: with all that is held for the
+        parameters for the whole step. offload_bytes_per_s: both ways at a time.
 
     Raises `ScheduleError` for values of another type or sign than these.
     """
 
-    forward_ns: PerStage
-    input_ns: PerStage
-    weight_ns: PerStage
-    backward_ns: PerStage | None = None
-    overlapped_ns: PerPair | None = None
-    rank_factor: float | tuple[float, ...] = 1.0
-    latency_ns: int = 0
-    message_bytes: PerStage = 0
-    bytes_per_s: float | None = None
-    blocking: bool = False
-    input_needed: tuple[float, float] = (0.0, 0.0)
-    output_ready: tuple[float, float] = (1.0, 1.0)
-    activation_bytes: PerStage = 0
-    pending_bytes: PerStage | None = None
-    weight_bytes: PerStage = 0
-    offload_bytes_per_s: float | None = None
-    source: str = ""
+    forward_ns: Annotated[PerStage, Meta(description="F.")]
+    input_ns: Annotated[PerStage, Meta(description="I, the gradient of the input.")]
+    weight_ns: Annotated[PerStage, Meta(description="W, the gradient of the weights.")]
+    backward_ns: Annotated[PerStage | None, OPTIONAL, Meta(description="B, the full backward; null: I + W.")] = None
+    overlapped_ns: Annotated[
+        PerPair | None,
+        OPTIONAL,
+        Meta(description="F&B, or a row a stage of the forward, a value a stage of the backward; null: F + B."),
+    ] = None
+    rank_factor: Annotated[
+        _Rate | tuple[_Rate, ...],
+        OPTIONAL,
+        Meta(description="Times by which a rank is slower; one, or one a rank."),
+    ] = 1.0
+    latency_ns: Annotated[
+        Count, OPTIONAL, Meta(description="On a message's way between two ranks, whatever its size.")
+    ] = 0
+    message_bytes: Annotated[PerStage, OPTIONAL, Meta(description="Of an activation that goes to the next stage.")] = 0
+    bytes_per_s: Annotated[
+        _Rate | None, OPTIONAL, Meta(description="Of the link from a rank to another; null: size does not matter.")
+    ] = None
+    blocking: Annotated[
+        bool, OPTIONAL, Meta(description="Sender and receiver compute nothing until it has passed.")
+    ] = False
+    input_needed: Annotated[
+        tuple[_Part, _Part],
+        OPTIONAL,
+        Meta(description="Of an F&B's time, before its forward and its backward read their input."),
+    ] = (0.0, 0.0)
+    output_ready: Annotated[
+        tuple[_Part, _Part], OPTIONAL, Meta(description="Until its forward and its backward have an output.")
+    ] = (1.0, 1.0)
+    activation_bytes: Annotated[PerStage, OPTIONAL, Meta(description="Held from F on, for the backward.")] = 0
+    pending_bytes: Annotated[
+        PerStage | None, OPTIONAL, Meta(description="The part of them held from I to W; null: all.")
+    ] = None
+    weight_bytes: Annotated[PerStage, OPTIONAL, Meta(description="Parameters of a stage and what belongs to them.")] = 0
+    offload_bytes_per_s: Annotated[
+        _Rate | None, OPTIONAL, Meta(description="Of copies to the host, and of those back.")
+    ] = None
+    source: Annotated[str, OPTIONAL, Meta(description="Where the numbers come from.")] = ""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -5,66 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Annotated, Any, Final, NotRequired, TypedDict, cast
-
-from msgspec import Meta
+from typing import Annotated, Any, Final, TypedDict, get_type_hints
 
 from weftrace.errors import DocumentError, ScheduleError
-from weftrace.files.documents import document_as, read_document
-from weftrace.files.schemas import Count, DocumentSchema
+from weftrace.files.documents import read_document
+from weftrace.files.schemas import DocumentSchema
+from weftrace.files.values import As, document_type, fields_of, from_document, to_document
 from weftrace.pipeline.costs import Costs
 
 SCHEMA: Final = "weftrace.pipeline.costs/1"
 
-_PerStage = Count | list[Count]
-_Rate = Annotated[float, Meta(gt=0)]
-_Part = Annotated[float, Meta(ge=0, le=1)]
-_Parts = Annotated[list[_Part], Meta(min_length=2, max_length=2)]
-
-
-class CostsDocument(TypedDict):
-    """What one chunk, one stage's work on one micro-batch, costs: for all stages, or a list with a value a stage."""
-
-    schema: str
-    forward_ns: Annotated[_PerStage, Meta(description="F.")]
-    input_ns: Annotated[_PerStage, Meta(description="I, the gradient of the input.")]
-    weight_ns: Annotated[_PerStage, Meta(description="W, the gradient of the weights.")]
-    backward_ns: NotRequired[Annotated[_PerStage | None, Meta(description="B, the full backward; null: I + W.")]]
-    overlapped_ns: NotRequired[
-        Annotated[
-            Count | list[list[Count]] | None,
-            Meta(description="F&B, or a row a stage of the forward, a value a stage of the backward; null: F + B."),
-        ]
-    ]
-    rank_factor: NotRequired[
-        Annotated[_Rate | list[_Rate], Meta(description="Times by which a rank is slower; one, or one a rank.")]
-    ]
-    latency_ns: NotRequired[Annotated[Count, Meta(description="On a message's way between two ranks.")]]
-    message_bytes: NotRequired[Annotated[_PerStage, Meta(description="Of an activation that goes to the next stage.")]]
-    bytes_per_s: NotRequired[
-        Annotated[_Rate | None, Meta(description="Of the link from a rank to another; null: size does not matter.")]
-    ]
-    blocking: NotRequired[Annotated[bool, Meta(description="Sender and receiver compute nothing until it has passed.")]]
-    input_needed: NotRequired[
-        Annotated[_Parts, Meta(description="Of an F&B's time, before its forward and its backward read their input.")]
-    ]
-    output_ready: NotRequired[Annotated[_Parts, Meta(description="Until its forward and its backward have an output.")]]
-    activation_bytes: NotRequired[Annotated[_PerStage, Meta(description="Held from F on, for the backward.")]]
-    pending_bytes: NotRequired[
-        Annotated[_PerStage | None, Meta(description="The part of them held from I to W; null: all.")]
-    ]
-    weight_bytes: NotRequired[Annotated[_PerStage, Meta(description="Parameters of a stage and what belongs to them.")]]
-    offload_bytes_per_s: NotRequired[
-        Annotated[_Rate | None, Meta(description="Of copies to the host, and of those back.")]
-    ]
-    source: NotRequired[Annotated[str, Meta(description="Where the numbers come from.")]]
-
-
-COSTS_SCHEMA = DocumentSchema(
-    document=CostsDocument,
-    schema=SCHEMA,
-    title="Costs of a pipeline's chunks",
-)
+_FIELDS: Final = tuple(field.name for field in fields_of(Costs))
+#: The type of the document: a field `schema`, then those of `Costs`.
+CostsDocument = TypedDict("CostsDocument", {"schema": str, **get_type_hints(document_type(Costs), include_extras=True)})  # type: ignore[misc]
+CostsDocument.__doc__ = Costs.__doc__
+COSTS_SCHEMA = DocumentSchema(document=CostsDocument, schema=SCHEMA, title="Costs of a pipeline's chunks")
 
 _UNITS: Final[dict[str, float]] = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 _SIZES: Final[dict[str, float]] = {
@@ -72,12 +27,11 @@ _SIZES: Final[dict[str, float]] = {
 }  # fmt: skip
 _LETTERS: Final = {"F": "forward", "I": "input", "W": "weight", "B": "backward", "F&B": "overlapped"}
 _NEEDED: Final = ("forward_ns", "input_ns", "weight_ns")
-_FIELDS: Final = tuple(name for name in CostsDocument.__annotations__ if name != "schema")
 
 
-def costs_document(costs: Costs) -> CostsDocument:
+def costs_document(costs: Costs) -> dict[str, Any]:
     """Costs as JSON-able values, all fields."""
-    return cast(CostsDocument, {"schema": SCHEMA} | {name: _listed(getattr(costs, name)) for name in _FIELDS})
+    return {"schema": SCHEMA, **to_document(costs)}
 
 
 def costs_of(document: Mapping[str, Any], *, what: str = "costs") -> Costs:
@@ -91,16 +45,17 @@ def costs_of(document: Mapping[str, Any], *, what: str = "costs") -> Costs:
     what: names it in errors. Raises `DocumentError`, saying which field is unknown, missing or wrong, and how it may be
     written.
     """
+    given = {} if what == "costs" else {"source": what}
     if "schema" in document:
-        fields: dict[str, Any] = {**document_as(document, CostsDocument, schema=SCHEMA, what=what)}
-        fields = {name: value for name, value in fields.items() if name in _FIELDS}
-    else:
-        fields = _by_hand(document, what)
-    fields.setdefault("source", "" if what == "costs" else what)
+        return from_document(Costs, {**given, **document}, schema=SCHEMA, what=what)
     try:
-        return Costs(**fields)
+        return Costs(**{**given, **_by_hand(document, what)})
     except ScheduleError as error:
         raise DocumentError(f"{what}: {str(error).removeprefix('costs: ')}") from None
+
+
+#: Costs that are a part of another document.
+SavedCosts = Annotated[Costs, As(CostsDocument, save=costs_document, read=costs_of)]
 
 
 def read_costs(path: str | os.PathLike[str]) -> Costs:
@@ -165,7 +120,3 @@ def _scaled(written: str, value: Any, factor: float, is_rate: bool, what: str) -
     if type(value) not in (int, float) or not 0 <= value * factor < float("inf"):
         raise DocumentError(f"{what}: {written} holds {value!r}; it must be a number, 0 or more.")
     return value * factor if is_rate else round(value * factor)
-
-
-def _listed(value: Any) -> Any:
-    return [_listed(each) for each in value] if isinstance(value, tuple) else value

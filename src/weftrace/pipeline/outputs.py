@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from weftrace.files.columns import frame_of
 from weftrace.outputs import DOCUMENT_SUFFIXES, Output, adapter_for, text_writer
+from weftrace.pipeline.choices import document as choices
+from weftrace.pipeline.choices.recommendation import Recommendation
+from weftrace.pipeline.comparing import document as comparing
 from weftrace.pipeline.comparing.comparison import Comparison
-from weftrace.pipeline.comparing.document import (
-    COMPARISON_SCHEMA,
-    comparison_document,
-    comparison_of,
-    comparison_table,
-)
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.costs_document import COSTS_SCHEMA, costs_document, costs_of
-from weftrace.pipeline.document import PIPELINE_SCHEMA, pipeline_document, simulation_of
+from weftrace.pipeline.document import SCHEMA, SavedSimulation, pipeline_document, simulation_of
 from weftrace.pipeline.notation import to_text, to_torch_csv
 from weftrace.pipeline.render.comparison_page import render_comparison_html
 from weftrace.pipeline.render.comparison_terminal import print_comparison
 from weftrace.pipeline.render.page import render_schedules_html
 from weftrace.pipeline.render.perfetto import write_perfetto
+from weftrace.pipeline.render.recommendation_page import render_recommendation_html
+from weftrace.pipeline.render.recommendation_terminal import print_recommendation
 from weftrace.pipeline.render.scene import figure_schedule, svg_of
+from weftrace.pipeline.render.slip_page import render_slip_html
+from weftrace.pipeline.render.slip_terminal import print_slip
+from weftrace.pipeline.render.step_terminal import print_step
 from weftrace.pipeline.render.terminal import print_simulation
-from weftrace.pipeline.report_outputs import REPORT_OUTPUTS, REPORT_SCHEMAS
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Simulation, simulate
+from weftrace.pipeline.slips import document as slips
+from weftrace.pipeline.slips.planned_and_measured import Slip
+from weftrace.pipeline.steps import document as steps
 
-SCHEMAS = (COSTS_SCHEMA, COMPARISON_SCHEMA, PIPELINE_SCHEMA, *REPORT_SCHEMAS)
+SCHEMAS = (COSTS_SCHEMA,)
 
 COSTS = Output(
     value=Costs,
@@ -37,21 +42,23 @@ COSTS = Output(
 
 COMPARISON = Output(
     value=Comparison,
-    schema=COMPARISON_SCHEMA.schema,
-    document=comparison_document,
-    load=comparison_of,
-    show=lambda comparison, console: print_comparison(comparison_document(comparison), console),
-    save={
-        ".html": text_writer(render_comparison_html),
-        ".csv": text_writer(lambda comparison: comparison_table(comparison).write_csv()),
-    },
+    schema=comparing.SCHEMA,
+    title="A comparison of pipeline schedules",
+    kind=comparing.ComparisonSummary,
+    document=comparing.comparison_document,
+    load=comparing.comparison_of,
+    show=lambda comparison, console: print_comparison(comparing.comparison_summary(comparison), console),
+    page=render_comparison_html,
+    table=comparing.comparison_table,
 )
 
 
 #: A saved simulation is its document and a trace for Perfetto in one file.
 SIMULATION = Output(
     value=Simulation,
-    schema=PIPELINE_SCHEMA.schema,
+    schema=SCHEMA,
+    title="A simulated pipeline schedule",
+    kind=SavedSimulation,
     document=pipeline_document,
     load=simulation_of,
     show=print_simulation,
@@ -73,4 +80,40 @@ def _in_units(schedule: Schedule) -> Simulation:
 #: A schedule has no times of its own: it is drawn and saved with F = I = W = 1 and F&B = 3.
 SCHEDULE = adapter_for(Schedule, SIMULATION, _in_units)
 
-OUTPUTS: tuple[Output, ...] = (COSTS, COMPARISON, SIMULATION, SCHEDULE, *REPORT_OUTPUTS)
+RECOMMENDATION = Output(
+    value=choices.RecommendationReport,
+    schema=choices.SCHEMA,
+    title="Which pipeline schedule to use, and what would change that",
+    show=print_recommendation,
+    table=lambda report: frame_of(choices.CandidateRow, report.rows),
+    page=render_recommendation_html,
+)
+
+STEP = Output(
+    value=steps.StepReport,
+    schema=steps.SCHEMA,
+    title="A whole step from the costs of one chunk",
+    show=print_step,
+    table=lambda report: frame_of(steps.PartRow, report.parts),
+)
+
+SLIP = Output(
+    value=slips.SlipReport,
+    schema=slips.SCHEMA,
+    title="A measured pipeline step beside its plan",
+    show=print_slip,
+    table=lambda report: report.actions,
+    page=render_slip_html,
+)
+
+OUTPUTS: tuple[Output, ...] = (
+    COSTS,
+    COMPARISON,
+    SIMULATION,
+    SCHEDULE,
+    RECOMMENDATION,
+    STEP,
+    SLIP,
+    adapter_for(Recommendation, RECOMMENDATION, choices.recommendation_report),
+    adapter_for(Slip, SLIP, slips.slip_report),
+)

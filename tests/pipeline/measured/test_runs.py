@@ -12,7 +12,7 @@ from tests.tracefile import GEMM, TraceFile
 from weftrace.errors import TraceError
 from weftrace.pipeline import Action, Schedule
 from weftrace.pipeline.measured.runs import has_actions, run_of
-from weftrace.pipeline.measured.told_costs import costs_of_trace
+from weftrace.pipeline.measured.sourced_costs import costs_of_trace
 from weftrace.trace import open_trace
 from weftrace.units import US
 

@@ -9,9 +9,9 @@ import pytest
 
 from weftrace.errors import ScheduleError
 from weftrace.pipeline import Costs
-from weftrace.pipeline.choices.document import RecommendationDocument, recommendation_document
+from weftrace.pipeline.choices.document import RecommendationReport, recommendation_report
 from weftrace.pipeline.choices.recommendation import Recommendation, of, recommend
-from weftrace.pipeline.measured.told_costs import ToldCosts, costs_of_trace
+from weftrace.pipeline.measured.sourced_costs import SourcedCosts, costs_of_trace
 from weftrace.trace import read
 
 #: DeepSeek's, as its profile gives them, rounded to 0.1 ms.
@@ -24,8 +24,8 @@ def asked(**change: object) -> Recommendation:
     return recommend(**{"costs": DEEPSEEK, "num_devices": 8, "num_micro_batches": 32, **change})  # type: ignore[arg-type]
 
 
-def document(found: Recommendation) -> RecommendationDocument:
-    return recommendation_document(found, ToldCosts(costs=found.costs, basis="given"))
+def document(found: Recommendation) -> RecommendationReport:
+    return recommendation_report(found, SourcedCosts(costs=found.costs, basis="given"))
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_the_front_holds_less_than_every_faster_one(deepseek: Recommendation) ->
 def test_a_cap_takes_the_fastest_that_fits(cap: float, choice: str) -> None:
     found = asked(memory_cap=cap, with_flips=False)
     assert found.choice is not None and found.choice.family.name == choice
-    assert {each["name"] for each in document(found)["rows"] if not each["fits"]} == {
+    assert {each.name for each in document(found).rows if not each.fits} == {
         each.family.name for each in found.ranked if each.peak_activations > cap
     }
 
@@ -68,7 +68,7 @@ def test_a_cap_takes_the_fastest_that_fits(cap: float, choice: str) -> None:
 def test_a_cap_that_nothing_fits_says_what_the_least_would_be() -> None:
     found = asked(memory_cap=0.5, with_flips=False)
     assert found.choice is None and found.flips is None
-    assert document(found)["headline"] == (
+    assert document(found).headline == (
         "With a barrier at the step's end, no schedule is within the cap of 0.5 chunk activations: the least is "
         "V-Min's, 4 chunk activations."
     )
@@ -98,21 +98,21 @@ def test_flips_are_exact_to_the_hundredth_that_is_printed(deepseek: Recommendati
 
 def test_the_headline_names_the_choice_by_how_much_against_what_and_the_boundary(deepseek: Recommendation) -> None:
     told = document(deepseek)
-    assert told["headline"] == (
+    assert told.headline == (
         "With a barrier at the step's end, interleaved F&B takes 5.50 s a step, 3.3 % less than DualPipe (the next "
         "best, 5.69 s), and 40.9 % less than 1F1B (9.31 s); a device holds 12 chunk activations."
     )
-    assert told["sentences"][:3] == [
+    assert told.sentences[:3] == (
         "If a message between ranks needed more than 0.05 F (4.87 ms; 0.00 now) on its way, DualPipe would be the "
         "choice.",
         "If W were more than 0.43 of B (0.21 now), DualPipe would be the choice.",
         "If F&B took more than 0.95 of F + B (0.54 now), ZBV would be the choice.",
-    ]
+    )
 
 
 def test_a_span_is_named_and_counts_each_ranks_own_step() -> None:
     found = asked(costs=Costs.units(), boundary="span", with_flips=False)
-    assert document(found)["headline"].startswith("With each rank's own span as its step, ")
+    assert document(found).headline.startswith("With each rank's own span as its step, ")
     assert all(of(each).step_ns <= of(each).makespan_ns for each in found.ranked)
 
 
@@ -121,7 +121,7 @@ def test_numbers_that_a_schedule_is_impossible_with_are_explained() -> None:
     reasons = {each.family.name: each.reason for each in found.impossible}
     assert "dualpipe" in reasons and "even" in reasons["dualpipe"]
     assert "7 micro-batches are too few for 5 ranks" in reasons["dualpipev"]
-    assert document(found)["impossible"] and found.choice is not None
+    assert document(found).impossible and found.choice is not None
 
 
 def test_slices_are_ranked_but_chosen_only_where_they_are_asked_for() -> None:
@@ -130,15 +130,15 @@ def test_slices_are_ranked_but_chosen_only_where_they_are_asked_for() -> None:
     assert found.choice is None and any(found.fits(each) for each in found.ranked)
     by_name = asked(costs=units, with_flips=False, families=["seq1f1b", "1f1b"])
     assert by_name.choice is not None and by_name.choice.family.name == "seq1f1b"
-    (row,) = (row for row in document(found)["rows"] if row["name"] == "seq1f1b")
-    assert "keys and values" in row["needs"]
+    (row,) = (row for row in document(found).rows if row.name == "seq1f1b")
+    assert "keys and values" in row.needs
 
 
 def test_a_cap_in_bytes_counts_parameters_and_needs_sizes() -> None:
     sized = replace(DEEPSEEK, activation_bytes=100, weight_bytes=1_000)
     found = asked(costs=sized, cap_bytes=1_900, with_flips=False)
     assert found.choice is not None and found.choice.family.name == "dualpipev"  # DualPipe holds 2,000 of parameters
-    assert document(found)["rows"][1]["peak_bytes"] == 2_900
+    assert document(found).rows[1].peak_bytes == 2_900
     with pytest.raises(ScheduleError, match="activation_bytes"):
         asked(cap_bytes=1_000)
 
@@ -167,15 +167,14 @@ def test_from_the_profile_itself(shared_data: Path) -> None:
 
 def test_schedules_that_take_the_same_are_said_to() -> None:
     told = document(asked(num_devices=1, num_micro_batches=1, with_flips=False))
-    assert (
-        "GPipe takes 239 ms a step, as long as 1F1B (the next best); a device holds 1 chunk activation."
-        in (told["headline"])
+    assert "GPipe takes 239 ms a step, as long as 1F1B (the next best); a device holds 1 chunk activation." in (
+        told.headline
     )
 
 
 def test_how_far_below_their_bounds_costs_would_flip_the_choice_is_told(deepseek: Recommendation) -> None:
-    told = recommendation_document(deepseek, ToldCosts(costs=DEEPSEEK, basis="phases", is_upper_bound=True))
-    assert told["sentences"][-1].endswith("ZBV would be the choice were they below 0.57 of these bounds.")
+    told = recommendation_report(deepseek, SourcedCosts(costs=DEEPSEEK, basis="phases", is_upper_bound=True))
+    assert told.sentences[-1].endswith("ZBV would be the choice were they below 0.57 of these bounds.")
 
     def scaled(part: float) -> Costs:
         names = ("forward_ns", "input_ns", "weight_ns")
@@ -186,32 +185,32 @@ def test_how_far_below_their_bounds_costs_would_flip_the_choice_is_told(deepseek
 
 def test_where_no_change_of_cost_was_looked_at_none_is_said_to_change_nothing() -> None:
     told = document(asked(with_flips=False))
-    assert told["flips"] is None and not any("Not changed" in text for text in told["sentences"])
+    assert told.flips is None and not any("Not changed" in text for text in told.sentences)
 
 
 def test_a_single_schedule_that_was_asked_for_is_not_told_to_be_the_only_one_that_fits() -> None:
     told = document(asked(families=["dualpipe"]))
-    assert "takes 5.69 s a step; a device holds 9 chunk activations" in told["headline"]
+    assert "takes 5.69 s a step; a device holds 9 chunk activations" in told.headline
     capped = document(asked(families=["dualpipe", "interleaved-fb"], memory_cap=9))
-    assert "takes 5.69 s a step, the only one that fits; " in capped["headline"]
+    assert "takes 5.69 s a step, the only one that fits; " in capped.headline
 
 
 def test_where_sizes_are_told_the_front_the_cap_and_the_sentences_are_in_bytes() -> None:
     """Stages of 8 GiB, 1 GiB an activation: interleaved F&B 8 + 12, DualPipe 16 + 9, DualPipeV 8 + 8.5, V-Min 8 + 4."""
     sized = replace(DEEPSEEK, activation_bytes=1 << 30, weight_bytes=8 << 30)
     told = document(asked(costs=sized, with_flips=False))
-    front = {row["name"] for row in told["rows"] if row["on_front"]}
-    assert told["memory_in"] == "bytes" and "dualpipe" not in front and {"interleaved-fb", "dualpipev"} <= front
-    assert told["headline"].endswith("a device holds 20.0 GiB of activations and parameters.")
-    assert "With less memory, DualPipeV: 5.73 s at 16.5 GiB of activations and parameters." in told["sentences"]
+    front = {row.name for row in told.rows if row.on_front}
+    assert told.memory_in == "bytes" and "dualpipe" not in front and {"interleaved-fb", "dualpipev"} <= front
+    assert told.headline.endswith("a device holds 20.0 GiB of activations and parameters.")
+    assert "With less memory, DualPipeV: 5.73 s at 16.5 GiB of activations and parameters." in told.sentences
     capped = document(asked(costs=sized, cap_bytes=18 << 30, with_flips=False))
-    assert capped["choice"] == "dualpipev"
-    over = [text for text in capped["sentences"] if "With room" in text]
+    assert capped.choice == "dualpipev"
+    over = [text for text in capped.sentences if "With room" in text]
     assert over == ["With room for 20.0 GiB of activations and parameters, interleaved F&B: 5.50 s, 4.0 % less."]
-    assert document(asked(costs=sized, memory_cap=9, with_flips=False))["memory_in"] == "chunks"
+    assert document(asked(costs=sized, memory_cap=9, with_flips=False)).memory_in == "chunks"
     assert (
         "within the cap of 8.0 GiB: the least is V-Min's, 12.0 GiB of"
-        in document(asked(costs=sized, cap_bytes=8 << 30, with_flips=False))["headline"]
+        in document(asked(costs=sized, cap_bytes=8 << 30, with_flips=False)).headline
     )
 
 
@@ -224,6 +223,6 @@ def test_a_message_that_flips_the_choice_at_once_is_not_told_as_more_than_nothin
     found = asked(num_devices=2, families=["interleaved-fb", "dualpipe"])
     flip = next(flip for flip in found.flips or () if flip.factor == "latency")
     assert (flip.now, flip.at) == (0, 1)
-    assert document(found)["sentences"][0] == (
+    assert document(found).sentences[0] == (
         "If a message between ranks needed 0.01 F (974 µs; nothing now) on its way, DualPipe would be the choice."
     )

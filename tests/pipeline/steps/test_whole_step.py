@@ -99,10 +99,11 @@ def test_the_published_bubble_is_slip_beyond_what_the_schedule_makes() -> None:
     assert 0.79 * S < told.law_ns < told.law_most_ns < 0.93 * S
     assert told.law_ns + told.slip_ns == told.published_ns == 2.06 * S
     # Either cause alone makes the published bubble, and a little less of it does not.
-    schedule = dualpipe(16, 120)
+    schedule, costs = dualpipe(16, 120), told.costs
+    assert costs is not None
 
     def idle_ns(**change: object) -> float:
-        return float(simulate(schedule, replace(told.costs, **change)).ranks["idle_ns"].mean())  # type: ignore[arg-type]
+        return float(simulate(schedule, replace(costs, **change)).ranks["idle_ns"].mean())  # type: ignore[arg-type]
 
     assert (
         idle_ns(latency_ns=told.alone_latency_ns - 1) < told.published_ns <= idle_ns(latency_ns=told.alone_latency_ns)

@@ -196,11 +196,11 @@ def _name_of(own: Schedule) -> str:
 
 def _fitted(costs: Costs, own: Schedule, other: Schedule) -> tuple[Costs, tuple[str, ...]]:
     """Costs for the stages of the other schedule."""
-    from weftrace.pipeline.measured.told_costs import ToldCosts, for_devices
+    from weftrace.pipeline.measured.sourced_costs import SourcedCosts, for_devices
 
     if other.num_stages == own.num_stages:
         return costs, ()
-    told = for_devices(ToldCosts(costs=costs, basis="actions"), other.num_ranks)
+    told = for_devices(SourcedCosts(costs=costs, basis="actions"), other.num_ranks)
     fitted = told.costs.split(other.num_stages * other.num_replicas // (other.num_ranks * other.num_replicas))
     return (fitted.sliced(other.num_slices) if other.num_slices > 1 else fitted), told.notes
 

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, TypedDict
+from typing import Annotated, Final, Literal
 
-import polars as pl
 from msgspec import Meta
 
-from weftrace.files.schemas import Amount, Count, DocumentSchema, Fraction, Positive
+from weftrace.files.schemas import Amount, Count, Fraction, Positive
+from weftrace.files.values import UNSAVED, filled
 from weftrace.notebook import InNotebook
-from weftrace.pipeline.choices.flips import Factor
+from weftrace.pipeline.choices.flips import Factor, Flip
 from weftrace.pipeline.choices.in_sentences import flip_text, headline, sentences_of
 from weftrace.pipeline.choices.recommendation import Recommendation, of, peak_bytes
 from weftrace.pipeline.comparing.comparison import Candidate
-from weftrace.pipeline.measured.told_costs import CostsTold, ToldCosts, costs_told
+from weftrace.pipeline.comparing.document import ImpossibleRow, impossible_rows
+from weftrace.pipeline.measured.sourced_costs import CostsSummary, SourcedCosts, costs_summary
 from weftrace.pipeline.simulation import Boundary
-from weftrace.version import __version__
 
 SCHEMA: Final = "weftrace.pipeline.recommendation/1"
 
 
-class CandidateRow(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateRow:
     """One schedule on these devices."""
 
     name: str
@@ -40,15 +41,8 @@ class CandidateRow(TypedDict):
     needs: Annotated[str, Meta(description="What it asks of the model beside an order of chunks, or empty.")]
 
 
-class ImpossibleRow(TypedDict):
-    """A schedule that there is not for these numbers."""
-
-    name: str
-    title: str
-    reason: str
-
-
-class FlipTold(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlipRow:
     """The nearest value of one cost at which another schedule is the choice."""
 
     factor: Annotated[
@@ -62,9 +56,11 @@ class FlipTold(TypedDict):
     text: str
 
 
-class RecommendationDocument(TypedDict):
-    schema: Literal["weftrace.pipeline.recommendation/1"]
-    weftrace: Annotated[str, Meta(description="Version of weftrace that wrote it.")]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecommendationReport(InNotebook):
+    """What is shown and saved of a recommendation. found: what it was made of, which a page draws; None for one that
+    was read from a file."""
+
     num_devices: Positive
     num_micro_batches: Positive
     boundary: Annotated[Boundary, Meta(description="How a step ends: a barrier of all ranks, or each rank's own span.")]
@@ -74,85 +70,54 @@ class RecommendationDocument(TypedDict):
         Literal["chunks", "bytes"],
         Meta(description="What memory is compared in: bytes where the costs tell sizes and the cap is none in chunks."),
     ]
-    costs: Annotated[CostsTold, Meta(description="Of one device's share of the model on one micro-batch.")]
+    costs: Annotated[CostsSummary, Meta(description="Of one device's share of the model on one micro-batch.")]
     choice: Annotated[str | None, Meta(description="Name of the schedule to use; null where none fits.")]
     headline: str
-    sentences: Annotated[list[str], Meta(description="What else should be known, flips first.")]
-    rows: Annotated[list[CandidateRow], Meta(description="Fastest first.")]
-    impossible: list[ImpossibleRow]
-    flips: Annotated[list[FlipTold] | None, Meta(description="Null where none were looked for.")]
-
-
-RECOMMENDATION_SCHEMA = DocumentSchema(
-    document=RecommendationDocument,
-    schema=SCHEMA,
-    title="Which pipeline schedule to use, and what would change that",
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecommendationReport(InNotebook):
-    """A recommendation as its document: what is shown and saved. found: what it was made of, which a page draws; None
-    for one that was read from a file."""
-
-    document: RecommendationDocument
-    found: Recommendation | None = None
+    sentences: Annotated[tuple[str, ...], Meta(description="What else should be known, flips first.")]
+    rows: Annotated[tuple[CandidateRow, ...], Meta(description="Fastest first.")]
+    impossible: tuple[ImpossibleRow, ...]
+    flips: Annotated[tuple[FlipRow, ...] | None, Meta(description="Null where none were looked for.")]
+    found: Annotated[Recommendation | None, UNSAVED] = None
 
     def _told(self) -> list[tuple[str, str]]:
-        return [("headline", self.document["headline"]), *(("", text) for text in self.document["sentences"])]
+        return [("headline", self.headline), *(("", text) for text in self.sentences)]
 
 
-def recommendation_report(recommendation: Recommendation, told: ToldCosts | None = None) -> RecommendationReport:
-    """A recommendation as a value to show and save. told: how its costs were come by, where that is known."""
-    costs = recommendation.costs
-    known = told or ToldCosts(costs=costs, basis="given", source=costs.source)
-    return RecommendationReport(document=recommendation_document(recommendation, known), found=recommendation)
+def recommendation_report(recommendation: Recommendation, costs: SourcedCosts | None = None) -> RecommendationReport:
+    """A recommendation as a value to show and save. costs: its costs with their source, where that is known."""
+    given = recommendation.costs
+    sourced = costs or SourcedCosts(costs=given, basis="given", source=given.source)
+    flips = recommendation.flips
+    return filled(
+        RecommendationReport,
+        recommendation,
+        memory_in="bytes" if recommendation.in_bytes else "chunks",
+        costs=costs_summary(sourced),
+        choice=None if recommendation.choice is None else recommendation.choice.family.name,
+        headline=headline(recommendation),
+        sentences=tuple(sentences_of(recommendation, sourced)),
+        rows=tuple(_row(recommendation, each) for each in recommendation.ranked),
+        impossible=impossible_rows(recommendation.impossible),
+        flips=None if flips is None else tuple(_flip(recommendation, flip) for flip in flips),
+        found=recommendation,
+    )
 
 
-def recommendation_document(found: Recommendation, told: ToldCosts) -> RecommendationDocument:
-    """As JSON-able values."""
-    return {
-        "schema": SCHEMA,
-        "weftrace": __version__,
-        "num_devices": found.num_devices,
-        "num_micro_batches": found.num_micro_batches,
-        "boundary": found.boundary,
-        "memory_cap": found.memory_cap,
-        "cap_bytes": found.cap_bytes,
-        "memory_in": "bytes" if found.in_bytes else "chunks",
-        "costs": costs_told(told),
-        "choice": None if found.choice is None else found.choice.family.name,
-        "headline": headline(found),
-        "sentences": sentences_of(found, told),
-        "rows": [_row(found, each) for each in found.ranked],
-        "impossible": [
-            {"name": each.family.name, "title": each.family.title, "reason": each.reason} for each in found.impossible
-        ],
-        "flips": None if found.flips is None else [
-            {"factor": flip.factor, "now": flip.now / 100, "at": flip.at / 100, "winner": flip.winner,
-             "text": flip_text(found, flip)}
-            for flip in found.flips
-        ],
-    }  # fmt: skip
-
-
-def recommendation_table(document: RecommendationDocument) -> pl.DataFrame:
-    """The schedules as a table, a row each."""
-    return pl.DataFrame(document["rows"], infer_schema_length=None)
+def _flip(found: Recommendation, flip: Flip) -> FlipRow:
+    return filled(FlipRow, flip, now=flip.now / 100, at=flip.at / 100, text=flip_text(found, flip))
 
 
 def _row(found: Recommendation, each: Candidate) -> CandidateRow:
     simulation = of(each)
-    return {
-        "name": each.family.name,
-        "title": each.family.title,
-        "step_ns": simulation.step_ns,
-        "bubble_ns": simulation.bubble_ns,
-        "bubble_fraction": simulation.bubble_ns / simulation.step_ns if simulation.step_ns else 0.0,
-        "peak_chunks": float(each.peak_activations),
-        "peak_bytes": peak_bytes(each) if found.tells_sizes else None,
-        "parameters": float(each.parameters),
-        "fits": found.fits(each),
-        "on_front": any(each is other for other in found.front),
-        "needs": "" if found.may_be_chosen(each) else each.needs,
-    }
+    return filled(
+        CandidateRow,
+        each.family,
+        simulation,
+        bubble_fraction=simulation.bubble_ns / simulation.step_ns if simulation.step_ns else 0.0,
+        peak_chunks=float(each.peak_activations),
+        peak_bytes=peak_bytes(each) if found.tells_sizes else None,
+        parameters=float(each.parameters),
+        fits=found.fits(each),
+        on_front=any(each is other for other in found.front),
+        needs="" if found.may_be_chosen(each) else each.needs,
+    )

@@ -12,7 +12,7 @@ import numpy as np
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.comparing.comparison import Candidate
 from weftrace.pipeline.costs import Costs, durations_ns
-from weftrace.pipeline.measured.told_costs import mean_ns
+from weftrace.pipeline.measured.sourced_costs import mean_ns
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Boundary, simulate
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weftrace.pipeline.choices.flips import Flip
 from weftrace.pipeline.choices.recommendation import Recommendation, of
 from weftrace.pipeline.comparing.comparison import Candidate
-from weftrace.pipeline.measured.told_costs import ToldCosts, mean_ns
+from weftrace.pipeline.measured.sourced_costs import SourcedCosts, mean_ns
 from weftrace.units import counted, short_time, size
 
 
@@ -75,7 +75,7 @@ def flip_text(found: Recommendation, flip: Flip) -> str:
     return texts[flip.factor]
 
 
-def sentences_of(found: Recommendation, told: ToldCosts) -> list[str]:
+def sentences_of(found: Recommendation, told: SourcedCosts) -> list[str]:
     """What would flip the choice, what other caps would give, what changes nothing, what the numbers rest on."""
     sentences = [flip_text(found, flip) for flip in found.flips or ()]
     if found.choice is not None:

@@ -1,39 +1,134 @@
-"""Options that several of the wing's commands have."""
+"""What several of the wing's commands ask for: the size of a pipeline, and where the costs of a chunk come from."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from msgspec import Meta
+
+from weftrace.options import Option
 
 if TYPE_CHECKING:
     from weftrace.pipeline.costs import Costs
+    from weftrace.pipeline.measured.sourced_costs import SourcedCosts
     from weftrace.pipeline.schedule import Schedule
     from weftrace.pipeline.simulation import Simulation
 
 Stages = Annotated[
-    int | None, typer.Option("--stages", help="Stages into which the model is cut.", min=1, metavar="PP")
+    int | None, Meta(ge=1), Option("Stages into which the model is cut.", flags=("--stages",), metavar="PP")
 ]
 Devices = Annotated[
     int | None,
-    typer.Option("--devices", help="Devices that the model is on, instead of --stages.", min=1, metavar="D"),
+    Meta(ge=1),
+    Option("Devices that the model is on, instead of --stages.", flags=("--devices",), metavar="D"),
 ]
-MicroBatches = Annotated[
-    int, typer.Option("--micro-batches", help="Micro-batches of a step, over all replicas.", min=1, metavar="M")
-]
+_MICRO_BATCHES = Option("Micro-batches of a step, over all replicas.", flags=("--micro-batches",), metavar="M")
+MicroBatches = Annotated[int, Meta(ge=1), _MICRO_BATCHES]
+MaybeMicroBatches = Annotated[int | None, Meta(ge=1), _MICRO_BATCHES]
 CostsFile = Annotated[
     str | None,
-    typer.Option(
-        "--costs",
-        help="JSON with the times of F, I, W and F&B of one chunk, and of messages; else F = I = W = 1, F&B = 3.",
+    Option(
+        "JSON with the times of F, I, W and F&B of one chunk, and of messages; else F = I = W = 1, F&B = 3.",
         metavar="JSON",
-        show_default=False,
     ),
 ]
-Boundary = Annotated[
-    Literal["barrier", "span"],
-    typer.Option("--boundary", help="Where a step ends: barrier, for all ranks at once; span, for each by itself."),
-]
+BOUNDARY = "Where a step ends: barrier, for all ranks at once; span, for each by itself."
+Boundary = Annotated[Literal["barrier", "span"], Option(BOUNDARY)]
+
+_PANEL = "What a chunk costs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostsRequest:
+    """The one source of the costs of a chunk, a trace, numbers in a file, or FLOPs and hardware, and how to read it."""
+
+    trace: Annotated[
+        str | None,
+        Option(
+            "A trace whose phases are named by direction, attn(F), mlp(B), mlp(W) …, or the traces (a folder) of a "
+            "pipeline that weftrace ran.",
+            metavar="TRACE",
+            panel=_PANEL,
+        ),
+    ] = None
+    costs: Annotated[
+        str | None,
+        Option(
+            'JSON such as {"F_ms": 97.4, "I_ms": 111.6, "W_ms": 29.8, "F&B_ms": 129.0}.', metavar="JSON", panel=_PANEL
+        ),
+    ] = None
+    flops: Annotated[
+        str | None,
+        Option(
+            "An estimate: the JSON of `weftrace flops MODEL --phase train`, whose batch is a micro-batch; needs "
+            "--hardware.",
+            metavar="JSON",
+            panel=_PANEL,
+        ),
+    ] = None
+    hardware: Annotated[
+        str | None,
+        Option("The accelerator: H800, H100 …: for --flops, and for MFU.", metavar="NAME", panel=_PANEL),
+    ] = None
+    chunks: Annotated[
+        int | None,
+        Meta(ge=1),
+        Option(
+            "Forward chunks, and as many backward ones, that the trace holds in a step; one, where its phases tell no "
+            "micro-batches.",
+            metavar="N",
+            panel=_PANEL,
+        ),
+    ] = None
+    weight_share: Annotated[
+        float | None,
+        Meta(ge=0, le=1),
+        Option(
+            "Part of a full backward that is W, where the trace tells B alone: an assumption.",
+            metavar="PART",
+            panel=_PANEL,
+        ),
+    ] = None
+    latency_us: Annotated[
+        float | None, Meta(ge=0), Option("What a message between ranks needs on its way.", metavar="US", panel=_PANEL)
+    ] = None
+
+    def inputs(self) -> list[str]:
+        """The files of this machine that are read."""
+        from weftrace.cli.options import inputs_of
+
+        return inputs_of([path for path in (self.trace, self.costs, self.flops) if path is not None])
+
+
+def costs_of_request(request: CostsRequest, num_stages: int) -> SourcedCosts:
+    """The costs of one of `num_stages` stages, from the one source that is given.
+
+    Raises `typer.BadParameter` where none is given, or several.
+    """
+    from weftrace.pipeline.costs import need_times
+    from weftrace.pipeline.measured.sourced_costs import costs_of_file, costs_of_trace, with_latency
+    from weftrace.trace import open_trace
+
+    given = [f"--{name}" for name in ("trace", "costs", "flops") if getattr(request, name) is not None]
+    if len(given) != 1:
+        said = f"{' and '.join(given)} are given" if given else "none is given"
+        raise typer.BadParameter(f"give one of the three; {said}", param_hint="--trace, --costs, --flops")
+    if request.trace is not None:
+        found = costs_of_trace(open_trace(request.trace), chunks=request.chunks, weight_share=request.weight_share)
+    elif request.costs is not None:
+        found = costs_of_file(request.costs)
+    else:
+        assert request.flops is not None
+        if request.hardware is None:
+            raise typer.BadParameter("FLOPs become times on an accelerator: name it", param_hint="--hardware")
+        from weftrace.facts import hardware
+        from weftrace.pipeline.measured.flops_costs import costs_of_flops
+
+        found = costs_of_flops(request.flops, hardware(request.hardware), num_stages)
+    need_times(found.costs)
+    return found if request.latency_us is None else with_latency(found, round(request.latency_us * 1_000))
 
 
 def costs_from(path: str | None) -> Costs:

@@ -5,23 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
+from msgspec import Meta
 
 from weftrace.cli import outputs
-from weftrace.pipeline.cli.cost_options import (
-    Chunks,
-    CostsFile,
-    FlopsFile,
-    HardwareName,
-    LatencyUs,
-    TraceFile,
-    WeightShare,
-    inputs_of,
-    told_costs,
-)
-from weftrace.pipeline.cli.options import Boundary, MicroBatches
+from weftrace.cli.requests import command_of
+from weftrace.options import Option
+from weftrace.pipeline.cli.options import Boundary, CostsRequest, MicroBatches, costs_of_request
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -32,65 +25,56 @@ weftrace pipeline recommend --costs costs.json --devices 8 --micro-batches 32 -o
 weftrace pipeline recommend --flops model.json --hardware H100 --devices 8 --micro-batches 32"""
 
 
-def command(
-    devices: Annotated[int, typer.Option("--devices", help="Devices that the model is on.", min=1, metavar="D")],
-    micro_batches: MicroBatches,
-    trace: TraceFile = None,
-    costs: CostsFile = None,
-    flops: FlopsFile = None,
-    hardware: HardwareName = None,
-    chunks: Chunks = None,
-    weight_share: WeightShare = None,
-    latency_us: LatencyUs = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(CostsRequest):
+    """A model on devices, and the schedules to choose from."""
+
+    num_devices: Annotated[int, Meta(ge=1), Option("Devices that the model is on.", flags=("--devices",), metavar="D")]
+    num_micro_batches: MicroBatches
     memory_cap: Annotated[
         str | None,
-        typer.Option(
-            "--memory-cap",
-            help="What a device has room for: chunk activations, those of its share of the model on one micro-batch "
-            "(12), or bytes, parameters included, where the costs tell sizes (60GiB).",
+        Option(
+            "What a device has room for: chunk activations, those of its share of the model on one micro-batch (12), "
+            "or bytes, parameters included, where the costs tell sizes (60GiB).",
             metavar="CAP",
-            show_default=False,
         ),
-    ] = None,
-    schedules: Annotated[
-        list[str] | None,
-        typer.Option("--schedule", help="Choose from this one, repeatable: 1f1b, zbv, dualpipe …", metavar="NAME"),
-    ] = None,
-    boundary: Boundary = "barrier",
-    flips: Annotated[
-        bool, typer.Option("--flips/--no-flips", help="Look which change of cost flips the choice.")
-    ] = True,
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
+    ] = None
+    families: Annotated[
+        tuple[str, ...],
+        Option("Choose from this one, repeatable: 1f1b, zbv, dualpipe …", flags=("--schedule",), metavar="NAME"),
+    ] = ()
+    boundary: Boundary = "barrier"
+    flips: Annotated[bool, Option("Look which change of cost flips the choice.", flags=("--flips/--no-flips",))] = True
+
+
+def run(
+    request: Request, output: outputs.Files = None, json: outputs.Json = False, quiet: outputs.Quiet = False
 ) -> None:
     """Simulate every schedule on the same devices; choose the fastest that fits; say what would change the choice."""
     from weftrace.pipeline.choices.document import recommendation_report
     from weftrace.pipeline.choices.recommendation import recommend
-    from weftrace.pipeline.measured.told_costs import for_devices
-    from weftrace.pipeline.report_outputs import RECOMMENDATION
+    from weftrace.pipeline.measured.sourced_costs import for_devices
+    from weftrace.pipeline.outputs import RECOMMENDATION
 
-    inputs = inputs_of(trace, costs, flops)
-    wanted = outputs.wanted(output, writes=RECOMMENDATION, inputs=inputs, json=json, quiet=quiet)
-    cap, cap_bytes = _cap(memory_cap)
-    told = told_costs(
-        trace=trace, costs=costs, flops=flops, hardware=hardware, num_stages=devices, chunks=chunks,
-        weight_share=weight_share, latency_us=latency_us,
-    )  # fmt: skip
-    told = for_devices(told, devices)
+    wanted = outputs.wanted(output, writes=RECOMMENDATION, inputs=request.inputs(), json=json, quiet=quiet)
+    cap, cap_bytes = _cap(request.memory_cap)
+    costs = for_devices(costs_of_request(request, request.num_devices), request.num_devices)
     with _looking() as on_look:
         found = recommend(
-            told.costs,
-            num_devices=devices,
-            num_micro_batches=micro_batches,
+            costs.costs,
+            num_devices=request.num_devices,
+            num_micro_batches=request.num_micro_batches,
             memory_cap=cap,
             cap_bytes=cap_bytes,
-            boundary=boundary,
-            families=schedules or None,
-            with_flips=flips,
+            boundary=request.boundary,
+            families=request.families or None,
+            with_flips=request.flips,
             on_look=on_look,
         )
-    outputs.deliver(recommendation_report(found, told), RECOMMENDATION, wanted)
+    outputs.deliver(recommendation_report(found, costs), RECOMMENDATION, wanted)
+
+
+command = command_of(Request, run)
 
 
 def _cap(text: str | None) -> tuple[float | None, int | None]:

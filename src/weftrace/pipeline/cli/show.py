@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from msgspec import Meta
 
 from weftrace.cli import outputs
-from weftrace.pipeline.cli.options import CostsFile, Devices, Stages, costs_from, schedule_from
+from weftrace.cli.requests import command_of
+from weftrace.options import Option
+from weftrace.pipeline.cli.options import (
+    BOUNDARY,
+    CostsFile,
+    Devices,
+    MaybeMicroBatches,
+    Stages,
+    costs_from,
+    schedule_from,
+)
 
 if TYPE_CHECKING:
     from weftrace.pipeline.schedule import Schedule
@@ -26,69 +38,75 @@ torch.distributed.pipelining, a .txt the actions of each rank, to be edited by h
 _FILES = (".json", ".json.gz", ".json.zst", ".csv", ".txt")
 
 
-def command(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A schedule, by name and size or from a file, and what its chunks cost."""
+
     schedule: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME|FILE", help="1f1b, zb1p, zbv, dualpipe …, or a file with a schedule: .json.gz, .csv, .txt."
+        Option(
+            "1f1b, zb1p, zbv, dualpipe …, or a file with a schedule: .json.gz, .csv, .txt.",
+            is_argument=True,
+            metavar="NAME|FILE",
         ),
-    ],
-    stages: Stages = None,
-    devices: Devices = None,
-    micro_batches: Annotated[
-        int | None,
-        typer.Option("--micro-batches", help="Micro-batches of a step, over all replicas.", min=1, metavar="M"),
-    ] = None,
+    ]
+    num_stages: Stages = None
+    num_devices: Devices = None
+    num_micro_batches: MaybeMicroBatches = None
     stages_per_rank: Annotated[
+        int | None, Meta(ge=1), Option("Of interleaved schedules.", metavar="N", shows_default="2")
+    ] = None
+    num_slices: Annotated[
         int | None,
-        typer.Option("--stages-per-rank", help="Of interleaved schedules.", min=1, metavar="N", show_default="2"),
-    ] = None,
-    slices: Annotated[
-        int | None,
-        typer.Option("--slices", help="Of a sequence, for seq1f1b.", min=1, metavar="N", show_default="4"),
-    ] = None,
-    costs: CostsFile = None,
+        Meta(ge=1),
+        Option("Of a sequence, for seq1f1b.", flags=("--slices",), metavar="N", shows_default="4"),
+    ] = None
+    costs: CostsFile = None
     boundary: Annotated[
-        Literal["barrier", "span"] | None,
-        typer.Option(
-            "--boundary",
-            help="Where a step ends: barrier, for all ranks at once; span, for each by itself.",
-            show_default="the file's, else barrier",
-        ),
-    ] = None,
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
+        Literal["barrier", "span"] | None, Option(BOUNDARY, shows_default="the file's, else barrier")
+    ] = None
+
+
+def run(
+    request: Request, output: outputs.Files = None, json: outputs.Json = False, quiet: outputs.Quiet = False
 ) -> None:
     """Draw a schedule: which rank runs what when, where it idles, what it holds."""
     from weftrace.pipeline.outputs import SIMULATION
     from weftrace.pipeline.simulation import simulate
 
-    is_file = schedule.lower().endswith(_FILES)
-    inputs = [path for path in (schedule if is_file else None, costs) if path is not None]
+    name = request.schedule
+    is_file = name.lower().endswith(_FILES)
+    inputs = [path for path in (name if is_file else None, request.costs) if path is not None]
     wanted = outputs.wanted(output, writes=SIMULATION, inputs=inputs, json=json, quiet=quiet)
-    shape = {"--stages": stages, "--devices": devices, "--micro-batches": micro_batches}
-    options = {"stages_per_rank": stages_per_rank, "num_slices": slices}
-    given = {name: value for name, value in options.items() if value is not None}
     if is_file:
-        if named := [name for name, value in (shape | given).items() if value is not None]:
-            raise typer.BadParameter(f"{schedule} holds a schedule with its own numbers", param_hint=named[0])
-        found, saved = schedule_from(schedule)
+        numbers = ("num_stages", "num_devices", "num_micro_batches", "stages_per_rank", "num_slices")
+        if given := [field for field in numbers if getattr(request, field) is not None]:
+            flag = f"--{given[0].removeprefix('num_').replace('_', '-')}"
+            raise typer.BadParameter(f"{name} holds a schedule with its own numbers", param_hint=flag)
+        found, saved = schedule_from(name)
     else:
-        found, saved = _generated(schedule, stages, devices, micro_batches, given), None
-    chosen = costs_from(costs) if saved is None or costs is not None else saved.costs
-    boundary = boundary or ("barrier" if saved is None else saved.boundary)
+        found, saved = _generated(request), None
+    chosen = costs_from(request.costs) if saved is None or request.costs is not None else saved.costs
+    boundary = request.boundary or ("barrier" if saved is None else saved.boundary)
     outputs.deliver(simulate(found, chosen, boundary), SIMULATION, wanted)
 
 
-def _generated(
-    name: str, stages: int | None, devices: int | None, micro_batches: int | None, options: dict[str, int]
-) -> Schedule:
+def _generated(request: Request) -> Schedule:
     from weftrace.pipeline.generators.families import family_of, generate
 
-    family_of(name)
-    if stages is None and devices is None:
+    family_of(request.schedule)
+    if request.num_stages is None and request.num_devices is None:
         raise typer.BadParameter("give one of the two: how large the pipeline is", param_hint="--stages, --devices")
-    if micro_batches is None:
+    if request.num_micro_batches is None:
         raise typer.BadParameter("say how many a step has", param_hint="--micro-batches")
-    return generate(name, num_ranks=devices, num_stages=stages, num_micro_batches=micro_batches, **options)
+    options = {name: getattr(request, name) for name in ("stages_per_rank", "num_slices")}
+    return generate(
+        request.schedule,
+        num_ranks=request.num_devices,
+        num_stages=request.num_stages,
+        num_micro_batches=request.num_micro_batches,
+        **{name: value for name, value in options.items() if value is not None},
+    )
+
+
+command = command_of(Request, run)

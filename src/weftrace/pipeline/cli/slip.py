@@ -66,7 +66,7 @@ def command(
     """Planned against measured: makespans, their difference by cause, each rank's bubble, what took longer."""
     from weftrace.cli.options import inputs_of, opened
     from weftrace.pipeline.measured.runs import run_of
-    from weftrace.pipeline.report_outputs import SLIP
+    from weftrace.pipeline.outputs import SLIP
     from weftrace.pipeline.slips.document import slip_report
     from weftrace.pipeline.slips.planned_and_measured import slip
 

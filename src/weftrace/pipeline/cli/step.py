@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
-import typer
+from msgspec import Meta
 
 from weftrace.cli import outputs
-from weftrace.pipeline.cli.cost_options import (
-    Chunks,
-    CostsFile,
-    FlopsFile,
-    HardwareName,
-    LatencyUs,
-    TraceFile,
-    WeightShare,
-    inputs_of,
-    told_costs,
-)
-from weftrace.pipeline.cli.options import MicroBatches
+from weftrace.cli.requests import command_of
+from weftrace.options import Option
+from weftrace.pipeline.cli.options import CostsRequest, MicroBatches, costs_of_request
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -26,59 +18,42 @@ weftrace pipeline step --trace train.json.gz --stages 16 --micro-batches 120 --r
 
 weftrace pipeline step --costs costs.json --schedule zbv --stages 8 --micro-batches 64 --ranks 64 --model gpt2"""
 
-Tokens = Annotated[
-    int | None,
-    typer.Option("--tokens", help="Tokens of a micro-batch.", min=1, metavar="N", show_default="those of one sequence"),
-]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(CostsRequest):
+    """The shape of a run, as `weftrace.pipeline.Run` has it, and the costs of a chunk."""
+
+    num_stages: Annotated[
+        int, Meta(ge=1), Option("Stages into which the model is cut.", flags=("--stages",), metavar="PP")
+    ]
+    num_micro_batches: MicroBatches
+    num_ranks: Annotated[
+        int, Meta(ge=1), Option("GPUs in all: as many pipelines as they make.", flags=("--ranks",), metavar="N")
+    ]
+    schedule: Annotated[str, Option("Of the pipelines: 1f1b, zbv, dualpipe …", metavar="NAME")] = "dualpipe"
+    optimizer_ms: Annotated[float, Meta(ge=0), Option("Time of the optimizer, after the pipeline.", metavar="MS")] = 0.0
+    model: Annotated[str | None, Option("Whose FLOPs are counted (`weftrace flops models`).", metavar="NAME")] = None
+    tokens_per_micro_batch: Annotated[
+        int | None,
+        Meta(ge=1),
+        Option("Tokens of a micro-batch.", flags=("--tokens",), metavar="N", shows_default="those of one sequence"),
+    ] = None
+    sequence: Annotated[int, Meta(ge=1), Option("Tokens of a sequence: for attention's FLOPs.", metavar="N")] = 4096
+    dtype: Annotated[str, Option("Whose peak MFU is of.", metavar="NAME")] = "bf16"
 
 
-def command(
-    stages: Annotated[int, typer.Option("--stages", help="Stages into which the model is cut.", min=1, metavar="PP")],
-    micro_batches: MicroBatches,
-    ranks: Annotated[
-        int, typer.Option("--ranks", help="GPUs in all: as many pipelines as they make.", min=1, metavar="N")
-    ],
-    schedule: Annotated[
-        str, typer.Option("--schedule", help="Of the pipelines: 1f1b, zbv, dualpipe …", metavar="NAME")
-    ] = "dualpipe",
-    trace: TraceFile = None,
-    costs: CostsFile = None,
-    flops: FlopsFile = None,
-    hardware: HardwareName = None,
-    chunks: Chunks = None,
-    weight_share: WeightShare = None,
-    latency_us: LatencyUs = None,
-    optimizer_ms: Annotated[
-        float, typer.Option("--optimizer-ms", help="Time of the optimizer, after the pipeline.", min=0, metavar="MS")
-    ] = 0.0,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", help="Whose FLOPs are counted (`weftrace flops models`).", metavar="NAME", show_default=False
-        ),
-    ] = None,
-    tokens: Tokens = None,
-    sequence: Annotated[
-        int, typer.Option("--sequence", help="Tokens of a sequence: for attention's FLOPs.", min=1, metavar="N")
-    ] = 4096,
-    dtype: Annotated[str, typer.Option("--dtype", help="Whose peak MFU is of.", metavar="NAME")] = "bf16",
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
+def run(
+    request: Request, output: outputs.Files = None, json: outputs.Json = False, quiet: outputs.Quiet = False
 ) -> None:
     """Time of a whole step by part, tokens/s and MFU; beside a published step of the same shape, where there is one."""
-    from weftrace.pipeline.report_outputs import STEP
+    from weftrace.files.values import filled
+    from weftrace.pipeline.outputs import STEP
     from weftrace.pipeline.steps.predicted import Run, predicted_step
 
-    inputs = inputs_of(trace, costs, flops)
-    wanted = outputs.wanted(output, writes=STEP, inputs=inputs, json=json, quiet=quiet)
-    told = told_costs(
-        trace=trace, costs=costs, flops=flops, hardware=hardware, num_stages=stages, chunks=chunks,
-        weight_share=weight_share, latency_us=latency_us,
-    )  # fmt: skip
-    run = Run(
-        schedule=schedule, num_stages=stages, num_micro_batches=micro_batches, num_ranks=ranks,
-        optimizer_ns=round(optimizer_ms * 1e6), model=model, hardware=hardware, dtype=dtype, sequence=sequence,
-        tokens_per_micro_batch=tokens,
-    )  # fmt: skip
-    outputs.deliver(predicted_step(told, run), STEP, wanted)
+    wanted = outputs.wanted(output, writes=STEP, inputs=request.inputs(), json=json, quiet=quiet)
+    costs = costs_of_request(request, request.num_stages)
+    shape = filled(Run, request, optimizer_ns=round(request.optimizer_ms * 1e6))
+    outputs.deliver(predicted_step(costs, shape), STEP, wanted)
+
+
+command = command_of(Request, run)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, TypedDict
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
 
 import polars as pl
 from msgspec import Meta
 
 from weftrace.errors import DocumentError, ScheduleError
-from weftrace.files.documents import document_as
-from weftrace.files.schemas import Amount, Count, DocumentSchema, Fraction, Positive
+from weftrace.files.columns import Shown, frame_of
+from weftrace.files.schemas import Amount, Count, Fraction, Positive
+from weftrace.files.values import filled, from_document, to_document
 from weftrace.pipeline.comparing.comparison import Candidate, Comparison, compare
-from weftrace.pipeline.costs_document import CostsDocument, costs_document, costs_of
+from weftrace.pipeline.costs_document import SavedCosts
 from weftrace.pipeline.generators.families import FAMILIES
 from weftrace.pipeline.laws.by_schedule import Claim
 from weftrace.pipeline.simulation import Boundary
@@ -21,7 +23,8 @@ from weftrace.version import __version__
 SCHEMA: Final = "weftrace.pipeline.comparison/1"
 
 
-class LawTold(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LawResult:
     """A formula for the bubble, and whether the simulation is as it says."""
 
     formula: Annotated[str, Meta(description="With F, I, W, B, F&B of a chunk; PP stages, D devices.")]
@@ -33,27 +36,51 @@ class LawTold(TypedDict):
     why_not: Annotated[str, Meta(description="Empty where it holds.")]
 
 
-class ScheduleRow(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleRow:
     """One schedule that is possible here."""
 
     name: str
-    title: str
+    title: Annotated[str, Shown("schedule")]
     num_devices: Positive
     num_stages: Positive
     makespan_ns: Count
-    step_ns: Annotated[Count, Meta(description="By the boundary: what decides how soon a step can follow another.")]
-    bubble_ns: Annotated[Count, Meta(description="Idle time of the device that idles most, simulated.")]
-    bubble_share: Annotated[Fraction, Meta(description="bubble_ns / step_ns.")]
-    peak_activations: Annotated[Amount, Meta(description="Most that a device holds, in shares of a micro-batch.")]
+    step_ns: Annotated[
+        Count,
+        Meta(description="By the boundary: what decides how soon a step can follow another."),
+        Shown("step", term="step"),
+    ]
+    bubble_ns: Annotated[
+        Count,
+        Meta(description="Idle time of the device that idles most, simulated."),
+        Shown("bubble", term="simulated"),
+    ]
+    bubble_share: Annotated[Fraction, Meta(description="bubble_ns / step_ns."), Shown("idle", term="idle_part")]
+    peak_activations: Annotated[
+        Amount,
+        Meta(description="Most that a device holds, in shares of a micro-batch."),
+        Shown("activations", term="activations"),
+    ]
     peak_bytes: Annotated[Count, Meta(description="Most that a device holds, by the costs' sizes; 0 without any.")]
-    parameters: Annotated[Amount, Meta(description="That a device holds, in shares of the model.")]
+    parameters: Annotated[
+        Amount, Meta(description="That a device holds, in shares of the model."), Shown(term="parameters")
+    ]
     fits: Annotated[bool, Meta(description="Whether peak_activations is within the cap, if there is one.")]
     needs: Annotated[str, Meta(description="What it asks of the model beside an order of chunks, or empty.")]
-    published: Annotated[LawTold | None, Meta(description="The law as published; null where none was.")]
-    exact: Annotated[LawTold | None, Meta(description="The law that holds; null where none is known.")]
+    published: Annotated[
+        LawResult | None,
+        Meta(description="The law as published; null where none was."),
+        Shown("published", style="time", term="published"),
+    ]
+    exact: Annotated[
+        LawResult | None,
+        Meta(description="The law that holds; null where none is known."),
+        Shown("exact law", style="time", term="law"),
+    ]
 
 
-class ImpossibleRow(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImpossibleRow:
     """One schedule that is impossible here."""
 
     name: str
@@ -61,51 +88,38 @@ class ImpossibleRow(TypedDict):
     reason: str
 
 
-class ComparisonDocument(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonSummary:
     """Schedules on one model, the best first."""
 
-    schema: str
-    weftrace: str
     equal: Annotated[Literal["stages", "devices"], Meta(description="What all have as many of.")]
     num_equal: Positive
     num_micro_batches: Positive
     boundary: Annotated[Boundary, Meta(description="Where the step of a rank ends.")]
     memory_cap: Annotated[Amount | None, Meta(description="Peak activations that a device has room for.")]
     unit_ns: Annotated[Count, Meta(description="Times are shown in multiples of it; 0: as times.")]
-    costs: Annotated[CostsDocument, Meta(description="Of one stage, or of one device's share, on one micro-batch.")]
-    rows: list[ScheduleRow]
-    impossible: list[ImpossibleRow]
+    costs: Annotated[SavedCosts, Meta(description="Of one stage, or of one device's share, on one micro-batch.")]
+    rows: tuple[ScheduleRow, ...]
+    impossible: tuple[ImpossibleRow, ...]
 
 
-COMPARISON_SCHEMA = DocumentSchema(
-    document=ComparisonDocument,
-    schema=SCHEMA,
-    title="A comparison of pipeline schedules",
-)
-
-
-def comparison_document(comparison: Comparison) -> ComparisonDocument:
-    """The comparison as JSON-able values, the schedules ranked."""
+def comparison_summary(comparison: Comparison) -> ComparisonSummary:
+    """What is shown and saved of a comparison, the schedules ranked."""
     by_devices = comparison.num_devices is not None
-    size = comparison.num_devices if by_devices else comparison.num_stages
-    assert size is not None
-    return ComparisonDocument(
-        schema=SCHEMA,
-        weftrace=__version__,
+    return filled(
+        ComparisonSummary,
+        comparison,
         equal="devices" if by_devices else "stages",
-        num_equal=size,
-        num_micro_batches=comparison.num_micro_batches,
-        boundary=comparison.boundary,
-        memory_cap=comparison.memory_cap,
+        num_equal=comparison.num_devices if by_devices else comparison.num_stages,
         unit_ns=comparison.costs.unit_ns,
-        costs=costs_document(comparison.costs),
-        rows=[_row(comparison, each) for each in comparison.ranked],
-        impossible=[
-            ImpossibleRow(name=each.family.name, title=each.family.title, reason=each.reason)
-            for each in comparison.candidates
-            if each.simulation is None
-        ],
+        rows=tuple(_row(comparison, each) for each in comparison.ranked),
+        impossible=impossible_rows(comparison.candidates),
     )
+
+
+def comparison_document(comparison: Comparison) -> dict[str, Any]:
+    """Its summary as JSON-able values."""
+    return {"schema": SCHEMA, "weftrace": __version__, **to_document(comparison_summary(comparison))}
 
 
 def comparison_of(document: Mapping[str, Any], *, what: str = "comparison") -> Comparison:
@@ -113,18 +127,17 @@ def comparison_of(document: Mapping[str, Any], *, what: str = "comparison") -> C
 
     Raises `DocumentError` where it is no such document.
     """
-    told = document_as(document, ComparisonDocument, schema=SCHEMA, what=what)
-    by_devices = told["equal"] == "devices"
-    named = {row["name"] for row in (*told["rows"], *told["impossible"])}
+    saved = from_document(ComparisonSummary, document, schema=SCHEMA, what=what)
+    named = {*(row.name for row in saved.rows), *(row.name for row in saved.impossible)}
     try:
         return compare(
-            costs_of(told["costs"], what=what),
-            num_micro_batches=told["num_micro_batches"],
-            num_stages=None if by_devices else told["num_equal"],
-            num_devices=told["num_equal"] if by_devices else None,
+            saved.costs,
+            num_micro_batches=saved.num_micro_batches,
+            num_stages=saved.num_equal if saved.equal == "stages" else None,
+            num_devices=saved.num_equal if saved.equal == "devices" else None,
             families=[name for name in FAMILIES if name in named],
-            boundary=told["boundary"],
-            memory_cap=told["memory_cap"],
+            boundary=saved.boundary,
+            memory_cap=saved.memory_cap,
         )
     except ScheduleError as error:
         raise DocumentError(f"{what}: {error}") from error
@@ -132,48 +145,45 @@ def comparison_of(document: Mapping[str, Any], *, what: str = "comparison") -> C
 
 def comparison_table(comparison: Comparison) -> pl.DataFrame:
     """The rows as a table, for CSV: a law is its value, its formula and whether it holds."""
-    rows = []
-    for row in comparison_document(comparison)["rows"]:
-        flat = {key: value for key, value in row.items() if key not in ("published", "exact")}
-        for which, law in (("published", row["published"]), ("exact", row["exact"])):
-            for key in LawTold.__annotations__:
-                flat[f"{which}_{key}"] = None if law is None else law[key]  # type: ignore[literal-required]
-        rows.append(flat)
-    return pl.DataFrame(rows, infer_schema_length=None) if rows else pl.DataFrame({name: [] for name in _columns()})
+    laws = ("published", "exact")
+    rows = frame_of(ScheduleRow, comparison_summary(comparison).rows)
+    return rows.with_columns(pl.col(law).name.prefix_fields(f"{law}_") for law in laws).unnest(laws)
 
 
-def _columns() -> list[str]:
-    """Of the table."""
-    plain = [key for key in ScheduleRow.__annotations__ if key not in ("published", "exact")]
-    return plain + [f"{which}_{key}" for which in ("published", "exact") for key in LawTold.__annotations__]
+def impossible_rows(candidates: tuple[Candidate, ...]) -> tuple[ImpossibleRow, ...]:
+    """Those of the candidates that have no schedule, with the reason."""
+    return tuple(
+        ImpossibleRow(name=each.family.name, title=each.family.title, reason=each.reason)
+        for each in candidates
+        if each.simulation is None
+    )
 
 
 def _row(comparison: Comparison, candidate: Candidate) -> ScheduleRow:
     run = candidate.simulation
     assert run is not None and candidate.law is not None
-    return ScheduleRow(
+    return filled(
+        ScheduleRow,
+        run,
+        run.schedule,
+        candidate,
         name=candidate.family.name,
         title=candidate.family.title,
         num_devices=run.schedule.num_ranks,
-        num_stages=run.schedule.num_stages,
-        makespan_ns=run.makespan_ns,
-        step_ns=run.step_ns,
-        bubble_ns=run.bubble_ns,
         bubble_share=run.bubble_ns / run.step_ns if run.step_ns else 0.0,
         peak_activations=float(candidate.peak_activations),
         peak_bytes=max(run.ranks["peak_bytes"]),
         parameters=float(candidate.parameters),
         fits=comparison.fits(candidate),
-        needs=candidate.needs,
         published=_law(candidate.law.published, run.bubble_ns),
         exact=_law(candidate.law.exact, run.bubble_ns),
     )
 
 
-def _law(claim: Claim | None, bubble_ns: int) -> LawTold | None:
+def _law(claim: Claim | None, bubble_ns: int) -> LawResult | None:
     if claim is None:
         return None
-    return LawTold(
+    return LawResult(
         formula=claim.formula,
         bubble_ns=claim.value,
         difference_ns=None if claim.value is None else claim.value - bubble_ns,

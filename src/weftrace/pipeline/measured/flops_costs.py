@@ -18,7 +18,7 @@ from weftrace.errors import DocumentError
 from weftrace.facts import Hardware, efficiency
 from weftrace.files.documents import read_document
 from weftrace.pipeline.costs import Costs
-from weftrace.pipeline.measured.told_costs import ToldCosts
+from weftrace.pipeline.measured.sourced_costs import SourcedCosts
 
 SCHEMA = "weftrace.flops/1"
 
@@ -31,7 +31,7 @@ _NEAREST = {
 }  # fmt: skip
 
 
-def costs_of_flops(path: str | os.PathLike[str], hardware: Hardware, num_stages: int) -> ToldCosts:
+def costs_of_flops(path: str | os.PathLike[str], hardware: Hardware, num_stages: int) -> SourcedCosts:
     """The costs of each of so many stages, into which the model's layers are cut so that the slowest takes least.
 
     path: what `weftrace flops MODEL --phase train -o model.json` wrote; its batch is taken as one micro-batch.
@@ -48,7 +48,7 @@ def costs_of_flops(path: str | os.PathLike[str], hardware: Hardware, num_stages:
         raise DocumentError(f"{what}: it counts no backward; make it with `weftrace flops MODEL --phase train`.")
     times_SK, told = _cut(times_MK, layer_M, num_stages, what)
     per_stage = [tuple(round(value) for value in times_SK[:, kind]) for kind in (_FORWARD, _INPUT, _WEIGHT)]
-    return ToldCosts(
+    return SourcedCosts(
         costs=Costs(
             forward_ns=per_stage[_FORWARD], input_ns=per_stage[_INPUT], weight_ns=per_stage[_WEIGHT],
             activation_bytes=1, source=what,

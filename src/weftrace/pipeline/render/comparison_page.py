@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
+from weftrace.files.values import to_document
 from weftrace.pipeline.comparing.comparison import Comparison
-from weftrace.pipeline.comparing.document import ImpossibleRow, ScheduleRow, comparison_document
+from weftrace.pipeline.comparing.document import ImpossibleRow, ScheduleRow, comparison_summary
 from weftrace.pipeline.render.comparison_words import (
     COMPARISON_TERMS,
     comparison_headline,
@@ -50,11 +52,11 @@ class ComparisonBlock(TypedDict):
 
 def render_comparison_html(comparison: Comparison) -> str:
     """One self-contained page of a comparison, as text."""
-    document = comparison_document(comparison)
+    summary = comparison_summary(comparison)
     return render_comparison(
         comparison_block(comparison),
-        title=f"Pipeline schedules: {setting(document)}",
-        headline=comparison_headline(document),
+        title=f"Pipeline schedules: {setting(summary)}",
+        headline=comparison_headline(summary),
     )
 
 
@@ -67,6 +69,7 @@ def render_comparison(block: ComparisonBlock, *, title: str, headline: str) -> s
         styles=STYLES,
         blocks=[("weftrace-comparison", block)],
         terms={**COMPARISON_TERMS, **PICTURE_TERMS},
+        tables={"schedules": ScheduleRow},
         title=title,
         headline=headline,
         version=__version__,
@@ -75,20 +78,20 @@ def render_comparison(block: ComparisonBlock, *, title: str, headline: str) -> s
 
 def comparison_block(comparison: Comparison) -> ComparisonBlock:
     """The comparison as its page holds it, the best row first."""
-    document = comparison_document(comparison)
-    rows = document["rows"]
-    known = [at for at, row in enumerate(rows) if row["name"] in _DRAWN_FIRST]
+    summary = comparison_summary(comparison)
+    rows = summary.rows
+    known = [at for at, row in enumerate(rows) if row.name in _DRAWN_FIRST]
     return ComparisonBlock(
-        facts=[setting(document), costs_in(document)],
-        equal=document["equal"],
-        unit_ns=document["unit_ns"],
-        memory_cap=document["memory_cap"],
-        rows=rows,
-        impossible=document["impossible"],
+        facts=[setting(summary), costs_in(summary)],
+        equal=summary.equal,
+        unit_ns=summary.unit_ns,
+        memory_cap=summary.memory_cap,
+        rows=to_document(rows),
+        impossible=to_document(summary.impossible),
         front=_front(rows),
         first=sorted({*range(len(rows[:1])), *known}),
         laws=[
-            LawLine(title=row["title"], which=which, formula=formula, holding=holding)
+            LawLine(title=row.title, which=which, formula=formula, holding=holding)
             for row in rows
             for which, formula, holding in formulas(row)
         ],
@@ -106,15 +109,15 @@ def _pictures(comparison: Comparison) -> list[PictureBlock | None]:
     return found
 
 
-def _front(rows: list[ScheduleRow]) -> list[int]:
+def _front(rows: Sequence[ScheduleRow]) -> list[int]:
     """Rows from the least time of devices to the most, each of which holds less than all before it."""
-    order = sorted(range(len(rows)), key=lambda at: (_device_ns(rows[at]), rows[at]["peak_activations"]))
+    order = sorted(range(len(rows)), key=lambda at: (_device_ns(rows[at]), rows[at].peak_activations))
     front: list[int] = []
     for at in order:
-        if not front or rows[at]["peak_activations"] < rows[front[-1]]["peak_activations"]:
+        if not front or rows[at].peak_activations < rows[front[-1]].peak_activations:
             front.append(at)
     return front
 
 
 def _device_ns(row: ScheduleRow) -> int:
-    return row["step_ns"] * row["num_devices"]
+    return row.step_ns * row.num_devices

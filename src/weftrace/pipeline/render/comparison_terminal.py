@@ -1,4 +1,4 @@
-"""A comparison of pipeline schedules in a terminal; drawn from its document, so a saved JSON prints the same."""
+"""A comparison of pipeline schedules in a terminal; drawn from its summary, so a saved JSON prints the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.pipeline.comparing.document import ComparisonDocument, ScheduleRow
+from weftrace.pipeline.comparing.document import ComparisonSummary, ScheduleRow
 from weftrace.pipeline.render.comparison_words import (
     comparison_headline,
     costs_in,
@@ -24,24 +24,24 @@ from weftrace.units import percent
 MAX_WIDTH = 140
 
 
-def print_comparison(document: ComparisonDocument, console: Console) -> None:
-    """Print a `weftrace.pipeline.comparison/1` document: the best, the table, the laws, what is impossible."""
+def print_comparison(summary: ComparisonSummary, console: Console) -> None:
+    """Print a comparison: the best, the table, the laws, what is impossible."""
     width = min(console.width, MAX_WIDTH)
     blocks: list[RenderableType] = [
-        joined([Text("weftrace pipeline compare", style=BOLD), clean(setting(document))], " · "),
-        Text(clean(comparison_headline(document)), style=BOLD),
+        joined([Text("weftrace pipeline compare", style=BOLD), clean(setting(summary))], " · "),
+        Text(clean(comparison_headline(summary)), style=BOLD),
     ]
-    if document["rows"]:
-        blocks += [_schedules(document, width), _laws(document)]
-    if document["impossible"]:
-        lines = [Text(clean(row["reason"])) for row in document["impossible"]]
+    if summary.rows:
+        blocks += [_schedules(summary, width), _laws(summary)]
+    if summary.impossible:
+        lines = [Text(clean(row.reason)) for row in summary.impossible]
         blocks.append(Group(section("Impossible here"), *lines))
     print_blocks(blocks, console, width)
 
 
-def _schedules(document: ComparisonDocument, width: int) -> RenderableType:
-    rows, unit_ns = document["rows"], document["unit_ns"]
-    unit = unit_for(max(row["step_ns"] for row in rows))
+def _schedules(summary: ComparisonSummary, width: int) -> RenderableType:
+    rows, unit_ns = summary.rows, summary.unit_ns
+    unit = unit_for(max(row.step_ns for row in rows))
 
     def told(time_ns: float) -> str:
         return time_told(time_ns, unit_ns) if unit_ns else f"{time_ns / unit.ns:,.1f}"
@@ -49,45 +49,45 @@ def _schedules(document: ComparisonDocument, width: int) -> RenderableType:
     heads = ["", "step", "idle", "bubble", "law", "off", "published", "act.", "par.", "dev."]
     lines = [
         [
-            row["name"] + ("" if row["fits"] else " †"),
-            told(row["step_ns"]),
-            percent(row["bubble_share"]),
-            told(row["bubble_ns"]),
-            law_cell(row["exact"], told),
+            row.name + ("" if row.fits else " †"),
+            told(row.step_ns),
+            percent(row.bubble_share),
+            told(row.bubble_ns),
+            law_cell(row.exact, told),
             _off(row, told),
-            law_cell(row["published"], told),
-            shares(row["peak_activations"]),
-            shares(row["parameters"]) + "x",
-            str(row["num_devices"]),
+            law_cell(row.published, told),
+            shares(row.peak_activations),
+            shares(row.parameters) + "x",
+            str(row.num_devices),
         ]
         for row in rows
     ]
-    by_devices = document["equal"] == "devices"
+    by_devices = summary.equal == "devices"
     if by_devices:
         heads, lines = heads[:-1], [line[:-1] for line in lines]
     order = "fastest first" if by_devices else "least time of devices first"
-    order += "" if all(row["fits"] for row in rows) else ", those over the cap last"
+    order += "" if all(row.fits for row in rows) else ", those over the cap last"
     times = "" if unit_ns else f"; times in {unit.name}"
-    note = Text(f"{costs_in(document)}{times}", style=DIM)
+    note = Text(f"{costs_in(summary)}{times}", style=DIM)
     keys = (
         "law: of the bubble, exact; off: law less simulation; *: the law does not hold here; act.: activations held at "
         "most; par.: parameters" + "; dev.: devices" * (not by_devices)
     )
-    if not all(row["fits"] for row in rows):
-        keys += f"; †: more than {shares(document['memory_cap'] or 0)} activations"
+    if not all(row.fits for row in rows):
+        keys += f"; †: more than {shares(summary.memory_cap or 0)} activations"
     rows_told = table(heads, lines, width, left=[""], gap=2 if unit_ns else 1)
-    needs = [Text(f"{row['title']} needs {row['needs']}.", style=DIM) for row in rows if row["needs"]]
+    needs = [Text(f"{row.title} needs {row.needs}.", style=DIM) for row in rows if row.needs]
     return Group(section("Schedules", order), note, rows_told, Text(keys, style=DIM), *needs)
 
 
 def _off(row: ScheduleRow, told: Callable[[float], str]) -> str:
-    difference = None if row["exact"] is None else row["exact"]["difference_ns"]
+    difference = None if row.exact is None else row.exact.difference_ns
     return "–" if difference is None else told(difference) if difference else "0"
 
 
-def _laws(document: ComparisonDocument) -> RenderableType:
+def _laws(summary: ComparisonSummary) -> RenderableType:
     lines = [section("Laws of the bubble", "of the device that idles most, without messages")]
-    for row in document["rows"]:
+    for row in summary.rows:
         for which, formula, holding in formulas(row):
-            lines.append(Text.assemble((f"{row['title']}, {which}: ", DIM), clean(formula), (f"  {holding}", DIM)))
+            lines.append(Text.assemble((f"{row.title}, {which}: ", DIM), clean(formula), (f"  {holding}", DIM)))
     return Group(*lines)

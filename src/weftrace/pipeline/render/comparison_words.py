@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from weftrace.pipeline.comparing.document import ComparisonDocument, LawTold, ScheduleRow
+from weftrace.pipeline.comparing.document import ComparisonSummary, LawResult, ScheduleRow
 from weftrace.pipeline.render.words import time_told
 from weftrace.units import counted, percent
 
@@ -37,94 +37,96 @@ def shares(number: float) -> str:
     return f"{number:.4g}"
 
 
-def comparison_headline(document: ComparisonDocument) -> str:
+def comparison_headline(summary: ComparisonSummary) -> str:
     """Which schedule is best here, by how much, and what it costs in memory."""
-    rows, unit = document["rows"], document["unit_ns"]
+    rows, unit = summary.rows, summary.unit_ns
     if not rows:
-        return f"No schedule is possible here: {setting(document)}."
-    best, cap = rows[0], document["memory_cap"]
-    if not best["fits"]:
-        least = min(rows, key=lambda row: row["peak_activations"])
+        return f"No schedule is possible here: {setting(summary)}."
+    best, cap = rows[0], summary.memory_cap
+    if not best.fits:
+        least = min(rows, key=lambda row: row.peak_activations)
         return (
-            f"No schedule fits {counted(float(shares(cap or 0)), 'activation')} on a device: {least['title']} needs "
-            f"least, {shares(least['peak_activations'])}."
+            f"No schedule fits {counted(float(shares(cap or 0)), 'activation')} on a device: {least.title} needs "
+            f"least, {shares(least.peak_activations)}."
         )
     among = f" of those that hold {counted(float(shares(cap)), 'activation')} or fewer" if cap is not None else ""
-    equal = [row["title"] for row in rows[1:] if _alike(row, best)]
-    names = best["title"] if not equal else f"{', '.join([best['title'], *equal[:-1]])} and {equal[-1]}"
-    devices = "" if document["equal"] == "devices" else f" on {counted(best['num_devices'], 'device')}"
-    idle = "no part" if not best["bubble_ns"] else percent(best["bubble_share"])
+    equal = [row.title for row in rows[1:] if _alike(row, best)]
+    names = best.title if not equal else f"{', '.join([best.title, *equal[:-1]])} and {equal[-1]}"
+    devices = "" if summary.equal == "devices" else f" on {counted(best.num_devices, 'device')}"
+    idle = "no part" if not best.bubble_ns else percent(best.bubble_share)
     named = f"{names[:1].upper()}{names[1:]}"
-    held = counted(float(shares(best["peak_activations"])), "activation")
-    needs = f" {best['title']} needs {best['needs']}." if best["needs"] else ""
+    held = counted(float(shares(best.peak_activations)), "activation")
+    needs = f" {best.title} needs {best.needs}." if best.needs else ""
     return (
         f"{named} {'take' if equal else 'takes'} least time{' of devices' * bool(devices)}{among}: a step of "
-        f"{time_told(best['step_ns'], unit)}{devices}, {idle} of it idle, with {held} and "
-        f"{shares(best['parameters'])}x the parameters on a device.{_against(rows, best)}{needs}"
+        f"{time_told(best.step_ns, unit)}{devices}, {idle} of it idle, with {held} and "
+        f"{shares(best.parameters)}x the parameters on a device.{_against(rows, best)}{needs}"
     )
 
 
-def setting(document: ComparisonDocument) -> str:
+def setting(summary: ComparisonSummary) -> str:
     """What is compared."""
     return (
-        f"{counted(document['num_equal'], document['equal'].removesuffix('s'))}, "
-        f"{counted(document['num_micro_batches'], 'micro-batch')}, "
-        f"boundary: {document['boundary']}"
+        f"{counted(summary.num_equal, summary.equal.removesuffix('s'))}, "
+        f"{counted(summary.num_micro_batches, 'micro-batch')}, "
+        f"boundary: {summary.boundary}"
     )
 
 
-def costs_in(document: ComparisonDocument) -> str:
+def costs_in(summary: ComparisonSummary) -> str:
     """ "F 1, I 1, W 1, F&B 3"; "by stage" where stages differ."""
-    costs, unit = document["costs"], document["unit_ns"]
-    told: dict[str, object] = {"F": costs["forward_ns"], "I": costs["input_ns"], "W": costs["weight_ns"]}
-    told |= {letter: costs.get(name) for letter, name in (("B", "backward_ns"), ("F&B", "overlapped_ns"))}
+    costs, unit = summary.costs, summary.unit_ns
+    times = {"F": costs.forward_ns, "I": costs.input_ns, "W": costs.weight_ns, "B": costs.backward_ns,
+             "F&B": costs.overlapped_ns}  # fmt: skip
     texts = [
-        f"{k} {time_told(v, unit) if isinstance(v, int) else 'by stage'}" for k, v in told.items() if v is not None
+        f"{letter} {time_told(time, unit) if isinstance(time, int) else 'by stage'}"
+        for letter, time in times.items()
+        if time is not None
     ]
-    if costs.get("overlapped_ns") is None:
+    if costs.overlapped_ns is None:
         texts.append("F&B as F, then B")
-    if costs.get("latency_ns"):
-        texts.append(f"a message {time_told(costs['latency_ns'], unit)}")
-    if (rate := costs.get("bytes_per_s")) is not None:
-        texts.append(f"links of {rate / 1e9:g} GB/s")
-    if costs.get("blocking"):
+    if costs.latency_ns:
+        texts.append(f"a message {time_told(costs.latency_ns, unit)}")
+    if costs.bytes_per_s is not None:
+        texts.append(f"links of {costs.bytes_per_s / 1e9:g} GB/s")
+    if costs.blocking:
         texts.append("messages block")
-    factor = costs.get("rank_factor", 1)
-    if (slowest := max(factor) if isinstance(factor, list) else factor) != 1:
-        texts.append(f"{'ranks up to' if isinstance(factor, list) else 'all ranks'} {slowest:g} times as slow")
+    factor = costs.rank_factor
+    if (slowest := max(factor) if isinstance(factor, tuple) else factor) != 1:
+        texts.append(f"{'ranks up to' if isinstance(factor, tuple) else 'all ranks'} {slowest:g} times as slow")
     return ", ".join(texts)
 
 
-def law_cell(law: LawTold | None, told: Callable[[float], str]) -> str:
+def law_cell(law: LawResult | None, told: Callable[[float], str]) -> str:
     """What a law gives, with a star where it does not hold here."""
-    if law is None or law["bubble_ns"] is None:
+    if law is None or law.bubble_ns is None:
         return "–"
-    return told(law["bubble_ns"]) + "*" * (not law["holds"])
+    return told(law.bubble_ns) + "*" * (not law.holds)
 
 
 def formulas(row: ScheduleRow) -> list[tuple[str, str, str]]:
     """(which, formula, whether it holds here) of a schedule's laws; one line where both are the same."""
-    published, exact = row["published"], row["exact"]
-    if published and exact and published["formula"] == exact["formula"]:
-        return [("published, exact", exact["formula"], _holding(exact))]
+    published, exact = row.published, row.exact
+    if published and exact and published.formula == exact.formula:
+        return [("published, exact", exact.formula, _holding(exact))]
     laws = (("published", published), ("exact", exact))
-    return [(which, law["formula"], _holding(law)) for which, law in laws if law is not None]
+    return [(which, law.formula, _holding(law)) for which, law in laws if law is not None]
 
 
-def _holding(law: LawTold) -> str:
-    return "holds here" if law["holds"] else f"does not hold here: {law['why_not']}"
+def _holding(law: LawResult) -> str:
+    return "holds here" if law.holds else f"does not hold here: {law.why_not}"
 
 
 def _alike(row: ScheduleRow, best: ScheduleRow) -> bool:
     keys = ("step_ns", "num_devices", "peak_activations", "parameters", "bubble_ns", "fits")
-    return all(row[key] == best[key] for key in keys)  # type: ignore[literal-required]
+    return all(getattr(row, key) == getattr(best, key) for key in keys)
 
 
-def _against(rows: list[ScheduleRow], best: ScheduleRow) -> str:
+def _against(rows: Sequence[ScheduleRow], best: ScheduleRow) -> str:
     """The best beside 1F1B, which everybody knows."""
-    known = next((row for row in rows if row["name"] == "1f1b"), None)
-    if known is None or known is best or known["num_devices"] != best["num_devices"]:
+    known = next((row for row in rows if row.name == "1f1b"), None)
+    if known is None or known is best or known.num_devices != best.num_devices:
         return ""
-    if not known["step_ns"] > best["step_ns"] > 0:
+    if not known.step_ns > best.step_ns > 0:
         return ""
-    return f" 1F1B's step is {percent(known['step_ns'] / best['step_ns'] - 1)} longer."
+    return f" 1F1B's step is {percent(known.step_ns / best.step_ns - 1)} longer."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weftrace.errors import OutputError
+from weftrace.files.values import filled
 from weftrace.pipeline.choices.document import RecommendationReport
 from weftrace.pipeline.comparing.comparison import Comparison
 from weftrace.pipeline.render.comparison_page import ComparisonBlock, comparison_block, render_comparison
@@ -13,11 +14,10 @@ def render_recommendation_html(report: RecommendationReport) -> str:
 
     Raises `OutputError` for one that was read from a file: it holds no schedules to draw.
     """
-    document = report.document
     return render_comparison(
         recommendation_block(report),
-        title=f"Which schedule: {document['num_devices']} devices, {document['num_micro_batches']} micro-batches",
-        headline=document["headline"],
+        title=f"Which schedule: {report.num_devices} devices, {report.num_micro_batches} micro-batches",
+        headline=report.headline,
     )
 
 
@@ -29,19 +29,8 @@ def recommendation_block(report: RecommendationReport) -> ComparisonBlock:
             "a saved recommendation holds no schedules to draw: make the page with the command that makes the "
             "recommendation, `weftrace pipeline recommend ... -o choice.html`."
         )
-    block = comparison_block(
-        Comparison(
-            costs=found.costs,
-            num_micro_batches=found.num_micro_batches,
-            num_stages=None,
-            num_devices=found.num_devices,
-            boundary=found.boundary,
-            memory_cap=found.memory_cap,
-            candidates=(*found.ranked, *found.impossible),
-        )
-    )
-    names = [row["name"] for row in block["rows"]]
-    drawn = [each.family.name for each in (found.choice, found.baseline) if each is not None]
-    block["first"] = sorted({names.index(name) for name in drawn})
-    block["facts"] = [*report.document["sentences"], *block["facts"]]
+    comparison = filled(Comparison, found, num_stages=None, candidates=(*found.ranked, *found.impossible))
+    block = comparison_block(comparison)
+    block["first"] = [at for at, each in enumerate(comparison.ranked) if each in (found.choice, found.baseline)]
+    block["facts"] = [*report.sentences, *block["facts"]]
     return block

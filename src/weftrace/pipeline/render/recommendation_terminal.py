@@ -1,12 +1,12 @@
-"""A recommendation of a pipeline schedule in a terminal; drawn from its document, so a saved JSON prints the same."""
+"""A recommendation of a pipeline schedule in a terminal; a saved one prints the same."""
 
 from __future__ import annotations
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.pipeline.choices.document import CandidateRow, RecommendationDocument
-from weftrace.pipeline.measured.told_costs import CostsTold
+from weftrace.pipeline.choices.document import CandidateRow, RecommendationReport
+from weftrace.pipeline.measured.sourced_costs import CostsSummary
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
 from weftrace.units import counted, percent, short_time, size
@@ -22,61 +22,61 @@ _BASES = {
 }
 
 
-def print_recommendation(document: RecommendationDocument, console: Console) -> None:
-    """Print a `weftrace.pipeline.recommendation/1` document: the choice, what flips it, every schedule."""
+def print_recommendation(report: RecommendationReport, console: Console) -> None:
+    """Print a recommendation: the choice, what flips it, every schedule."""
     width = min(console.width, MAX_WIDTH)
-    shape = f"{counted(document['num_devices'], 'device')}, {counted(document['num_micro_batches'], 'micro-batch')}"
+    shape = f"{counted(report.num_devices, 'device')}, {counted(report.num_micro_batches, 'micro-batch')}"
     blocks: list[RenderableType] = [
-        joined([Text("weftrace pipeline recommend", style=BOLD), shape, f"boundary: {document['boundary']}"], " · "),
-        Text(clean(document["headline"]), style=BOLD),
+        joined([Text("weftrace pipeline recommend", style=BOLD), shape, f"boundary: {report.boundary}"], " · "),
+        Text(clean(report.headline), style=BOLD),
     ]
-    if document["sentences"]:
-        blocks.append(Group(*(Text(clean(sentence)) for sentence in document["sentences"])))
-    blocks.append(costs_block(document["costs"]))
-    if document["rows"]:
-        blocks.append(_schedules(document, width))
-    if document["impossible"]:
-        lines = [Text(clean(row["reason"])) for row in document["impossible"]]
+    if report.sentences:
+        blocks.append(Group(*(Text(clean(sentence)) for sentence in report.sentences)))
+    blocks.append(costs_block(report.costs))
+    if report.rows:
+        blocks.append(_schedules(report, width))
+    if report.impossible:
+        lines = [Text(clean(row.reason)) for row in report.impossible]
         blocks.append(Group(section("Impossible here"), *lines))
     print_blocks(blocks, console, width)
 
 
-def costs_block(costs: CostsTold) -> RenderableType:
+def costs_block(costs: CostsSummary) -> RenderableType:
     """What a chunk costs, and how that was come by."""
-    upper = " (serial upper bounds)" if costs["is_upper_bound"] else ""
-    parts = ", ".join(f"{letter} {short_time(costs[name])}" for letter, name in _LETTERS)  # type: ignore[literal-required]
+    upper = " (serial upper bounds)" if costs.is_upper_bound else ""
+    parts = ", ".join(f"{letter} {short_time(getattr(costs, name))}" for letter, name in _LETTERS)
     overlapped = "F&B taken as F + B"
-    if (pair := costs["overlapped_ns"]) is not None:
-        whole = costs["forward_ns"] + costs["input_ns"] + costs["weight_ns"]
+    if (pair := costs.overlapped_ns) is not None:
+        whole = costs.forward_ns + costs.input_ns + costs.weight_ns
         ratio = f" = {pair / whole:.2f} (F + B)" if whole else ""
         overlapped = f"F&B {short_time(pair)}{ratio}"
-    latency = f", messages {short_time(costs['latency_ns'])}" if costs["latency_ns"] else ""
-    source = f"{_BASES[costs['basis']]}: {costs['source']}" if costs["source"] else _BASES[costs["basis"]]
-    notes = [Text(clean(note), style=DIM) for note in costs["notes"]]
+    latency = f", messages {short_time(costs.latency_ns)}" if costs.latency_ns else ""
+    source = f"{_BASES[costs.basis]}: {costs.source}" if costs.source else _BASES[costs.basis]
+    notes = [Text(clean(note), style=DIM) for note in costs.notes]
     return Group(section("A chunk", clean(source)), Text(f"{parts}{upper}, {overlapped}{latency}"), *notes)
 
 
 _LETTERS = (("F", "forward_ns"), ("I", "input_ns"), ("W", "weight_ns"))
 
 
-def _schedules(document: RecommendationDocument, width: int) -> RenderableType:
-    rows = document["rows"]
-    longest = max(row["step_ns"] for row in rows)
-    in_bytes = document["memory_in"] == "bytes"
+def _schedules(report: RecommendationReport, width: int) -> RenderableType:
+    rows = report.rows
+    longest = max(row.step_ns for row in rows)
+    in_bytes = report.memory_in == "bytes"
     lines = [
         [
-            clean(row["name"]),
-            short_time(row["step_ns"]),
+            clean(row.name),
+            short_time(row.step_ns),
             _bar(row, longest),
-            percent(row["bubble_fraction"]),
-            f"{row['peak_chunks']:g}" if not in_bytes else size(row["peak_bytes"] or 0),
-            f"{row['parameters']:g}x",
-            _mark(row, document["choice"]),
+            percent(row.bubble_fraction),
+            f"{row.peak_chunks:g}" if not in_bytes else size(row.peak_bytes or 0),
+            f"{row.parameters:g}x",
+            _mark(row, report.choice),
         ]
         for row in rows
     ]
     heads = ("schedule", "step", "█ busy ░ bubble", "bubble", "memory", "param.", "")
-    chosen = next((at for at, row in enumerate(rows) if row["name"] == document["choice"]), None)
+    chosen = next((at for at, row in enumerate(rows) if row.name == report.choice), None)
     what = "activations and parameters" if in_bytes else "chunk activations"
     parts: list[RenderableType] = [
         section(
@@ -84,22 +84,22 @@ def _schedules(document: RecommendationDocument, width: int) -> RenderableType:
         ),
         table(heads, lines, width, left=("schedule", "█ busy ░ bubble", ""), bold=chosen),
     ]
-    parts += [Text(f"{row['title']} needs {row['needs']}.", style=DIM) for row in rows if row["needs"]]
+    parts += [Text(f"{row.title} needs {row.needs}.", style=DIM) for row in rows if row.needs]
     return Group(*parts)
 
 
 def _bar(row: CandidateRow, longest_ns: int) -> str:
     """The step to scale, of which the bubble of the rank that idles most stands last."""
-    length = round(_BAR * row["step_ns"] / longest_ns) if longest_ns else 0
-    idle = min(round(length * row["bubble_fraction"]), length)
+    length = round(_BAR * row.step_ns / longest_ns) if longest_ns else 0
+    idle = min(round(length * row.bubble_fraction), length)
     return "█" * (length - idle) + "░" * idle
 
 
 def _mark(row: CandidateRow, choice: str | None) -> str:
-    if row["name"] == choice:
+    if row.name == choice:
         return "◀ choice"
-    if not row["fits"]:
+    if not row.fits:
         return "over the cap"
-    if row["needs"]:
+    if row.needs:
         return "not chosen"
-    return "◀" if row["on_front"] else ""
+    return "◀" if row.on_front else ""

@@ -20,7 +20,7 @@ def render_slip_html(report: SlipReport) -> str:
     Raises `OutputError` for one that was read from a file: it holds no schedule to draw; and where activations are
     offloaded, whose copies a trace does not tell.
     """
-    found, document = report.found, report.document
+    found = report.found
     if found is None:
         raise OutputError(
             "a saved slip holds no schedule to draw: make the page with the command that makes the slip, "
@@ -32,8 +32,8 @@ def render_slip_html(report: SlipReport) -> str:
     pictures = [(planned, simulate(found.schedule, found.costs)), ("measured", measured_simulation(found))]
     return render_pictures(
         [{**picture_block(each), "name": name} for name, each in pictures],
-        title=f"{document['schedule']}: planned and measured",
-        headline=document["headline"],
+        title=f"{report.schedule}: planned and measured",
+        headline=report.headline,
     )
 
 

@@ -1,11 +1,11 @@
-"""A slip in a terminal; drawn from its document, so a saved JSON prints the same."""
+"""A slip in a terminal; a saved one prints the same."""
 
 from __future__ import annotations
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.pipeline.slips.document import OpRow, SlipDocument
+from weftrace.pipeline.slips.document import OpRow, SlipReport
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table, unit_for
 from weftrace.render.console_text import clean, joined
 
@@ -15,38 +15,38 @@ MAX_OPS = 8
 _BAR = 13
 
 
-def print_slip(document: SlipDocument, console: Console) -> None:
-    """Print a `weftrace.pipeline.slip/1` document: planned and measured, the causes, the ranks, what differs most."""
+def print_slip(report: SlipReport, console: Console) -> None:
+    """Print a slip: planned and measured, the causes, the ranks, what differs most."""
     width = min(console.width, MAX_WIDTH)
-    step = f"step {document['step']}" + (f" of {document['num_steps']}" if document["num_steps"] > 1 else "")
+    step = f"step {report.step}" + (f" of {report.num_steps}" if report.num_steps > 1 else "")
     blocks: list[RenderableType] = [
         joined(
-            [Text("weftrace pipeline slip", style=BOLD), clean(document["schedule"]), clean(document["source"]), step],
+            [Text("weftrace pipeline slip", style=BOLD), clean(report.schedule), clean(report.source), step],
             " · ",
         ),
-        Text(clean(document["headline"]), style=BOLD),
-        _causes(document, width),
-        _ranks(document, width),
-        _ops(document, width),
-        _path(document, width),
+        Text(clean(report.headline), style=BOLD),
+        _causes(report, width),
+        _ranks(report, width),
+        _ops(report, width),
+        _path(report, width),
     ]
-    if document["notes"]:
-        blocks.append(Group(*(Text(clean(note), style=DIM) for note in document["notes"])))
+    if report.notes:
+        blocks.append(Group(*(Text(clean(note), style=DIM) for note in report.notes)))
     print_blocks(blocks, console, width)
 
 
-def _causes(document: SlipDocument, width: int) -> RenderableType:
-    unit = unit_for(document["measured_ns"])
-    causes = document["causes"]
+def _causes(report: SlipReport, width: int) -> RenderableType:
+    unit = unit_for(report.measured_ns)
+    causes = report.causes
     lines = [
-        ["planned" if document["costs_from"] == "plan" else "predicted", unit(document["planned_ns"])],
-        ["actions took longer", _signed(unit(causes["own_ns"]))],
-        ["messages took longer", _signed(unit(causes["p2p_ns"]))],
-        ["between actions", _signed(unit(causes["between_ns"]))],
-        ["less what the plan had to spare", _signed(unit(-causes["slack_ns"]))],
-        ["measured", unit(document["measured_ns"])],
+        ["planned" if report.costs_from == "plan" else "predicted", unit(report.planned_ns)],
+        ["actions took longer", _signed(unit(causes.own_ns))],
+        ["messages took longer", _signed(unit(causes.p2p_ns))],
+        ["between actions", _signed(unit(causes.between_ns))],
+        ["less what the plan had to spare", _signed(unit(-causes.slack_ns))],
+        ["measured", unit(report.measured_ns)],
     ]
-    rests = "the plan's costs" if document["costs_from"] == "plan" else "the step's own means per kind and stage"
+    rests = "the plan's costs" if report.costs_from == "plan" else "the step's own means per kind and stage"
     heads = (f"along the critical path, {unit.name}", "")
     return Group(section("Slip", f"planned times from {rests}"), table(heads, lines, width, left=heads[:1], bold=5))
 
@@ -55,23 +55,23 @@ def _signed(number: str) -> str:
     return number if number.startswith("-") else f"+{number}"
 
 
-def _ranks(document: SlipDocument, width: int) -> RenderableType:
-    unit = unit_for(document["measured_ns"])
-    rows = document["ranks"][:MAX_RANKS]
-    whole = document["measured_ns"] or 1
+def _ranks(report: SlipReport, width: int) -> RenderableType:
+    unit = unit_for(report.measured_ns)
+    rows = report.ranks[:MAX_RANKS]
+    whole = report.measured_ns or 1
     lines = []
     for row in rows:
-        busy = round(_BAR * row["busy_ns"] / whole)
-        waited = "–" if row["waited_ns"] is None else unit(row["waited_ns"])
+        busy = round(_BAR * row.busy_ns / whole)
+        waited = "–" if row.waited_ns is None else unit(row.waited_ns)
         lines.append(
             [
-                str(row["rank"]),
+                str(row.rank),
                 "█" * busy + "░" * (_BAR - busy),
-                unit(row["idle_ns"]),
-                unit(row["planned_idle_ns"]),
-                unit(row["idle_span_ns"]),
+                unit(row.idle_ns),
+                unit(row.planned_idle_ns),
+                unit(row.idle_span_ns),
                 waited,
-                *(_signed(unit(row[name])) for name in ("own_ns", "p2p_ns", "between_ns")),
+                *(_signed(unit(getattr(row, name))) for name in ("own_ns", "p2p_ns", "between_ns")),
             ]
         )
     heads = ("rank", "█ busy ░ idle", "idle", "planned", "span", "waited", "own", "p2p", "between")
@@ -80,24 +80,22 @@ def _ranks(document: SlipDocument, width: int) -> RenderableType:
         "own, p2p, between: of the slip, on this rank"
     )
     parts: list[RenderableType] = [section("Ranks", note), table(heads, lines, width, left=("rank", "█ busy ░ idle"))]
-    if left := len(document["ranks"]) - len(rows):
+    if left := len(report.ranks) - len(rows):
         parts.append(Text(f"… and {left:,} more in the JSON", style=DIM))
     return Group(*parts)
 
 
-def _ops(document: SlipDocument, width: int) -> RenderableType:
+def _ops(report: SlipReport, width: int) -> RenderableType:
     """Planned beside measured; where the plan is of the means, the mean beside the longest."""
-    rows = document["ops"][:MAX_OPS]
-    of_plan = document["costs_from"] == "plan"
-    pairs = [
-        (row["planned_ns"], row["measured_ns"]) if of_plan else (row["measured_ns"], row["longest_ns"]) for row in rows
-    ]
+    rows = report.ops[:MAX_OPS]
+    of_plan = report.costs_from == "plan"
+    pairs = [(row.planned_ns, row.measured_ns) if of_plan else (row.measured_ns, row.longest_ns) for row in rows]
     unit = unit_for(max((after for _, after in pairs), default=0))
     lines = [
         [
             _named(row),
-            str(row["rank"]),
-            f"{row['count']:,}",
+            str(row.rank),
+            f"{row.count:,}",
             unit(before),
             unit(after),
             f"{100 * (after / before - 1):+.1f} %" if before else "–",
@@ -112,33 +110,28 @@ def _ops(document: SlipDocument, width: int) -> RenderableType:
 
 
 def _named(row: OpRow) -> str:
-    return (
-        f"stage {row['stage']} {row['kind']}"
-        if row["back_stage"] is None
-        else f"{row['stage']}F & {row['back_stage']}B"
-    )
+    return f"stage {row.stage} {row.kind}" if row.back_stage is None else f"{row.stage}F & {row.back_stage}B"
 
 
-def _path(document: SlipDocument, width: int) -> RenderableType:
+def _path(report: SlipReport, width: int) -> RenderableType:
     """What added most, in the order of the path."""
-    path = document["path"]
+    path = report.path
 
     def added(at: int) -> int:
-        row = path[at]
-        return max(abs(row["own_ns"]), abs(row["p2p_ns"]), abs(row["between_ns"]))
+        return max(abs(path[at].own_ns), abs(path[at].p2p_ns), abs(path[at].between_ns))
 
-    largest = sorted(sorted(range(len(path)), key=added, reverse=True)[:MAX_OPS])
-    unit = unit_for(max((added(at) for at in largest), default=0))
+    largest = [path[at] for at in sorted(sorted(range(len(path)), key=added, reverse=True)[:MAX_OPS])]
+    unit = unit_for(max((added(at) for at in range(len(path))), default=0))
     waits = {"start": "nothing", "rank": "its rank", "input": "a message"}
     lines = [
         [
-            path[at]["action"],
-            str(path[at]["rank"]),
-            waits[path[at]["reason"]],
-            *(_signed(unit(path[at][name])) for name in ("own_ns", "p2p_ns", "between_ns")),
-            unit(path[at]["slack_ns"]),
+            row.action,
+            str(row.rank),
+            waits[row.reason],
+            *(_signed(unit(getattr(row, name))) for name in ("own_ns", "p2p_ns", "between_ns")),
+            unit(row.slack_ns),
         ]
-        for at in largest
+        for row in largest
     ]
     heads = ("action", "rank", "waited for", f"own, {unit.name}", "p2p", "between", "slack")
     note = f"{len(path):,} actions; those that added most, in their order"

@@ -1,4 +1,4 @@
-"""A whole step in a terminal; drawn from its document, so a saved JSON prints the same."""
+"""A whole step in a terminal; a saved one prints the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.pipeline.render.recommendation_terminal import costs_block
-from weftrace.pipeline.steps.document import RateTold, StepDocument
+from weftrace.pipeline.steps.document import RateRow, StepReport
 from weftrace.render.console_parts import BOLD, DIM, WARNING, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
 from weftrace.units import counted, percent, short_time, si
@@ -15,76 +15,74 @@ MAX_WIDTH = 140
 _BAR = 8
 
 
-def print_step(document: StepDocument, console: Console) -> None:
-    """Print a `weftrace.pipeline.step/1` document: the parts, the rates, a published step beside it."""
+def print_step(report: StepReport, console: Console) -> None:
+    """Print a step: the parts, the rates, a published step beside it."""
     width = min(console.width, MAX_WIDTH)
     shape = (
-        f"{counted(document['num_stages'], 'stage')}, {counted(document['num_micro_batches'], 'micro-batch')} a "
-        f"pipeline, {counted(document['num_pipelines'], 'pipeline')}"
+        f"{counted(report.num_stages, 'stage')}, {counted(report.num_micro_batches, 'micro-batch')} a "
+        f"pipeline, {counted(report.num_pipelines, 'pipeline')}"
     )
     blocks: list[RenderableType] = [
-        joined([Text("weftrace pipeline step", style=BOLD), clean(document["schedule"]), shape], " · "),
-        Text(clean(document["headline"]), style=BOLD),
-        *(Text(clean(flag), style=WARNING) for flag in document["flags"]),
-        costs_block(document["costs"]),
-        _parts(document, width),
-        _rates(document, width),
+        joined([Text("weftrace pipeline step", style=BOLD), clean(report.schedule), shape], " · "),
+        Text(clean(report.headline), style=BOLD),
+        *(Text(clean(flag), style=WARNING) for flag in report.flags),
+        costs_block(report.costs),
+        _parts(report, width),
+        _rates(report, width),
     ]
-    if document["bubble"] is not None:
-        blocks.append(Group(section("The published bubble"), Text(clean(document["bubble"]["text"]))))
-    assumed = [Text(clean(f"Assumed: {text}."), style=DIM) for text in document["assumptions"]]
+    if report.bubble is not None:
+        blocks.append(Group(section("The published bubble"), Text(clean(report.bubble.text))))
+    assumed = [Text(clean(f"Assumed: {text}."), style=DIM) for text in report.assumptions]
     print_blocks([*blocks, Group(*assumed)], console, width)
 
 
-def _parts(document: StepDocument, width: int) -> RenderableType:
-    longest = max((row["time_ns"] for row in document["parts"]), default=1) or 1
-    has_published = document["published"] is not None
+def _parts(report: StepReport, width: int) -> RenderableType:
+    longest = max((row.time_ns for row in report.parts), default=1) or 1
+    has_published = report.published is not None
     lines = []
-    for row in document["parts"]:
-        counts = "" if row["fewest"] is None else f"{row['fewest']}–{row['most']}"
-        counts = str(row["most"]) if row["fewest"] == row["most"] and row["most"] is not None else counts
-        line = [row["name"], short_time(row["time_ns"]), "█" * round(_BAR * row["time_ns"] / longest), counts]
-        past = row["published_ns"]
+    for row in report.parts:
+        counts = "" if row.fewest is None else f"{row.fewest}–{row.most}"
+        counts = str(row.most) if row.fewest == row.most and row.most is not None else counts
+        line = [row.name, short_time(row.time_ns), "█" * round(_BAR * row.time_ns / longest), counts]
+        past = row.published_ns
         if has_published:
-            off = "–" if not past or not row["time_ns"] else f"{100 * (row['time_ns'] / past - 1):+.1f} %"
+            off = "–" if not past or not row.time_ns else f"{100 * (row.time_ns / past - 1):+.1f} %"
             line += ["–" if past is None else short_time(past), off]
-        lines.append([*line, row["basis"]])
-    total = ["step", short_time(document["step_ns"]), "", ""]
-    if (past := document["published_step_ns"]) is not None:
-        alike = all(row["basis"] != "not given" for row in document["parts"])
-        total += [short_time(past), f"{100 * (document['step_ns'] / past - 1):+.1f} %" if alike else "–"]
+        lines.append([*line, row.basis])
+    total = ["step", short_time(report.step_ns), "", ""]
+    if (past := report.published_step_ns) is not None:
+        alike = all(row.basis != "not given" for row in report.parts)
+        total += [short_time(past), f"{100 * (report.step_ns / past - 1):+.1f} %" if alike else "–"]
     lines.append([*total, ""])
     heads = ["part", "time", "", "actions", *(["published", "off"] if has_published else []), "rests on"]
     note = "means over ranks; actions of a rank, fewest to most"
     source = (
-        []
-        if document["published_source"] is None
-        else [Text(clean(f"Published: {document['published_source']}"), style=DIM)]
+        [] if report.published_source is None else [Text(clean(f"Published: {report.published_source}"), style=DIM)]
     )
     return Group(
         section("Parts", note), table(heads, lines, width, left=("part", "", "rests on"), bold=len(lines) - 1), *source
     )
 
 
-def _rates(document: StepDocument, width: int) -> RenderableType:
-    has_published = document["published"] is not None
-    lines = [["tokens/s", si(document["tokens_per_s"]), *(["–", "–"] if has_published else [])]]
-    for row in document["rates"]:
-        cells = [_rate(row, row["predicted"])]
+def _rates(report: StepReport, width: int) -> RenderableType:
+    has_published = report.published is not None
+    lines = [["tokens/s", si(report.tokens_per_s), *(["–", "–"] if has_published else [])]]
+    for row in report.rates:
+        cells = [_rate(row, row.predicted)]
         if has_published:
-            cells += [_rate(row, row["counted"]), _rate(row, row["published"])]
-        lines.append([row["name"], *cells])
+            cells += [_rate(row, row.counted), _rate(row, row.published)]
+        lines.append([row.name, *cells])
     heads = ["rate", "predicted", *(["counted", "published"] if has_published else [])]
     note = "counted: our count on the published step's time" if has_published else ""
     parts: list[RenderableType] = [section("Rates", note), table(heads, lines, width, left=("rate",))]
-    if document["model"] is None:
+    if report.model is None:
         parts.append(Text("FLOP/s and MFU need the model, and MFU the accelerator: --model, --hardware.", style=DIM))
     return Group(*parts)
 
 
-def _rate(row: RateTold, value: float | None) -> str:
+def _rate(row: RateRow, value: float | None) -> str:
     if value is None:
         return "–"
-    if row["name"].startswith("MFU"):
+    if row.name.startswith("MFU"):
         return percent(value, 2)
-    return f"{value / 1e9:,.2f} B" if row["name"].startswith("tokens") else f"{value / 1e12:,.1f} T"
+    return f"{value / 1e9:,.2f} B" if row.name.startswith("tokens") else f"{value / 1e12:,.1f} T"

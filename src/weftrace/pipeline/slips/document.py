@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, TypedDict, cast
+from typing import Annotated, Any, Final, Literal
 
 import polars as pl
 from msgspec import Meta
 
-from weftrace.files.schemas import Count, DocumentSchema, Positive
+from weftrace.files.schemas import Count, Positive
+from weftrace.files.values import UNSAVED, As, filled
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.schedule import Action
 from weftrace.pipeline.slips.lateness import Reason
-from weftrace.pipeline.slips.planned_and_measured import Slip
+from weftrace.pipeline.slips.planned_and_measured import RankRow, Slip
 from weftrace.units import percent, short_time
-from weftrace.version import __version__
 
 SCHEMA: Final = "weftrace.pipeline.slip/1"
 
 
-class CausesTold(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Causes:
     """measured - planned = own + p2p + between - slack, exactly: along the critical path of the measured step."""
 
     own_ns: Annotated[int, Meta(description="Actions took longer than planned.")]
@@ -28,23 +30,8 @@ class CausesTold(TypedDict):
     slack_ns: Annotated[int, Meta(description="Time that the plan had to spare on this path, used up.")]
 
 
-class RankRow(TypedDict):
-    """One rank in this step, and what of the slip is on it."""
-
-    rank: Count
-    busy_ns: Annotated[Count, Meta(description="In its actions.")]
-    idle_ns: Annotated[int, Meta(description="Its bubble with a barrier: the makespan of all ranks - busy_ns.")]
-    idle_span_ns: Annotated[int, Meta(description="Between its own first start and last end.")]
-    waited_ns: Annotated[int | None, Meta(description="In waits for messages; null where the run does not tell.")]
-    planned_busy_ns: Count
-    planned_idle_ns: Count
-    own_ns: int
-    p2p_ns: int
-    between_ns: int
-    slack_ns: int
-
-
-class OpRow(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpRow:
     """The actions of one kind, stage and rank: means over micro-batches."""
 
     rank: Count
@@ -58,7 +45,8 @@ class OpRow(TypedDict):
     late_ns: Annotated[int, Meta(description="By how much they started later than planned.")]
 
 
-class PathRow(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathRow:
     """One action on the critical path, with what it added to the slip."""
 
     rank: Count
@@ -71,9 +59,18 @@ class PathRow(TypedDict):
     slack_ns: int
 
 
-class SlipDocument(TypedDict):
-    schema: Literal["weftrace.pipeline.slip/1"]
-    weftrace: Annotated[str, Meta(description="Version of weftrace that wrote it.")]
+def _frame(columns: Mapping[str, list[Any]]) -> pl.DataFrame:
+    try:
+        return pl.DataFrame(columns, infer_schema_length=None)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"no columns of one table: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SlipReport(InNotebook):
+    """What is shown and saved of a slip. found: what it was made of, which a page draws; None for one that was read
+    from a file."""
+
     schedule: str
     source: Annotated[str, Meta(description="The traces.")]
     num_ranks: Positive
@@ -87,72 +84,40 @@ class SlipDocument(TypedDict):
     planned_ns: Count
     measured_ns: Count
     error: Annotated[float, Meta(description="(planned - measured) / measured.")]
-    causes: CausesTold
-    ranks: list[RankRow]
-    ops: list[OpRow]
-    path: Annotated[list[PathRow], Meta(description="The critical path of the measured step, first to last.")]
+    causes: Causes
+    ranks: tuple[RankRow, ...]
+    ops: tuple[OpRow, ...]
+    path: Annotated[tuple[PathRow, ...], Meta(description="The critical path of the measured step, first to last.")]
     actions: Annotated[
-        dict[str, list[Any]], Meta(description="Every action with the causes of its lateness, as columns.")
+        pl.DataFrame,
+        As(dict[str, list[Any]], save=lambda frame: frame.to_dict(as_series=False), read=_frame),
+        Meta(description="Every action with the causes of its lateness, as columns."),
     ]
     headline: str
-    notes: list[str]
-
-
-SLIP_SCHEMA = DocumentSchema(
-    document=SlipDocument,
-    schema=SCHEMA,
-    title="A measured pipeline step beside its plan",
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlipReport(InNotebook):
-    """A slip as its document: what is shown and saved. found: what it was made of, which a page draws; None for one
-    that was read from a file."""
-
-    document: SlipDocument
-    found: Slip | None = None
+    notes: tuple[str, ...]
+    found: Annotated[Slip | None, UNSAVED] = None
 
     def _told(self) -> list[tuple[str, str]]:
-        return [("headline", self.document["headline"])]
+        return [("headline", self.headline)]
 
 
 def slip_report(found: Slip) -> SlipReport:
     """A slip as a value that can be shown and saved."""
-    return SlipReport(document=slip_document(found), found=found)
-
-
-def slip_document(found: Slip) -> SlipDocument:
-    """As JSON-able values."""
-    return {
-        "schema": SCHEMA,
-        "weftrace": __version__,
-        "schedule": found.schedule.name,
-        "source": found.run.source,
-        "num_ranks": found.schedule.num_ranks,
-        "step": found.step,
-        "num_steps": found.num_steps,
-        "basis": found.run.basis,
-        "costs_from": cast(Literal["plan", "run"], found.costs_from),
-        "boundary": "barrier",
-        "planned_ns": found.planned_ns,
-        "measured_ns": found.measured_ns,
-        "error": found.error,
-        "causes": {
-            "own_ns": found.own_ns, "p2p_ns": found.p2p_ns, "between_ns": found.between_ns, "slack_ns": found.slack_ns,
-        },
-        "ranks": cast(list[RankRow], found.ranks.to_dicts()),
-        "ops": cast(list[OpRow], _ops(found.actions, found.costs_from).to_dicts()),
-        "path": _path(found),
-        "actions": found.actions.with_columns(pl.col("kind", "reason").cast(pl.String)).to_dict(as_series=False),
-        "headline": headline(found),
-        "notes": list(found.notes),
-    }  # fmt: skip
-
-
-def slip_table(document: SlipDocument) -> pl.DataFrame:
-    """Every action as a row."""
-    return pl.DataFrame(document["actions"], infer_schema_length=None)
+    return filled(
+        SlipReport,
+        found,
+        found.run,
+        schedule=found.schedule.name,
+        num_ranks=found.schedule.num_ranks,
+        boundary="barrier",
+        causes=filled(Causes, found),
+        ranks=tuple(RankRow(**row) for row in found.ranks.to_dicts()),
+        ops=tuple(OpRow(**row) for row in _ops(found.actions, found.costs_from).to_dicts()),
+        path=tuple(_path(found)),
+        actions=found.actions.with_columns(pl.col("kind", "reason").cast(pl.String)),
+        headline=headline(found),
+        found=found,
+    )
 
 
 def headline(found: Slip) -> str:
@@ -206,19 +171,11 @@ def _ops(actions: pl.DataFrame, costs_from: str) -> pl.DataFrame:
     return rows.with_columns(pl.col("kind").cast(pl.String)).sort("beyond", descending=True).drop("beyond")
 
 
-def _path(found: Slip) -> list[PathRow]:
+def _path(found: Slip) -> Iterator[PathRow]:
     rows = found.actions[list(found.path)].with_columns(pl.col("kind", "reason").cast(pl.String))
-    fields = ("rank", "kind", "stage", "micro_batch", "back_stage", "back_micro_batch", "offload")
-    return [
-        {
-            "rank": row["rank"],
-            "action": str(Action(**{name: row[name] for name in fields})),
-            "reason": row["reason"],
-            "late_ns": row["late_ns"],
-            "own_ns": row["own_ns"],
-            "p2p_ns": row["p2p_ns"],
-            "between_ns": row["between_ns"],
-            "slack_ns": row["slack_ns"],
-        }
-        for row in rows.rows(named=True)
-    ]
+    action = ("rank", "kind", "stage", "micro_batch", "back_stage", "back_micro_batch", "offload")
+    others = ("rank", "reason", "late_ns", "own_ns", "p2p_ns", "between_ns", "slack_ns")
+    for row in rows.rows(named=True):
+        yield PathRow(
+            action=str(Action(**{name: row[name] for name in action})), **{name: row[name] for name in others}
+        )

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 
 from weftrace.errors import TraceError
+from weftrace.files.columns import frame_schema
+from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.dependencies import messages_between_ranks
@@ -22,20 +26,26 @@ from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
 from weftrace.units import duration, percent
 
-#: Columns of `Slip.ranks`: times of a rank in one step, whose boundary is a barrier unless named otherwise.
-RANK_SCHEMA: dict[str, pl.DataType] = {
-    "rank": pl.Int32(),
-    "busy_ns": pl.Int64(),  # in its actions
-    "idle_ns": pl.Int64(),  # the makespan of all ranks - busy: its bubble with a barrier
-    "idle_span_ns": pl.Int64(),  # from its own first start to its own last end - busy
-    "waited_ns": pl.Int64(),  # of its idle time: in waits for messages; null where the run does not tell
-    "planned_busy_ns": pl.Int64(),
-    "planned_idle_ns": pl.Int64(),
-    "own_ns": pl.Int64(),  # of the slip: its parts of the critical path, that are on this rank
-    "p2p_ns": pl.Int64(),
-    "between_ns": pl.Int64(),
-    "slack_ns": pl.Int64(),
-}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankRow:
+    """One rank in this step, and what of the slip is on it."""
+
+    rank: Count
+    busy_ns: Annotated[Count, Meta(description="In its actions.")]
+    idle_ns: Annotated[int, Meta(description="Its bubble with a barrier: the makespan of all ranks - busy_ns.")]
+    idle_span_ns: Annotated[int, Meta(description="Between its own first start and last end.")]
+    waited_ns: Annotated[int | None, Meta(description="In waits for messages; null where the run does not tell.")]
+    planned_busy_ns: Count
+    planned_idle_ns: Count
+    own_ns: int
+    p2p_ns: int
+    between_ns: int
+    slack_ns: int
+
+
+#: Columns of `Slip.ranks`.
+RANK_SCHEMA: dict[str, pl.DataType] = {**frame_schema(RankRow), "rank": pl.Int32()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -55,7 +65,7 @@ class Slip(InNotebook):
 
     schedule: Schedule
     costs: Costs
-    costs_from: str
+    costs_from: Literal["plan", "run"]
     run: MeasuredRun
     step: int
     num_steps: int

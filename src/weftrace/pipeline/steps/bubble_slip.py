@@ -8,17 +8,20 @@ parts cannot tell; so each is asked how large it would have to be, were it alone
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import polars as pl
+from msgspec import Meta
 
+from weftrace.files.schemas import Count
+from weftrace.files.values import UNSAVED
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import simulate
 from weftrace.pipeline.steps.published import PublishedStep
-from weftrace.units import duration, percent
+from weftrace.units import percent, short_time
 
 _MOST_SLOWER = 2_000  # thousandths
 
@@ -28,31 +31,32 @@ class BubbleSlip(InNotebook):
     """The bubble of a published step, and what of it the schedule makes. Bubbles are means over ranks.
 
     costs: of a chunk, from the published parts: 1F by the mean number of forwards of a rank, and so on; B and I are
-        told apart by W.
-    law_ns: the bubble of the schedule with these costs, law_most_ns on the rank that idles most. slip_ns =
-        published_ns - law_ns.
-    alone_latency_ns: what a message would have to need on its way to make all of the slip. alone_slower: by what part a
-        rank in the middle would have to be slower; None where twice is not enough. alone_barrier_ns: time a step in
-        which all ranks wait, which is the slip itself.
+        separated by W. alone_slower: None where twice as slow is not enough.
     """
 
-    published_ns: int
-    costs: Costs
-    law_ns: int
-    law_most_ns: int
-    alone_latency_ns: int
-    alone_slower: float | None
+    published_ns: Count
+    law_ns: Annotated[Count, Meta(description="The schedule's own, with the costs of the published parts.")]
+    law_most_ns: Annotated[Count, Meta(description="On the rank that idles most.")]
+    alone_latency_ns: Annotated[Count, Meta(description="A message's time that alone would make the slip.")]
+    alone_slower: Annotated[float | None, Meta(description="Part by which one slower rank alone would make it.")]
+    costs: Annotated[Costs | None, UNSAVED] = None
 
     @property
-    def slip_ns(self) -> int:
+    def slip_ns(self) -> Annotated[int, Meta(description="published_ns - law_ns.")]:
         return self.published_ns - self.law_ns
 
-    def _told(self) -> Iterator[tuple[str, str]]:
-        yield "published bubble", duration(self.published_ns)
-        yield "the schedule's own", f"{duration(self.law_ns)}, {duration(self.law_most_ns)} on the rank that idles most"
-        yield "slip", duration(self.slip_ns)
-        yield "as messages alone", f"{duration(self.alone_latency_ns)} each"
-        yield "as one slow rank alone", percent(self.alone_slower)
+    @property
+    def text(self) -> Annotated[str, Meta(description="How large each cause of the slip would have to be alone.")]:
+        alone = [f"messages of {short_time(self.alone_latency_ns)} each"]
+        if self.alone_slower is not None:
+            alone.append(f"one rank in the middle that is {percent(self.alone_slower)} slower")
+        alone.append(f"{short_time(self.slip_ns)} a step in which all ranks wait for each other")
+        return (
+            f"Of the published bubble of {short_time(self.published_ns)} the schedule itself makes "
+            f"{short_time(self.law_ns)} with the published parts' own costs ({short_time(self.law_most_ns)} on the "
+            f"rank that idles most): that much is the law's. The other {short_time(self.slip_ns)} are slip, which no "
+            f"schedule plans. Each of these alone would make it: {'; '.join(alone)}."
+        )
 
 
 def bubble_slip(schedule: Schedule, published: PublishedStep) -> BubbleSlip:

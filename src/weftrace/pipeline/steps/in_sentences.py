@@ -1,9 +1,8 @@
-"""A whole step in sentences: how long it takes, what does not fit together, why a published bubble is longer."""
+"""A whole step in sentences: how long it takes, what does not fit together."""
 
 from __future__ import annotations
 
-from weftrace.pipeline.measured.told_costs import ToldCosts
-from weftrace.pipeline.steps.bubble_slip import BubbleSlip
+from weftrace.pipeline.measured.sourced_costs import SourcedCosts
 from weftrace.pipeline.steps.published import PublishedStep
 from weftrace.pipeline.steps.whole_step import WholeStep
 from weftrace.units import percent, short_time, si
@@ -31,7 +30,7 @@ def headline(step: WholeStep, published: PublishedStep | None) -> str:
     )
 
 
-def flags_of(step: WholeStep, told: ToldCosts, num_layers: int | None) -> list[str]:
+def flags_of(step: WholeStep, costs: SourcedCosts, num_layers: int | None) -> list[str]:
     """Costs that cannot be those of the model and its hardware."""
     flags = []
     if (mfu := step.mfu("causal")) is not None and mfu > 1:
@@ -39,25 +38,11 @@ def flags_of(step: WholeStep, told: ToldCosts, num_layers: int | None) -> list[s
             f"MFU is {percent(mfu)}, above the peak: the chunk's times are not those of this model, its tokens and "
             "hardware."
         )
-    if num_layers is not None and told.num_layers is not None:
-        held = told.num_layers * step.num_stages
+    if num_layers is not None and costs.num_layers is not None:
+        held = costs.num_layers * step.num_stages
         if not 0.8 <= held / num_layers <= 1.25:
             flags.append(
-                f"The chunk holds {told.num_layers} layers, so {step.num_stages} stages are {held}; the model has "
+                f"The chunk holds {costs.num_layers} layers, so {step.num_stages} stages are {held}; the model has "
                 f"{num_layers}: FLOP/s and MFU are of another model than the times."
             )
     return flags
-
-
-def bubble_text(bubble: BubbleSlip) -> str:
-    """What of a published bubble the schedule makes, and how large each cause of the rest would have to be alone."""
-    alone = [f"messages of {short_time(bubble.alone_latency_ns)} each"]
-    if bubble.alone_slower is not None:
-        alone.append(f"one rank in the middle that is {percent(bubble.alone_slower)} slower")
-    alone.append(f"{short_time(bubble.slip_ns)} a step in which all ranks wait for each other")
-    return (
-        f"Of the published bubble of {short_time(bubble.published_ns)} the schedule itself makes "
-        f"{short_time(bubble.law_ns)} with the published parts' own costs ({short_time(bubble.law_most_ns)} on the "
-        f"rank that idles most): that much is the law's. The other {short_time(bubble.slip_ns)} are slip, which no "
-        f"schedule plans. Each of these alone would make it: {'; '.join(alone)}."
-    )

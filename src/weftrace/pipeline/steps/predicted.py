@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from weftrace.facts import hardware, model_config
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.generators.families import family_of, generate
-from weftrace.pipeline.measured.told_costs import ToldCosts, for_devices
+from weftrace.pipeline.measured.sourced_costs import SourcedCosts, for_devices
 from weftrace.pipeline.simulation import simulate
 from weftrace.pipeline.steps.bubble_slip import bubble_slip
 from weftrace.pipeline.steps.document import StepReport, step_report
@@ -37,12 +37,12 @@ class Run(InNotebook):
     tokens_per_micro_batch: int | None = None
 
 
-def predicted_step(told: ToldCosts, run: Run) -> StepReport:
+def predicted_step(costs: SourcedCosts, run: Run) -> StepReport:
     """The step of a run, from the costs of one of its stages.
 
     Where a step of the very same shape and tokens was published, its model and hardware stand in for those that are not
-    told, and that is said; it is not set beside a step of another model or hardware. Raises `ScheduleError` where there
-    is no such schedule, and `WeftraceError` for an unknown model, accelerator or dtype.
+    given, and that is said; it is not set beside a step of another model or hardware. Raises `ScheduleError` where
+    there is no such schedule, and `WeftraceError` for an unknown model, accelerator or dtype.
     """
     family = family_of(run.schedule)
     schedule = generate(run.schedule, num_stages=run.num_stages, num_micro_batches=run.num_micro_batches)
@@ -52,7 +52,7 @@ def predicted_step(told: ToldCosts, run: Run) -> StepReport:
         tokens=tokens, sequence=run.sequence,
     )  # fmt: skip
     model, device, assumed = _named(run, published)
-    of_chunk = for_devices(told, run.num_stages).costs
+    of_chunk = for_devices(costs, run.num_stages).costs
     simulation = simulate(schedule, of_chunk.sliced(schedule.num_slices) if schedule.num_slices > 1 else of_chunk)
     config = None if model is None else model_config(model)
     flops = None if config is None else flops_per_token(config, run.sequence)
@@ -70,7 +70,7 @@ def predicted_step(told: ToldCosts, run: Run) -> StepReport:
     return step_report(
         step,
         simulation,
-        told,
+        costs,
         tokens_per_micro_batch=tokens,
         hardware=None if chip is None else f"{chip.name}, {run.dtype}",
         published=published,

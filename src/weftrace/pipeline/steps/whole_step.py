@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import polars as pl
+from msgspec import Meta
 
 from weftrace.errors import ScheduleError
+from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.simulation import Simulation
 from weftrace.pipeline.steps.token_flops import TokenFlops
@@ -24,12 +26,14 @@ DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPart(InNotebook):
-    """One part of a step. time_ns: the mean over the pipeline's ranks. fewest, most: actions of this part on a rank."""
+    """One part of a step. time_ns: the mean over the pipeline's ranks."""
 
     name: PartName
-    time_ns: int
-    fewest: int | None = None
-    most: int | None = None
+    time_ns: Count
+    fewest: Annotated[
+        int | None, Meta(description="Actions of this part on a rank, at least; null where it has none.")
+    ] = None
+    most: Annotated[int | None, Meta(description="At most.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +42,7 @@ class WholeStep(InNotebook):
 
     parts: they add up to step_ns. The time of a part is that of its actions, the mean over ranks, each rank counting
         alike; the bubble is what is left of the step; the optimizer's time is what was given.
-    tokens: of the whole step. flops: of one token, None where the model was not told. peak_flops_per_s: of a GPU.
+    tokens: of the whole step. flops: of one token, None where the model was not given. peak_flops_per_s: of a GPU.
     tokens_per_s = tokens / step; FLOP/s of a GPU = tokens x FLOPs of a token / (ranks x step); MFU = that / peak.
     """
 
@@ -62,11 +66,11 @@ class WholeStep(InNotebook):
         return self.tokens / (self.step_ns / S)
 
     def flops_per_s(self, attention: Attention) -> float | None:
-        """Model FLOP/s of a GPU; None where the model was not told."""
+        """Model FLOP/s of a GPU; None where the model was not given."""
         return None if self.flops is None else rate_of(self, self.step_ns, attention)
 
     def mfu(self, attention: Attention) -> float | None:
-        """Of the peak; None where model or peak were not told."""
+        """Of the peak; None where model or peak were not given."""
         rate = self.flops_per_s(attention)
         return None if rate is None or self.peak_flops_per_s is None else rate / self.peak_flops_per_s
 

@@ -1,9 +1,8 @@
 // The page of a comparison: time against memory, the table of schedules, pictures of the chosen ones, laws.
 
 import { byId, fill, h } from "render/dom.js";
-import { percent } from "render/format.js";
 import { startPage } from "render/start.js";
-import { sortableTable } from "render/tables.js";
+import { columnsOf, sortableTable } from "render/tables.js";
 import { tradeOff } from "./comparison_trade_off.js";
 import { schedulePicture } from "./schedule_picture.js";
 import { timeText } from "./schedule_text.js";
@@ -18,9 +17,9 @@ startPage("weftrace-comparison", (/** @type {page.Comparison} */ block) => {
   fill(byId("facts"), block.facts.join(" · ").replaceAll(". · ", ". "));
   const table = sortableTable({
     name: "schedules",
-    columns: columnsOf(block),
+    columns: scheduleColumns(block),
     rows,
-    sort: { key: block.equal === "devices" ? "step_ns" : "idle", down: false },
+    sort: { key: block.equal === "devices" ? "step_ns" : "bubble_share", down: false },
     onRow: ({ at }) => choose(at),
     rowClass: ({ at }) => (shown.has(at) ? "current" : ""),
     taken: ({ at, published, exact, ...row }) => ({
@@ -68,64 +67,32 @@ startPage("weftrace-comparison", (/** @type {page.Comparison} */ block) => {
  * @param {page.Comparison} block
  * @returns {import("render/tables.js").Column<Row>[]}
  */
-function columnsOf(block) {
+function scheduleColumns(block) {
   /** @param {number | null | undefined} ns */
   const time = (ns) => (ns === undefined || ns === null ? "–" : timeText(block, ns));
-  /** @type {import("render/tables.js").Column<Row>[]} */
-  const columns = [
-    { key: "title", label: "schedule", kind: "text", text: (row) => row.title + (row.fits ? "" : " (no room)") },
-    { key: "step_ns", label: "step", def: "step", kind: "count", text: (row) => time(row.step_ns) },
-    {
-      key: "idle",
-      label: "idle",
-      def: "idle_part",
-      kind: "count",
-      value: (row) => row.bubble_share,
-      text: (row) => percent(row.bubble_share),
-      bar: (row) => row.bubble_share,
-    },
-    { key: "bubble_ns", label: "bubble", def: "simulated", kind: "count", text: (row) => time(row.bubble_ns) },
-    {
-      key: "exact",
-      label: "exact law",
-      def: "law",
-      kind: "count",
-      value: (row) => row.exact?.bubble_ns,
-      text: (row) => time(row.exact?.bubble_ns) + (row.exact && !row.exact.holds ? " *" : ""),
-    },
-    {
-      key: "off",
-      label: "off",
+  /** @param {"exact" | "published"} which */
+  const law = (which) => ({
+    value: (/** @type {Row} */ row) => row[which]?.bubble_ns,
+    text: (/** @type {Row} */ row) => time(row[which]?.bubble_ns) + (row[which]?.holds === false ? " *" : ""),
+  });
+  const keys = ["title", "step_ns", "bubble_share", "bubble_ns", "exact", "off", "published"];
+  keys.push("peak_activations", "parameters", ...(block.equal === "stages" ? ["num_devices"] : []));
+  return columnsOf("schedules", keys, {
+    title: { text: (row) => row.title + (row.fits ? "" : " (no room)") },
+    step_ns: { text: (row) => time(row.step_ns) },
+    bubble_share: { bar: (row) => row.bubble_share },
+    bubble_ns: { text: (row) => time(row.bubble_ns) },
+    exact: law("exact"),
+    off: {
       def: "off",
-      kind: "count",
+      kind: "time",
       value: (row) => row.exact?.difference_ns,
       text: (row) => time(row.exact?.difference_ns),
     },
-    {
-      key: "published",
-      label: "published",
-      def: "published",
-      kind: "count",
-      value: (row) => row.published?.bubble_ns,
-      text: (row) => time(row.published?.bubble_ns) + (row.published && !row.published.holds ? " *" : ""),
-    },
-    {
-      key: "peak_activations",
-      label: "activations",
-      def: "activations",
-      kind: "count",
-      text: (row) => short(row.peak_activations),
-    },
-    {
-      key: "parameters",
-      label: "parameters",
-      def: "parameters",
-      kind: "count",
-      text: (row) => `${short(row.parameters)}x`,
-    },
-  ];
-  if (block.equal === "stages") columns.push({ key: "num_devices", label: "devices", kind: "count" });
-  return columns;
+    published: law("published"),
+    peak_activations: { text: (row) => short(row.peak_activations) },
+    parameters: { text: (row) => `${short(row.parameters)}x` },
+  });
 }
 
 /** @param {page.Comparison} block */

@@ -1,16 +1,17 @@
-"""Costs of a chunk together with how they were come by: what commands take, wherever the numbers are from."""
+"""Costs of a chunk together with their source: what commands take, wherever the numbers are from."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
 
 from weftrace.errors import TraceError
 from weftrace.files.schemas import Count
+from weftrace.files.values import filled
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.costs_document import read_costs
@@ -27,7 +28,7 @@ Basis = Literal["phases", "actions", "flops", "given"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToldCosts(InNotebook):
+class SourcedCosts(InNotebook):
     """costs: of a chunk. basis: how they were come by. is_upper_bound: whether F, I and W are serial upper bounds.
     num_layers: that the chunk holds, as a trace's phases tell; None where nothing does. source: the file. notes: what
     was assumed, and what was left out."""
@@ -40,7 +41,8 @@ class ToldCosts(InNotebook):
     notes: tuple[str, ...] = ()
 
 
-class CostsTold(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostsSummary:
     """What one chunk costs, the mean over stages where they differ."""
 
     forward_ns: Count
@@ -55,12 +57,12 @@ class CostsTold(TypedDict):
         bool, Meta(description="F, I and W are sums of phases that ran beside others: serial upper bounds.")
     ]
     source: str
-    notes: Annotated[list[str], Meta(description="What was assumed or left out, in sentences.")]
+    notes: Annotated[tuple[str, ...], Meta(description="What was assumed or left out, in sentences.")]
 
 
 def costs_of_trace(
     source: Trace | Job, *, chunks: int | None = None, weight_share: float | None = None, step: int | None = None
-) -> ToldCosts:
+) -> SourcedCosts:
     """Costs from a trace: of a pipeline that weftrace ran, by its actions; else by phases, see `costs_of_phases`.
 
     weight_share: part of a full backward that is W, where the trace tells B alone: an assumption, noted as one.
@@ -70,7 +72,7 @@ def costs_of_trace(
     if has_actions(first):
         run = run_of(source)
         costs, assumed = _with_share(costs_of_actions(run), run, weight_share)
-        return ToldCosts(
+        return SourcedCosts(
             costs=costs, basis="actions", source=run.source,
             notes=(
                 f"medians over the actions of {counted(run.num_ranks, 'rank')}; "
@@ -84,7 +86,7 @@ def costs_of_trace(
             "rank, whose phases tell F, I and W."
         )
     measured = costs_of_phases(work_of(source, step=step), chunks=chunks, weight_share=weight_share)
-    return ToldCosts(
+    return SourcedCosts(
         costs=measured.costs(), basis="phases", is_upper_bound=measured.overlapped_ns is not None,
         num_layers=measured.num_layers, source=measured.source, notes=measured.notes,
     )  # fmt: skip
@@ -108,25 +110,24 @@ def _with_share(costs: Costs, run: MeasuredRun, weight_share: float | None) -> t
     return replace(costs, input_ns=gradient, weight_ns=weight), (note,)
 
 
-def costs_of_file(path: str | os.PathLike[str]) -> ToldCosts:
+def costs_of_file(path: str | os.PathLike[str]) -> SourcedCosts:
     """Costs from a JSON file, as `read_costs` reads it."""
-    return ToldCosts(costs=read_costs(path), basis="given", source=os.fspath(path))
+    return SourcedCosts(costs=read_costs(path), basis="given", source=os.fspath(path))
 
 
-def costs_told(told: ToldCosts) -> CostsTold:
-    """As JSON-able values."""
-    costs = told.costs
-    return {
-        "forward_ns": mean_ns(costs.forward_ns),
-        "input_ns": mean_ns(costs.input_ns),
-        "weight_ns": mean_ns(costs.weight_ns),
-        "overlapped_ns": None if costs.overlapped_ns is None else mean_ns(costs.overlapped_ns),
-        "latency_ns": costs.latency_ns,
-        "basis": told.basis,
-        "is_upper_bound": told.is_upper_bound,
-        "source": told.source,
-        "notes": [*told.notes, *_by_stage(costs)],
-    }
+def costs_summary(sourced: SourcedCosts) -> CostsSummary:
+    """What is shown and saved of costs and their source."""
+    costs = sourced.costs
+    return filled(
+        CostsSummary,
+        sourced,
+        forward_ns=mean_ns(costs.forward_ns),
+        input_ns=mean_ns(costs.input_ns),
+        weight_ns=mean_ns(costs.weight_ns),
+        overlapped_ns=None if costs.overlapped_ns is None else mean_ns(costs.overlapped_ns),
+        latency_ns=costs.latency_ns,
+        notes=(*sourced.notes, *_by_stage(costs)),
+    )
 
 
 def _by_stage(costs: Costs) -> list[str]:
@@ -145,18 +146,18 @@ def mean_ns(value: int | tuple[int, ...] | tuple[tuple[int, ...], ...]) -> int:
     return round(float(np.mean(value)))
 
 
-def with_latency(told: ToldCosts, latency_ns: int) -> ToldCosts:
+def with_latency(sourced: SourcedCosts, latency_ns: int) -> SourcedCosts:
     """The same, with messages that need so long on their way."""
-    return replace(told, costs=replace(told.costs, latency_ns=latency_ns))
+    return replace(sourced, costs=replace(sourced.costs, latency_ns=latency_ns))
 
 
-def for_devices(told: ToldCosts, num_devices: int) -> ToldCosts:
+def for_devices(sourced: SourcedCosts, num_devices: int) -> SourcedCosts:
     """Costs of another number of stages as those of one device's share of the model: the mean stage, as often as there
     are stages for each device. Costs that are the same for all stages are of such a share already."""
-    costs = told.costs
+    costs = sourced.costs
     stages = _num_stages(costs)
     if stages is None or stages == num_devices:
-        return told
+        return sourced
 
     def share(name: str) -> int | None:
         value = getattr(costs, name)
@@ -168,5 +169,5 @@ def for_devices(told: ToldCosts, num_devices: int) -> ToldCosts:
     if costs.activation_bytes == 1:
         changed["activation_bytes"] = 1  # counts chunks
     note = f"stages taken as alike: the mean of {stages}, as the share of {num_devices} devices"
-    return replace(told, costs=replace(costs, **changed, message_bytes=mean_ns(costs.message_bytes), rank_factor=1.0),
-                   notes=(*told.notes, note))  # fmt: skip
+    changed["message_bytes"] = mean_ns(costs.message_bytes)
+    return replace(sourced, costs=replace(costs, **changed, rank_factor=1.0), notes=(*sourced.notes, note))
