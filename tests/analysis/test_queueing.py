@@ -56,7 +56,7 @@ def test_host_calls_that_wait(tmp_path: Path) -> None:
     file.host("cudaStreamSynchronize", 60, 4, cat="cuda_runtime").host(
         "cudaStreamSynchronize", 70, 4, cat="cuda_runtime"
     )
-    calls = queueing(file.trace(tmp_path)).host_calls
+    calls = queueing(file.trace(tmp_path)).host_blocked
     assert calls.rows() == [("cudaDeviceSynchronize", 1, 30 * US), ("cudaStreamSynchronize", 2, 8 * US)]
 
 
@@ -67,8 +67,8 @@ def test_of_a_step_only_that_steps_calls(tmp_path: Path) -> None:
         "cudaDeviceSynchronize", 80, 3, cat="cuda_runtime"
     )
     trace = file.trace(tmp_path)
-    assert queueing(work_of(trace, step=2)).host_calls.rows() == [("cudaDeviceSynchronize", 1, 3 * US)]
-    assert queueing(trace).host_calls["num_events"].to_list() == [2]
+    assert queueing(work_of(trace, step=2)).host_blocked.rows() == [("cudaDeviceSynchronize", 1, 3 * US)]
+    assert queueing(trace).host_blocked["num_events"].to_list() == [2]
 
 
 def test_stalls_by_pencil(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_nothing_at_all(tmp_path: Path) -> None:
         q = queueing(trace)
         assert q.num_linked == q.queue_max == q.queue_mean == 0
         assert q.delay_p50_ns is q.delay_p99_ns is q.delay_max_ns is None
-        assert q.host_calls.is_empty() and q.host_stalls.is_empty()
+        assert q.host_blocked.is_empty() and q.host_stalls.is_empty()
 
 
 @settings(max_examples=30)

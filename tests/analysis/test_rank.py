@@ -176,5 +176,5 @@ def test_parts_agree_and_do_not_depend_on_chance(trace: Trace) -> None:
     assert first.overlap.collectives.equals(second.overlap.collectives)
     assert all(a.boxes.equals(b.boxes) for a, b in zip(first.lanes, second.lanes, strict=True))
     assert first.idle.by_stream.equals(second.idle.by_stream)
-    assert first.queueing.host_calls.equals(second.queueing.host_calls)
+    assert first.queueing.host_blocked.equals(second.queueing.host_blocked)
     assert (first.headroom, first.steps, first.quality) == (second.headroom, second.steps, second.quality)

@@ -19,11 +19,11 @@ from tests.flops.small_reports import TINY
 from weftrace.cli.main import app
 from weftrace.errors import WeftraceError
 from weftrace.facts import hardware
+from weftrace.files.schemas import schemas
 from weftrace.flops import FlopsReport, Phase, profile
 from weftrace.flops.document import flops_document
 from weftrace.flops.join.join import TraceJoin, join
 from weftrace.flops.join.phases import TRACE_PHASES, phase_codes
-from weftrace.report.document_types import REPORT_SCHEMA
 from weftrace.trace import Trace, open_trace
 from weftrace.trace.model import is_launch, on_device
 from weftrace.trace.work import work_of
@@ -241,7 +241,7 @@ def test_weftrace_report_prints_mfu_by_phase(run: tuple[FlopsReport, Path, Path]
     assert told.exit_code == 0, told.output
     assert "FLOPs by phase" in told.output and "2 steps" in told.output
     document = json.loads(out.read_text())
-    schema = REPORT_SCHEMA.json_schema()
+    schema = next(each for each in schemas() if each.schema == "weftrace.report/1").json_schema()
     jsonschema.Draft202012Validator(schema).validate(document)
     phases = {part["phase"]: part for part in document["ranks"][0]["flops"]["phases"]}
     assert phases["forward"]["flops"] == 2 * 288 and phases["backward"]["mfu"] > 0

@@ -20,9 +20,9 @@ from tests.pages import check_modules
 from tests.report import documents
 from tests.tracefile import GEMM, TraceFile
 from weftrace.errors import DocumentError
+from weftrace.files.schemas import schemas
 from weftrace.render.page import content_policy
 from weftrace.report import Report, analyze, document_of, render_html
-from weftrace.report.document_types import REPORT_SCHEMA
 from weftrace.report.render.page import ENTRY, HOME, TimelineBlock
 from weftrace.report.render.words import TERMS
 from weftrace.trace import Trace
@@ -131,8 +131,12 @@ def test_a_document_that_was_read_is_checked_against_its_type(tmp_path: Path) ->
         assert f"{path}: not a weftrace.report/1 document" in str(told.value) and place in str(told.value)
 
 
+def report_schema() -> dict[str, Any]:
+    return next(each for each in schemas() if each.schema == "weftrace.report/1").json_schema()
+
+
 def validator() -> jsonschema.Draft202012Validator:
-    schema = REPORT_SCHEMA.json_schema()
+    schema = report_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 
@@ -152,7 +156,7 @@ def test_every_field_of_the_schema_is_explained() -> None:
             for value in schema:
                 collect(value)
 
-    collect(REPORT_SCHEMA.json_schema())
+    collect(report_schema())
     assert not [name for name in sorted(names) if f"`{name}`" not in text]
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 from numpy.typing import NDArray
 
+from weftrace.files.schemas import Count, Ns
 from weftrace.notebook import InNotebook
 from weftrace.units import MS, US
 
@@ -28,7 +30,7 @@ _MAX_DRIFT = 2e-4  # of time: quartz is ten times better, and a rank that falls 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockOffset(InNotebook):
-    """One rank's clock against the reference rank's.
+    """A rank's clock against the first rank's.
 
     offset_ns: median over matched collectives of (end on this rank - end on the reference), along a chain of ranks
     where the two share none: subtract it from this rank's times. Of starts, where those agree twice as closely, and
@@ -41,10 +43,14 @@ class ClockOffset(InNotebook):
 
     rank: int
     offset_ns: int | None
-    spread_ns: int | None
-    num_matched: int
-    applied: bool = False
-    drift_ppm: float = 0.0
+    spread_ns: Ns | None
+    num_matched: Count
+    applied: Annotated[
+        bool, Meta(description="Whether lateness subtracts it: it is beyond what the matches disagree.")
+    ] = False
+    drift_ppm: Annotated[float, Meta(description="How much faster it runs; offset_ns is then that of the middle.")] = (
+        0.0
+    )
 
 
 class Edge(NamedTuple):

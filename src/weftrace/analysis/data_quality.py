@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import polars as pl
+from msgspec import Meta
 
 from weftrace.analysis.kernel_times import kernel_table
+from weftrace.files.schemas import Count, Share
 from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
@@ -27,16 +29,18 @@ class Quality(InNotebook):
     """
 
     verdict: Literal["good", "usable", "doubtful"]
-    dropped: int
-    repaired: int
-    clipped: int
-    unlinked: int
-    unnamed_share: float
-    overlapping: int
-    out_of_window: int
-    skipped: Mapping[str, int]
+    dropped: Count
+    repaired: Count
+    clipped: Count
+    unlinked: Count
+    unnamed_share: Share
+    overlapping: Count
+    out_of_window: Count
+    skipped: Mapping[str, Count]
     truncated: str | None
-    unused: Mapping[str, int]
+    unused: Annotated[
+        Mapping[str, Count], Meta(description="Device work of a kind that is not read: how many events by category.")
+    ]
     notes: tuple[str, ...]
 
 

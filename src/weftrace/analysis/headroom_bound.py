@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import polars as pl
+from msgspec import Meta
 
 from weftrace.analysis.time_account import Source, account_of
+from weftrace.files.schemas import Ns
+from weftrace.files.values import UNSAVED
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.streams.recorded import recorded_waits
 
@@ -16,22 +19,24 @@ Bound = Literal["compute", "communication", "chain"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headroom(InNotebook):
-    """Span against perfect overlap, ns.
+    """Span against perfect overlap."""
 
-    ideal_ns: max(|compute|, |communication|, longest dependent chain), never above the span. headroom_ns: span - ideal.
-    bound_by: "compute", "communication" or "chain", which of the three is the largest.
-    longest_chain_ns: longest path through the device events, each after its predecessor on its stream and after the
-    waits between streams that the trace records. assumption: what that leaves out, in words.
-    """
-
-    span_ns: int
-    ideal_ns: int
-    bound_by: Bound
-    longest_chain_ns: int
-    assumption: str
+    span_ns: Annotated[int, UNSAVED]
+    ideal_ns: Annotated[
+        Ns, Meta(description="The largest of compute, communication and the longest dependent chain, at most the span.")
+    ]
+    bound_by: Annotated[Bound, Meta(description="Which of the three is the largest.")]
+    longest_chain_ns: Annotated[
+        Ns,
+        Meta(
+            description="Longest path through the device events, each after its predecessor on its stream and after "
+            "the waits between streams that the trace records."
+        ),
+    ]
+    assumption: Annotated[str, Meta(description="What that leaves out, in words.")]
 
     @property
-    def headroom_ns(self) -> int:
+    def headroom_ns(self) -> Annotated[int, Meta(ge=0, description="span_ns - ideal_ns.")]:
         return self.span_ns - self.ideal_ns
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated, TypedDict
 
 import polars as pl
+from msgspec import Meta
 
 from weftrace.analysis.intervals import Array, Intervals, covered, grouped_union, of_events, sums_by_group
 from weftrace.analysis.time_account import Source, account_of
+from weftrace.files.columns import frame_of
+from weftrace.files.schemas import Count, Ns
 from weftrace.notebook import InNotebook
 from weftrace.trace.kernels import bus_factor
 from weftrace.trace.work import Work, in_lane
@@ -25,6 +29,21 @@ DTYPE_BYTES = {
 }  # fmt: skip
 
 
+class CollectiveRow(TypedDict):
+    """Communication of one kind."""
+
+    collective: str
+    num_events: Count
+    busy_ns: Ns
+    hidden_ns: Ns
+    exposed_ns: Ns
+    data_ns: Ns
+    barrier_ns: Ns
+    payload_bytes: Annotated[Count | None, Meta(description="Null where the trace does not record sizes.")]
+    algbw_GBps: Annotated[float | None, Meta(description="payload_bytes / duration, decimal GB.")]
+    busbw_GBps: Annotated[float | None, Meta(description="The same times NCCL's factor.")]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OverlapMatrix(InNotebook):
     """Time in ns that both a communication phase (row) and a compute phase (column) were running.
@@ -35,9 +54,11 @@ class OverlapMatrix(InNotebook):
 
     communication: tuple[str, ...]
     compute: tuple[str, ...]
-    ns: tuple[tuple[int, ...], ...]
-    hidden_ns: tuple[int, ...]
-    exposed_ns: tuple[int, ...]
+    ns: Annotated[
+        tuple[tuple[Ns, ...], ...], Meta(description="[i][j]: time in which communication[i] and compute[j] both ran.")
+    ]
+    hidden_ns: tuple[Ns, ...]
+    exposed_ns: tuple[Ns, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,9 +67,7 @@ class Overlap(InNotebook):
 
     communication_ns: |communication|. hidden_ns: |communication & compute|. exposed_ns: |communication - compute|.
     data_ns: |kernels that move data|; barrier_ns: |kernels that only notify or wait|.
-    collectives: a row a kind of collective: collective, num_events, busy_ns, hidden_ns, exposed_ns, data_ns,
-    barrier_ns, payload_bytes, algbw_GBps (payload / duration, decimal GB), busbw_GBps (times NCCL's factor); the last
-    three null where the trace does not record sizes. Of a window of time they are of the events that start in it.
+    collectives: frame of `CollectiveRow`s; of a window of time, sizes and bandwidths are of events that start in it.
     exposed: where communication ran and no compute did, absolute ns, in order of time.
     """
 
@@ -115,12 +134,7 @@ def _collectives(communication: pl.DataFrame, started: pl.DataFrame, compute: In
                 **_bandwidth(str(name), sized.filter(pl.col("collective") == name)),
             }
         )
-    schema = {
-        "collective": pl.String(), "num_events": pl.Int64(), "busy_ns": pl.Int64(), "hidden_ns": pl.Int64(),
-        "exposed_ns": pl.Int64(), "data_ns": pl.Int64(), "barrier_ns": pl.Int64(), "payload_bytes": pl.Int64(),
-        "algbw_GBps": pl.Float64(), "busbw_GBps": pl.Float64(),
-    }  # fmt: skip
-    return pl.DataFrame(rows, schema=schema).sort("busy_ns", "collective", descending=[True, False])
+    return frame_of(CollectiveRow, rows).sort("busy_ns", "collective", descending=[True, False])
 
 
 def _bandwidth(collective: str, part: pl.DataFrame) -> dict[str, float | int | None]:

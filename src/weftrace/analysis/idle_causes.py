@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, TypedDict
 
 import polars as pl
+from msgspec import Meta
 
+from weftrace.files.schemas import Ns
+from weftrace.files.values import As
 from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
@@ -17,24 +21,31 @@ DEFAULT_THRESHOLD_NS = 30 * US  # HolisticTraceAnalysis uses the same
 CAUSES = ("host_wait", "dependency_wait", "kernel_gap", "unknown")
 
 
+class StreamGapsRow(TypedDict):
+    """Gaps of one stream."""
+
+    stream: int
+    idle_ns: Ns
+    host_wait_ns: Ns
+    dependency_wait_ns: Ns
+    kernel_gap_ns: Ns
+    unknown_ns: Ns
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IdleCauses(InNotebook):
-    """Idle time by cause, ns. The cause of a gap is told by the event that ends it.
+    """Idle time of the device by cause: that of the event that ends a gap; the four add up to `Breakdown.idle_ns`.
 
-    host_wait_ns: that event was launched after the gap had begun. kernel_gap_ns: launched in time, and the gap is
-    shorter than threshold_ns: back-to-back kernels. dependency_wait_ns: launched in time, and an event or another
-    stream held it. unknown_ns: its launch is not in the trace.
-    The four cover gaps of the whole device and add up to `Breakdown.idle_ns`. Of a window of time, a gap counts with
-    what of it lies in the window; its cause and its length are those of the whole gap.
-    by_stream: the same for each stream's own gaps: stream, idle_ns and the four.
+    Of a window of time, a gap counts with what of it lies in the window; its cause and its length are those of the
+    whole gap.
     """
 
-    threshold_ns: int
-    host_wait_ns: int
-    dependency_wait_ns: int
-    kernel_gap_ns: int
-    unknown_ns: int
-    by_stream: pl.DataFrame
+    threshold_ns: Annotated[Ns, Meta(description="A shorter gap before a kernel launched in time is a kernel gap.")]
+    host_wait_ns: Annotated[Ns, Meta(description="Its event was launched after the gap had begun.")]
+    dependency_wait_ns: Annotated[Ns, Meta(description="Launched in time, but an event or another stream held it.")]
+    kernel_gap_ns: Annotated[Ns, Meta(description="Launched in time, and the gap is short: back-to-back kernels.")]
+    unknown_ns: Annotated[Ns, Meta(description="The launch is not in the trace.")]
+    by_stream: Annotated[pl.DataFrame, As(list[StreamGapsRow]), Meta(description="The same of each stream's own gaps.")]
 
     @property
     def idle_ns(self) -> int:

@@ -3,34 +3,77 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, TypedDict
 
 import polars as pl
+from msgspec import Meta
 
 from weftrace.analysis.intervals import of_events
 from weftrace.analysis.phase_times import held_longest, with_sms
+from weftrace.files.columns import frame_of
+from weftrace.files.schemas import Count, Ns, Share
+from weftrace.files.values import As
 from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 
+Class = Annotated[str, Meta(description="Class of device work: compute, communication, memory or fused.")]
+
+
+class KernelRow(TypedDict):
+    """All calls of one kernel."""
+
+    name: str
+    kind: Class
+    family: str
+    num_events: Count
+    total_ns: Ns
+    mean_ns: float
+    p50_ns: float
+    p99_ns: float
+    min_ns: Ns
+    max_ns: Ns
+    share: Annotated[Share, Meta(description="Of the sum of all durations.")]
+    sms: Annotated[Count | None, Meta(description="min(blocks, SMs), the value that held longest.")]
+    sms_exact: Annotated[bool, Meta(description="Whether it holds one block per SM; else sms is an upper bound.")]
+
+
+class FamilyRow(TypedDict):
+    """Device events of one kernel family."""
+
+    kind: Class
+    family: str
+    num_events: Count
+    total_ns: Annotated[Ns, Meta(description="Sum.")]
+    busy_ns: Annotated[Ns, Meta(description="Union.")]
+
+
+class StreamRow(TypedDict):
+    """One stream."""
+
+    stream: int
+    busy_ns: Annotated[Ns, Meta(description="Union.")]
+    num_events: Count
+    kind: Annotated[str, Meta(description="The class that it spent most time on.")]
+
+
+class UnnamedRow(TypedDict):
+    """A kernel that no rule names, counted as other compute."""
+
+    name: str
+    num_events: Count
+    total_ns: Ns
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KernelTable(InNotebook):
-    """Device events by name, by family, by stream. Times in ns.
+    """Device events by name, by family, by stream."""
 
-    kernels: a row a name, longest total first: name, kind, family, num_events, total_ns, mean_ns, p50_ns, p99_ns,
-    min_ns, max_ns, share (of the sum of all durations), sms (min(blocks, SMs), the value that held longest) and
-    sms_exact (True for kernels that hold one block per SM; else sms is an upper bound).
-    families: kind, family, num_events, total_ns (sum), busy_ns (union).
-    streams: stream, busy_ns (union), num_events, kind (the class that it spent most time on).
-    unnamed: kernels that no rule names, counted as other compute: name, num_events, total_ns.
-    unnamed_share: their part of the sum of compute durations.
-    """
-
-    kernels: pl.DataFrame
-    families: pl.DataFrame
-    streams: pl.DataFrame
-    unnamed: pl.DataFrame
-    unnamed_share: float
+    kernels: Annotated[pl.DataFrame, As(list[KernelRow]), Meta(description="Longest total first.")]
+    families: Annotated[pl.DataFrame, As(list[FamilyRow])]
+    streams: Annotated[pl.DataFrame, As(list[StreamRow])]
+    unnamed: Annotated[pl.DataFrame, As(list[UnnamedRow])]
+    unnamed_share: Annotated[Share, Meta(description="Of the sum of compute durations.")]
 
 
 def kernel_table(source: Trace | Work) -> KernelTable:
@@ -75,8 +118,7 @@ def _families(events: pl.DataFrame) -> pl.DataFrame:
          "busy_ns": of_events(part).total_ns}
         for (kind, family), part in named.group_by("kind", "family")
     ]  # fmt: skip
-    schema = {"kind": pl.String, "family": pl.String, "num_events": pl.Int64, "total_ns": pl.Int64, "busy_ns": pl.Int64}
-    return pl.DataFrame(rows, schema=schema).sort("total_ns", "kind", "family", descending=[True, False, False])
+    return frame_of(FamilyRow, rows).sort("total_ns", "kind", "family", descending=[True, False, False])
 
 
 def _streams(events: pl.DataFrame) -> pl.DataFrame:

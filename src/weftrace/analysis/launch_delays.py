@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, TypedDict
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 
+from weftrace.files.schemas import Count, Ns
+from weftrace.files.values import As
 from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace, is_launch
 from weftrace.trace.phases import assign_phases, find_steps
@@ -19,28 +23,45 @@ _AT_ONCE = 1 << 18  # events of the host that are looked at together, in little 
 _WAITS = r"(?i)synchroni|StreamWaitValue|EventQuery|^cudaFree$|^cudaMalloc$|^hipFree$|^hipMalloc$"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Queueing(InNotebook):
-    """Launches against starts. Times in ns. Of a window of time: of the events that start in it.
+class HostCallRow(TypedDict):
+    """Host calls that wait for the device."""
 
-    num_linked: device events with a launch. delay: device start - start of the host's launch call; p50, p99 and max
-    over linked events, None without any. queue length at t: launches made minus device events started, by t; its
-    largest value and its mean over time.
-    host_calls: runtime calls that wait, free or allocate rather than launch, longest total first: name, num_events,
-    total_ns.
-    host_stalls: phases whose host thread recorded nothing, neither operator nor call, for a millisecond or more at a
-    stretch: name, num_events (stretches), total_ns, longest_ns. There the host computes, or waits without a call, as
-    DeepEP's dispatch polls for the number of tokens to receive.
+    name: str
+    num_events: Count
+    total_ns: Ns
+
+
+class HostStallRow(TypedDict):
+    """Phases in which the host recorded nothing, neither operator nor call, for a millisecond or more at a stretch.
+
+    There it computes, or waits without a call, as DeepEP's dispatch polls for the number of tokens to receive.
     """
 
-    num_linked: int
-    delay_p50_ns: int | None
+    name: str
+    num_events: Annotated[Count, Meta(description="Stretches.")]
+    total_ns: Ns
+    longest_ns: Ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Queueing(InNotebook):
+    """Launches against starts, and the queue: launches made minus device events started. Of a window of time: of the
+    events that start in it."""
+
+    num_linked: Annotated[Count, Meta(description="Device events with a launch.")]
+    delay_p50_ns: Annotated[
+        int | None, Meta(description="Device start less start of the launch call, median; null without a launch.")
+    ]
     delay_p99_ns: int | None
     delay_max_ns: int | None
-    queue_max: int
-    queue_mean: float
-    host_calls: pl.DataFrame
-    host_stalls: pl.DataFrame
+    queue_max: Annotated[Count, Meta(description="Longest queue.")]
+    queue_mean: Annotated[float, Meta(description="Its mean over time.")]
+    host_blocked: Annotated[
+        pl.DataFrame,
+        As(list[HostCallRow]),
+        Meta(description="Runtime calls that wait, free or allocate rather than launch, longest total first."),
+    ]
+    host_stalls: Annotated[pl.DataFrame, As(list[HostStallRow])]
 
 
 def queueing(source: Trace | Work) -> Queueing:
@@ -63,7 +84,7 @@ def queueing(source: Trace | Work) -> Queueing:
         queue_mean=float(held.select(pl.col("queue_length").dot(pl.col("held_ns").cast(pl.Float64))).item()) / held_ns
         if held_ns
         else 0.0,
-        host_calls=_host_calls(work),
+        host_blocked=_host_blocked(work),
         host_stalls=host_stalls(work),
     )
 
@@ -101,7 +122,7 @@ def _quantile(values: pl.Series, fraction: float) -> int | None:
     return int(values.quantile(fraction, "nearest")) if len(values) else None  # type: ignore[arg-type]
 
 
-def _host_calls(work: Work) -> pl.DataFrame:
+def _host_blocked(work: Work) -> pl.DataFrame:
     names = work.trace.events.get_column("name").unique()
     waits = names.filter(names.cast(pl.String).str.contains(_WAITS))
     calls = work.trace.events.select("cat", "name", "ts_ns", "dur_ns")

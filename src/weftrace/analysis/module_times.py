@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated, TypedDict
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from weftrace.analysis.call_paths import Array, CallPaths, ToldBy, call_paths
@@ -14,6 +16,8 @@ from weftrace.analysis.host_pieces import operator_pieces
 from weftrace.analysis.idle_causes import idle_gaps
 from weftrace.analysis.intervals import covered, grouped_union, sums_by_group, totals_by_group
 from weftrace.analysis.time_account import Account, Source, account_of
+from weftrace.files.columns import frame_schema
+from weftrace.files.schemas import Count, Ns
 from weftrace.notebook import InNotebook
 from weftrace.trace.code_names import By, each_of, kind_of
 from weftrace.trace.model import Trace, is_launch
@@ -22,20 +26,26 @@ from weftrace.units import duration
 OUTSIDE = "(outside)"
 _MOST_FUNCTIONS = 300  # that are told apart from where they were called: those with most time, own or total
 
-NODE_SCHEMA: dict[str, pl.DataType] = {
-    "name": pl.String(),
-    "parent": pl.Int64(),  # row of the node above, -1 above a root; parents come before their children
-    "num_members": pl.Int64(),
-    "num_calls": pl.Int64(),
-    "num_events": pl.Int64(),
-    "self_ns": pl.Int64(),
-    "total_ns": pl.Int64(),
-    "backward_ns": pl.Int64(),
-    "busy_ns": pl.Int64(),
-    "exposed_ns": pl.Int64(),
-    "idle_ns": pl.Int64(),
-    "host_wait_ns": pl.Int64(),
-}
+
+class CodeNode(TypedDict):
+    """A module or a function at its place in the tree, with all below it unless told otherwise."""
+
+    name: str
+    parent: Annotated[Count | None, Meta(description="Position of the node above, which comes before; null of a root.")]
+    num_members: Annotated[Count, Meta(description="Nodes that stand in it: more than 1 where siblings are folded.")]
+    num_calls: Annotated[Count, Meta(description="Calls that launched something; 0 where no call is recorded.")]
+    num_events: Count
+    self_ns: Annotated[Ns, Meta(description="Sum of durations of what it launched itself, and none below.")]
+    total_ns: Annotated[Ns, Meta(description="Sum of durations.")]
+    backward_ns: Annotated[Ns, Meta(description="Of total_ns, what backward operators launched.")]
+    busy_ns: Annotated[Ns, Meta(description="Union of its events.")]
+    exposed_ns: Annotated[Ns, Meta(description="Its communication during which no compute ran.")]
+    idle_ns: Annotated[Ns, Meta(description="Gaps of the device that its events ended.")]
+    host_wait_ns: Annotated[Ns, Meta(description="Of idle_ns, what the host was late for.")]
+
+
+#: Columns of `CodeTimes.nodes`; there the parent of a root is -1.
+NODE_SCHEMA = frame_schema(CodeNode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,15 +57,8 @@ class CodeTimes(InNotebook):
     Python's own library are passed over: the innermost other one counts. On a host basis the events are operators, and
     one that lies in another interrupts it, so that each piece of time belongs to one operator.
 
-    nodes: a row a place in the tree, `NODE_SCHEMA`:
-      num_calls: ranges of it in which, or for whose backward, an event was launched. num_events: its and all below.
-      self_ns: sum of the durations of the events that belong to it, to none below. total_ns: with all below.
-      backward_ns: what of total_ns backward operators launched.
-      busy_ns: |its events and those below|, the union over streams. exposed_ns: |those of them that communicate -
-      compute of the whole device|.
-      idle_ns: of the device's gaps, those that one of its events, or of those below, ended. host_wait_ns: what of it
-      the host was late for (`IdleCauses.host_wait_ns`).
-      num_members: 1; of folded rows, how many nodes stand in it.
+    nodes: a row per place in the tree, a frame of `NODE_SCHEMA`. A call counts where an event was launched in it, or
+    for its backward.
     outside: the same of events that lie in no module (function) or whose launch is unknown; one row, OUTSIDE.
     self_ns of all nodes and of outside add up to the serial sum (`Breakdown.serial_ns`), as total_ns of the roots and
     of outside does; idle_ns of the roots and of outside to `Breakdown.idle_ns`. busy_ns and exposed_ns are unions: two

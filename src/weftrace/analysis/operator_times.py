@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, TypedDict
 
 import polars as pl
+from msgspec import Meta
 
+from weftrace.files.schemas import Count, Ns, Share
 from weftrace.notebook import InNotebook
 from weftrace.trace.containment import open_at_launch
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 
 
+class OperatorRow(TypedDict):
+    """All calls of one operator."""
+
+    name: str
+    num_calls: Annotated[Count, Meta(description="Calls that launched something.")]
+    num_events: Annotated[Count, Meta(description="Device events.")]
+    total_ns: Annotated[Ns, Meta(description="Sum of their durations.")]
+    share: Annotated[Share, Meta(description="Of the sum over all device events.")]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operators(InNotebook):
     """Device time by the innermost operator that launched it.
 
-    operators: a row a name, longest total first: name, num_calls (calls that launched something), num_events (device
-    events), total_ns (sum of their durations), share (of the sum over all device events).
+    operators: frame of `OperatorRow`s, longest total first.
     num_without: device events that no operator claims, because their launch is unknown or lies outside every operator;
     without_ns: the sum of their durations.
     """

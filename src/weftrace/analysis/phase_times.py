@@ -2,34 +2,60 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal, TypedDict
+
 import numpy as np
 import polars as pl
+from msgspec import Meta
 
 from weftrace.analysis.intervals import covered, grouped_union, sums_by_group, totals_by_group
 from weftrace.analysis.time_account import Source, account_of
+from weftrace.files.columns import frame_schema
+from weftrace.files.schemas import Count, Ns
 from weftrace.trace.work import LANES, in_lane
 
-#: Columns of `phases`. Times in ns; starts and ends absolute; |X| as in `Breakdown`, over this phase's events only.
-PHASE_COLUMNS: dict[str, pl.DataType] = {
-    "phase": pl.Int32(),  # row of Work.phases
-    "name": pl.String(),
-    "index": pl.Int32(),
-    "step": pl.Int64(),
-    "layer": pl.Int32(),  # what a plan says of a simulated phase; null where nothing does
-    "micro_batch": pl.Int32(),
-    "lane": pl.String(),  # communication, when most of its busy time, and no less than its compute
-    "start_ns": pl.Int64(),
-    "end_ns": pl.Int64(),
-    "busy_ns": pl.Int64(),
-    "compute_ns": pl.Int64(),
-    "communication_ns": pl.Int64(),
-    "data_ns": pl.Int64(),  # |communication kernels that move data rather than wait|
-    "hidden_ns": pl.Int64(),  # |this phase's communication & all compute of the device|
-    "exposed_ns": pl.Int64(),  # |this phase's communication - all compute of the device|
-    "sms": pl.Int64(),  # SMs of its persistent kernels of that lane, the value that held longest; null without one
-    "stream": pl.Int64(),  # the one that it used most
-    "num_events": pl.Int64(),
-}
+
+class PhaseRow(TypedDict):
+    """One occurrence of a phase, in device order. |X| as in `Breakdown`, over its own events only."""
+
+    name: str
+    index: Annotated[Count, Meta(description="Which occurrence of the name in its step it is, from 0.")]
+    step: int | None
+    layer: Annotated[int | None, Meta(description="What a plan says of a simulated phase; null where nothing does.")]
+    micro_batch: Annotated[int | None, Meta(description="As layer.")]
+    lane: Annotated[
+        Literal["compute", "communication"],
+        Meta(description="communication, when that is most of its busy time, and no less than its compute."),
+    ]
+    start_ns: int
+    end_ns: int
+    busy_ns: Ns
+    compute_ns: Ns
+    communication_ns: Ns
+    data_ns: Annotated[Ns, Meta(description="|communication kernels that move data rather than wait|")]
+    hidden_ns: Annotated[Ns, Meta(description="|its communication & all compute of the device|")]
+    exposed_ns: Annotated[Ns, Meta(description="|its communication - all compute of the device|")]
+    sms: Annotated[
+        Count | None, Meta(description="Of its persistent kernels of that lane, the value that held longest.")
+    ]
+    stream: Annotated[int | None, Meta(description="The one that it used most.")]
+    num_events: Count
+
+
+class PhaseMeanRow(TypedDict):
+    """All occurrences of a phase together."""
+
+    name: str
+    lane: Annotated[Literal["compute", "communication"], Meta(description="In which most of its busy time is.")]
+    count: Count
+    mean_busy_ns: Ns
+    mean_data_ns: Ns
+    mean_hidden_ns: Ns
+    mean_exposed_ns: Ns
+
+
+#: Columns of `phases`: phase, its row in `Work.phases`, and those of `PhaseRow`; starts and ends are absolute.
+PHASE_COLUMNS: dict[str, pl.DataType] = {"phase": pl.Int32(), **frame_schema(PhaseRow)}
 
 
 def phases(source: Source) -> pl.DataFrame:
@@ -83,9 +109,9 @@ def phases(source: Source) -> pl.DataFrame:
 
 
 def phase_means(table: pl.DataFrame) -> pl.DataFrame:
-    """Means by phase name, in order of first appearance: name, lane, count, mean_{busy,data,hidden,exposed}_ns.
+    """Means by phase name, in order of first appearance: a frame of `PhaseMeanRow`s.
 
-    lane: in which most of its busy time is. A transfer may have three ranges of one name: one that issues it and one
+    A transfer may have three ranges of one name: one that issues it and one
     that receives, which compute, around the one in which it travels.
     """
     moving_ns = pl.col("busy_ns").filter(pl.col("lane") == "communication").sum()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated, TypedDict
 
 import polars as pl
+from msgspec import Meta
 
+from weftrace.files.schemas import Count, Ns
 from weftrace.notebook import InNotebook
 from weftrace.units import duration
 
@@ -20,6 +23,15 @@ TIMES_SCHEMA: dict[str, pl.DataType] = {"step": pl.Int64(), "phase": pl.String()
 ALL = ""  # the phase that stands for all compute of the step
 
 
+class SlowStageRow(TypedDict):
+    """How long the ranks of a pipeline stage compute in a step, against those of the other stages."""
+
+    stage: Count
+    compute_ns: Annotated[Ns, Meta(description="Lower median of its ranks.")]
+    ratio: Annotated[float, Meta(ge=0, description="To the lower median of the stages.")]
+    is_slow: Annotated[bool, Meta(description="ratio of 1.1 or more.")]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class SlowWork(InNotebook):
     """How long each rank computes in a step, against its peers: the ranks of its stage where stages are told, else all.
@@ -27,8 +39,7 @@ class SlowWork(InNotebook):
     ranks: a row a rank (`at`, its position): compute_ns, mean over the steps; peers_ns, mean over the steps of the
     lower median of its peers', itself included; ratio, of the two; share_of_steps, in which it takes more than its
     peers; phase and phase_ratio, of the phase in which it loses most; is_slow.
-    stages: a row a stage: stage, compute_ns (lower median of its ranks'), ratio to the lower median of the stages,
-    is_slow. Empty where fewer than two are told.
+    stages: frame of `SlowStageRow`s; empty where fewer than two are told.
     varies: how much longer than its peers the slowest rank of a step takes, median over steps, where another one is the
     slowest most of the time; None where it is not so. num_slowest: how many different ranks are the slowest of a step.
     num_steps: steps that the means are over; 0 where no step is told, and all of the trace counts as one.

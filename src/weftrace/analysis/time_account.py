@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import polars as pl
+from msgspec import Meta
 
 from weftrace.analysis.intervals import Intervals, of_events
+from weftrace.files.schemas import Ns
 from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work, in_lane
@@ -35,31 +38,31 @@ class Breakdown(InNotebook):
     """
 
     start_ns: int
-    span_ns: int
-    busy_ns: int
-    compute_ns: int
-    fused_ns: int
-    communication_ns: int
-    hidden_communication_ns: int
-    memory_ns: int
-    exposed_memory_ns: int
-    serial_ns: int
+    span_ns: Ns
+    busy_ns: Ns
+    compute_ns: Ns
+    fused_ns: Ns
+    communication_ns: Ns
+    hidden_communication_ns: Ns
+    memory_ns: Ns
+    exposed_memory_ns: Ns
+    serial_ns: Ns
 
     @property
-    def idle_ns(self) -> int:
+    def idle_ns(self) -> Annotated[int, Meta(ge=0)]:
         return self.span_ns - self.busy_ns
 
     @property
-    def exposed_communication_ns(self) -> int:
+    def exposed_communication_ns(self) -> Annotated[int, Meta(ge=0)]:
         return self.communication_ns - self.hidden_communication_ns
 
     @property
-    def hidden_fraction(self) -> float | None:
+    def hidden_fraction(self) -> Annotated[float | None, Meta(ge=0, le=1)]:
         """Hidden communication / communication; None, undefined, when there is no communication."""
         return self.hidden_communication_ns / self.communication_ns if self.communication_ns else None
 
     @property
-    def overlap_speedup(self) -> float | None:
+    def overlap_speedup(self) -> Annotated[float | None, Meta(ge=0)]:
         """Serial sum / busy: how much faster than one event at a time; None when there is no work."""
         return self.serial_ns / self.busy_ns if self.busy_ns else None
 

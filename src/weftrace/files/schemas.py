@@ -29,6 +29,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 #: Numbers that documents are full of.
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
+Ns = Annotated[int, Meta(ge=0, description="A duration in nanoseconds.")]
+Share = Annotated[float, Meta(ge=0, le=1)]
 Amount = Annotated[float, Meta(ge=0)]
 Fraction = Annotated[float, Meta(ge=0, le=1.000000001)]  # made of rounded parts: it may pass 1 by a hair
 

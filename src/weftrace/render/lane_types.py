@@ -10,9 +10,8 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-Ns = Annotated[int, Meta(ge=0, description="A duration in nanoseconds.")]
-Count = Annotated[int, Meta(ge=0)]
-Share = Annotated[float, Meta(ge=0, le=1)]
+from weftrace.files.schemas import Count, Ns, Share
+
 SmUnit = Annotated[Literal["SMs", "CUs"], Meta(description="What `sms` counts: compute units (CUs) on AMD.")]
 
 

@@ -6,7 +6,6 @@ docs/report-json.md explains each field; document_types.py has their types, from
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -14,12 +13,13 @@ import polars as pl
 
 from weftrace.analysis.activity import Stretches, fewer, stretches_of
 from weftrace.analysis.intervals import EMPTY
-from weftrace.analysis.lane_boxes import coarser
+from weftrace.analysis.lane_boxes import Lane, coarser
 from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.analysis.step_shares_document import MOST_LABELS, MOST_STEPS, shares_document
 from weftrace.analysis.step_times import Step
 from weftrace.analysis.time_account import Breakdown
 from weftrace.errors import DocumentError
+from weftrace.files.values import document_type, to_document
 from weftrace.report.code_document import code_document
 from weftrace.report.document_types import (
     SCHEMA,
@@ -28,11 +28,10 @@ from weftrace.report.document_types import (
     RankDocument,
     ReportDocument,
     SlowWorkDocument,
-    StepDocument,
     WindowDocument,
 )
 from weftrace.report.headline import headline, left_out
-from weftrace.report.lateness_document import ahead_ns, lateness_document, zero_ns
+from weftrace.report.lateness_document import ahead_ns, file_name, lateness_document, zero_ns
 from weftrace.report.slow_work_document import slow_sentence, slow_work_document
 from weftrace.version import __version__
 
@@ -80,22 +79,12 @@ def document_of(
     return {
         "schema": SCHEMA,
         "weftrace": __version__,
-        "source": _file_name(analysis.source),
+        "source": file_name(analysis.source),
         "headline": headline(counted, lateness) + _slow(slow, ranks) + left_out(ranks),
         "world_size": analysis.world_size,
         "num_ranks": len(analysis.ranks),
-        "failures": [{"path": _file_name(f.path), "error": f.error} for f in analysis.failures],
-        "clocks": [
-            {
-                "rank": c.rank,
-                "offset_ns": c.offset_ns,
-                "spread_ns": c.spread_ns,
-                "num_matched": c.num_matched,
-                "applied": c.applied,
-                "drift_ppm": c.drift_ppm,
-            }
-            for c in analysis.clocks
-        ],
+        "failures": [{"path": file_name(f.path), "error": f.error} for f in analysis.failures],
+        "clocks": to_document(analysis.clocks),
         "lateness": lateness,
         "slow_work": slow,
         "notes": list(analysis.notes),
@@ -131,121 +120,53 @@ def rank_document(
     most_steps: see `shares_document`.
     zero_ns: the job's zero on its own clock, its own start by default. waits: when it waited for other ranks.
     """
-    b, o, k = rank.breakdown, rank.overlap, rank.kernels
-    zero = b.start_ns
-    told: RankDocument = {
-        "rank": rank.rank,
-        "name": rank.name,
-        "device": rank.device,
-        "device_name": rank.device_name,
-        "num_sms": rank.num_sms,
-        "sm_unit": rank.sm_unit,
-        "path": _file_name(rank.path),
-        "basis": rank.basis,
-        "step": rank.step,
-        "step_by": rank.step_by,
-        "simulated": rank.simulated,
-        "apart": rank.apart,
-        "start_ns": zero,
-        "span_ns": b.span_ns,
-        "busy_ns": b.busy_ns,
-        "idle_ns": b.idle_ns,
-        "compute_ns": b.compute_ns,
-        "fused_ns": b.fused_ns,
-        "communication_ns": b.communication_ns,
-        "hidden_communication_ns": b.hidden_communication_ns,
-        "exposed_communication_ns": b.exposed_communication_ns,
-        "hidden_fraction": b.hidden_fraction,
-        "memory_ns": b.memory_ns,
-        "exposed_memory_ns": b.exposed_memory_ns,
-        "serial_ns": b.serial_ns,
-        "overlap_speedup": b.overlap_speedup,
-        "data_ns": o.data_ns,
-        "barrier_ns": o.barrier_ns,
-        "streams": _rows(k.streams),
-        "families": _rows(k.families),
-        "collectives": _rows(o.collectives),
-        "phases": _rows(_relative(rank.phases.head(most_rows), zero).drop("phase")),
+    zero = rank.breakdown.start_ns
+    own = (
+        "rank",
+        "name",
+        "device",
+        "device_name",
+        "num_sms",
+        "sm_unit",
+        "basis",
+        "step",
+        "step_by",
+        "simulated",
+        "apart",
+    )
+    document = {
+        **{name: getattr(rank, name) for name in own},
+        "path": file_name(rank.path),
+        **to_document(rank.breakdown),
+        "data_ns": rank.overlap.data_ns,
+        "barrier_ns": rank.overlap.barrier_ns,
+        "collectives": rank.overlap.collectives.to_dicts(),
+        **to_document(rank.kernels),
+        "phases": _relative(rank.phases.head(most_rows), zero).drop("phase").to_dicts(),
         "num_phases": rank.phases.height,
-        "phase_means": _rows(rank.phase_means),
-        "overlap_matrix": {
-            "communication": list(o.matrix.communication),
-            "compute": list(o.matrix.compute),
-            "ns": [list(row) for row in o.matrix.ns],
-            "hidden_ns": list(o.matrix.hidden_ns),
-            "exposed_ns": list(o.matrix.exposed_ns),
-        },
+        "phase_means": rank.phase_means.to_dicts(),
+        "overlap_matrix": to_document(rank.overlap.matrix),
         "busy": _busy(rank.busy, zero, most_stretches),
-        "lanes": [
-            {
-                "lane": lane.lane,
-                "sms": lane.sms,
-                "sms_exact": lane.sms_exact,
-                "sm_unit": lane.sm_unit,
-                "busy_ns": lane.busy_ns,
-                "busy": _busy(lane.busy, zero, most_stretches),
-                "streams": list(lane.streams),
-                "boxes": _rows(_relative(coarser(lane.boxes, most_rows), zero)),
-            }
-            for lane in rank.lanes
-        ],
+        "lanes": [_lane(lane, zero, most_rows, most_stretches) for lane in rank.lanes],
         "shift_ns": 0 if zero_ns is None else zero - zero_ns,
         "waits": _busy(stretches_of(EMPTY) if waits is None else waits, zero, most_stretches),
-        "exposed": _busy(stretches_of(o.exposed), zero, most_stretches),
-        "num_exposed": len(o.exposed.starts),
-        "kernels": _rows(k.kernels),
-        "operators": _rows(rank.operators.operators.head(_MAX_OPERATORS)),
+        "exposed": _busy(stretches_of(rank.overlap.exposed), zero, most_stretches),
+        "num_exposed": len(rank.overlap.exposed.starts),
+        "operators": rank.operators.operators.head(_MAX_OPERATORS).to_dicts(),
         "num_without_operator": rank.operators.num_without,
         "without_operator_ns": rank.operators.without_ns,
-        "unnamed": _rows(k.unnamed),
-        "unnamed_share": k.unnamed_share,
-        "idle_causes": {
-            "threshold_ns": rank.idle.threshold_ns,
-            "host_wait_ns": rank.idle.host_wait_ns,
-            "dependency_wait_ns": rank.idle.dependency_wait_ns,
-            "kernel_gap_ns": rank.idle.kernel_gap_ns,
-            "unknown_ns": rank.idle.unknown_ns,
-            "by_stream": _rows(rank.idle.by_stream),
-        },
-        "launch": {
-            "num_linked": rank.queueing.num_linked,
-            "delay_p50_ns": rank.queueing.delay_p50_ns,
-            "delay_p99_ns": rank.queueing.delay_p99_ns,
-            "delay_max_ns": rank.queueing.delay_max_ns,
-            "queue_max": rank.queueing.queue_max,
-            "queue_mean": rank.queueing.queue_mean,
-            "host_blocked": _rows(rank.queueing.host_calls),
-            "host_stalls": _rows(rank.queueing.host_stalls),
-        },
-        "headroom": {
-            "ideal_ns": rank.headroom.ideal_ns,
-            "headroom_ns": rank.headroom.headroom_ns,
-            "bound_by": rank.headroom.bound_by,
-            "longest_chain_ns": rank.headroom.longest_chain_ns,
-            "assumption": rank.headroom.assumption,
-        },
+        "idle_causes": to_document(rank.idle),
+        "launch": to_document(rank.queueing),
+        "headroom": to_document(rank.headroom),
         "steps": [_step(step, zero) for step in rank.steps],
         "outside_steps": [{"place": part.place, **_window(part.breakdown)} for part in rank.outside_steps],
-        "quality": {
-            "verdict": rank.quality.verdict,
-            "dropped": rank.quality.dropped,
-            "repaired": rank.quality.repaired,
-            "clipped": rank.quality.clipped,
-            "unlinked": rank.quality.unlinked,
-            "unnamed_share": rank.quality.unnamed_share,
-            "overlapping": rank.quality.overlapping,
-            "out_of_window": rank.quality.out_of_window,
-            "skipped": dict(rank.quality.skipped),
-            "truncated": rank.quality.truncated,
-            "unused": dict(rank.quality.unused),
-            "notes": list(rank.quality.notes),
-        },
+        "quality": to_document(rank.quality),
     }
-    told["shares"] = shares_document(
+    document["shares"] = shares_document(
         rank.shared,
         rank.waits,
         zero_ns=zero,
-        kernels=[kernel["name"] for kernel in told["kernels"]],
+        kernels=[kernel["name"] for kernel in document["kernels"]],
         world_size=rank.world_size,
         steps_by=rank.steps_by,
         facts=rank.facts,
@@ -253,15 +174,25 @@ def rank_document(
         most_steps=min(MOST_STEPS, most_steps),
     )
     if rank.configuration:
-        told["configuration"] = dict(rank.configuration)
+        document["configuration"] = dict(rank.configuration)
     if joined is not None:
-        told["flops"] = flops_of_rank(joined)
+        document["flops"] = flops_of_rank(joined)
     for times in rank.code:
-        told["modules" if times.by == "module" else "lines"] = code_document(times, num_ranks=num_ranks)
-    return told
+        document["modules" if times.by == "module" else "lines"] = code_document(times, num_ranks=num_ranks)
+    return cast(RankDocument, document)
 
 
-def _step(step: Step, zero_ns: int) -> StepDocument:
+def _lane(lane: Lane, zero_ns: int, most_rows: int, most_stretches: int) -> dict[str, Any]:
+    own = ("lane", "sms", "sms_exact", "sm_unit", "busy_ns")
+    return {
+        **{name: getattr(lane, name) for name in own},
+        "busy": _busy(lane.busy, zero_ns, most_stretches),
+        "streams": list(lane.streams),
+        "boxes": _relative(coarser(lane.boxes, most_rows), zero_ns).to_dicts(),
+    }
+
+
+def _step(step: Step, zero_ns: int) -> dict[str, Any]:
     return {
         "step": step.step,
         "start_ns": step.breakdown.start_ns - zero_ns,
@@ -272,29 +203,17 @@ def _step(step: Step, zero_ns: int) -> StepDocument:
     }
 
 
-def _window(b: Breakdown) -> WindowDocument:
-    return {
-        "span_ns": b.span_ns,
-        "compute_ns": b.compute_ns,
-        "exposed_communication_ns": b.exposed_communication_ns,
-        "exposed_memory_ns": b.exposed_memory_ns,
-        "idle_ns": b.idle_ns,
-        "hidden_fraction": b.hidden_fraction,
-    }
+def _window(b: Breakdown) -> dict[str, Any]:
+    return {name: getattr(b, name) for name in WindowDocument.__annotations__}
 
 
 def report_document(document: Mapping[str, Any], what: str) -> ReportDocument:
     """A document that was read, checked against its type. what: names it in errors. Raises `DocumentError`."""
     try:
-        msgspec.convert(document, ReportDocument)
+        msgspec.convert(document, document_type(ReportDocument))
     except msgspec.ValidationError as error:
         raise DocumentError(f"{what}: not a {SCHEMA} document: {error}") from error
     return cast(ReportDocument, document)
-
-
-def _rows(frame: pl.DataFrame) -> Any:
-    """A row an object; the frame's columns are the fields of the document's type."""
-    return frame.to_dicts()
 
 
 def _relative(frame: pl.DataFrame, zero_ns: int) -> pl.DataFrame:
@@ -308,47 +227,23 @@ def _busy(stretches: Stretches, zero_ns: int, most: int) -> list[list[int]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _file_name(path: str) -> str:
-    """The last part: reports are passed around, and where a file lay is nobody's business."""
-    return PurePath(path).name or path
-
-
 def flops_of_rank(joined: TraceJoin) -> JoinedDocument:
     """FLOPs joined to one device of one rank (`rank["flops"]`): counts of all joined steps, times of the trace."""
-    return {
-        "model": joined.model,
+    document = {
+        **{name: getattr(joined, name) for name in JoinedDocument.__annotations__},
         "hardware": joined.hardware or None,
-        "basis": joined.basis,
-        "steps": joined.steps,
-        "span_ns": joined.span_ns,
-        "flops_per_s": joined.flops_per_s,
-        "mfu": joined.mfu,
-        "mfu_full": joined.mfu_full,
-        "hfu": joined.hfu,
         "phases": [_flops_of_phase(part) for part in joined.phases],
         "ranges": [
             {"path": part.path, "flops": part.tally.flops, "busy_ns": part.busy_ns, "mfu": part.mfu}
             for part in joined.ranges
         ],
-        "no_phase_ns": joined.no_phase_ns,
-        "num_no_phase": joined.num_no_phase,
         "notes": list(joined.notes),
     }
+    return cast(JoinedDocument, document)
 
 
-def _flops_of_phase(part: PhaseWork) -> JoinedPhaseDocument:
-    return {
-        "phase": str(part.phase),
-        "flops": part.tally.flops,
-        "full_flops": part.tally.full_flops,
-        "executed_flops": part.tally.executed_flops,
-        "vector_flops": part.tally.vector_flops,
-        "moved_bytes": part.tally.moved_bytes,
-        "num_events": part.num_events,
-        "busy_ns": part.busy_ns,
-        "elapsed_ns": part.elapsed_ns,
-        "flops_per_s": part.flops_per_s,
-        "mfu": part.mfu,
-        "mfu_full": part.mfu_full,
-        "hfu": part.hfu,
-    }
+def _flops_of_phase(part: PhaseWork) -> dict[str, Any]:
+    """Counts are those of its tally, times its own."""
+    names = JoinedPhaseDocument.__annotations__
+    own = {name: getattr(part if hasattr(part, name) else part.tally, name) for name in names}
+    return {**own, "phase": str(part.phase)}

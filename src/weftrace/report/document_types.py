@@ -5,20 +5,33 @@ Fields may be added within a version; readers ignore what they do not know. docs
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias, TypedDict
 
 from msgspec import Meta
 
+from weftrace.analysis.call_paths import ToldBy
+from weftrace.analysis.clocks import ClockOffset
+from weftrace.analysis.data_quality import Quality
+from weftrace.analysis.headroom_bound import Headroom
+from weftrace.analysis.hidden_communication import CollectiveRow, OverlapMatrix
+from weftrace.analysis.idle_causes import IdleCauses
+from weftrace.analysis.kernel_times import FamilyRow, KernelRow, StreamRow, UnnamedRow
+from weftrace.analysis.launch_delays import Queueing
+from weftrace.analysis.module_times import CodeNode
+from weftrace.analysis.operator_times import OperatorRow
+from weftrace.analysis.phase_times import PhaseMeanRow, PhaseRow
+from weftrace.analysis.slow_work import SlowStageRow
 from weftrace.analysis.step_shares_document import SharesDocument
-from weftrace.files.schemas import DocumentSchema
-from weftrace.render.lane_types import BusyStretch, Count, LaneDocument, Ns, Share, SmUnit
+from weftrace.files.schemas import Count, Ns, Share
+from weftrace.files.values import As
+from weftrace.render.lane_types import BusyStretch, LaneDocument, SmUnit
 
 SCHEMA: Final = "weftrace.report/1"
+TITLE: Final = "What weftrace tells about a trace or a job"
 
-Time = Annotated[float | None, Meta(description="Nanoseconds; null where nothing was measured.")]
 Ratio = Annotated[float, Meta(ge=0)]
-Kind = Annotated[str, Meta(description="Class of device work: compute, communication, memory or fused.")]
-Lane = Literal["compute", "communication"]
+#: A value of the analysis as its document: `As` says which.
+Block: TypeAlias = dict[str, Any]
 
 
 class FailureDocument(TypedDict):
@@ -26,17 +39,6 @@ class FailureDocument(TypedDict):
 
     path: str
     error: str
-
-
-class ClockDocument(TypedDict):
-    """A rank's clock against the first rank's."""
-
-    rank: int
-    offset_ns: int | None
-    spread_ns: Ns | None
-    num_matched: Count
-    applied: Annotated[bool, Meta(description="Whether lateness subtracts it: it is beyond what the matches disagree.")]
-    drift_ppm: Annotated[float, Meta(description="How much faster it runs; offset_ns is then that of the middle.")]
 
 
 class LateRankDocument(TypedDict):
@@ -163,21 +165,12 @@ class SlowRankDocument(TypedDict):
     ]
 
 
-class SlowStageDocument(TypedDict):
-    """How long the ranks of a pipeline stage compute in a step, against those of the other stages."""
-
-    stage: Count
-    compute_ns: Annotated[Ns, Meta(description="Lower median of its ranks.")]
-    ratio: Annotated[Ratio, Meta(description="To the lower median of the stages.")]
-    is_slow: Annotated[bool, Meta(description="ratio of 1.1 or more.")]
-
-
 class SlowWorkDocument(TypedDict):
     """Who computes longer than those that do the same."""
 
     num_steps: Annotated[Count, Meta(description="Steps the means are over; 0 where no step is told.")]
     ranks: Annotated[list[SlowRankDocument], Meta(description="Those in the sums of the job, in the order of `ranks`.")]
-    stages: Annotated[list[SlowStageDocument], Meta(description="Where two stages or more are told.")]
+    stages: Annotated[list[SlowStageRow], Meta(description="Where two stages or more are told.")]
     varies: Annotated[
         Ratio | None,
         Meta(
@@ -186,182 +179,6 @@ class SlowWorkDocument(TypedDict):
         ),
     ]
     num_slowest: Annotated[Count, Meta(description="How many ranks are the slowest of a step.")]
-
-
-class StreamDocument(TypedDict):
-    """One stream."""
-
-    stream: int
-    busy_ns: Ns
-    num_events: Count
-    kind: Kind
-
-
-class FamilyDocument(TypedDict):
-    """Device events of one kernel family."""
-
-    kind: Kind
-    family: str
-    num_events: Count
-    total_ns: Ns
-    busy_ns: Ns
-
-
-class CollectiveDocument(TypedDict):
-    """Communication of one kind."""
-
-    collective: str
-    num_events: Count
-    busy_ns: Ns
-    hidden_ns: Ns
-    exposed_ns: Ns
-    data_ns: Ns
-    barrier_ns: Ns
-    payload_bytes: Count | None
-    algbw_GBps: float | None
-    busbw_GBps: float | None
-
-
-class PhaseDocument(TypedDict):
-    """One occurrence of a phase, in device order."""
-
-    name: str
-    index: Annotated[Count, Meta(description="Which occurrence of the name in its step it is, from 0.")]
-    step: int | None
-    layer: Annotated[int | None, Meta(description="What a plan says of a simulated phase; null where nothing does.")]
-    micro_batch: Annotated[int | None, Meta(description="As layer.")]
-    lane: Lane
-    start_ns: int
-    end_ns: int
-    busy_ns: Ns
-    compute_ns: Ns
-    communication_ns: Ns
-    data_ns: Ns
-    hidden_ns: Ns
-    exposed_ns: Ns
-    sms: Count | None
-    stream: int | None
-    num_events: Count
-
-
-class PhaseMeanDocument(TypedDict):
-    """All occurrences of a phase together."""
-
-    name: str
-    lane: Lane
-    count: Count
-    mean_busy_ns: Ns
-    mean_data_ns: Ns
-    mean_hidden_ns: Ns
-    mean_exposed_ns: Ns
-
-
-class MatrixDocument(TypedDict):
-    """ns[i][j]: time in which communication[i] and compute[j] both ran."""
-
-    communication: list[str]
-    compute: list[str]
-    ns: list[list[Ns]]
-    hidden_ns: list[Ns]
-    exposed_ns: list[Ns]
-
-
-class KernelDocument(TypedDict):
-    """All calls of one kernel."""
-
-    name: str
-    kind: Kind
-    family: str
-    num_events: Count
-    total_ns: Ns
-    mean_ns: float
-    p50_ns: float
-    p99_ns: float
-    min_ns: Ns
-    max_ns: Ns
-    share: Share
-    sms: Count | None
-    sms_exact: bool
-
-
-class OperatorDocument(TypedDict):
-    """All calls of one operator."""
-
-    name: str
-    num_calls: Count
-    num_events: Count
-    total_ns: Ns
-    share: Share
-
-
-class UnnamedDocument(TypedDict):
-    """A kernel that no rule names."""
-
-    name: str
-    num_events: Count
-    total_ns: Ns
-
-
-class StreamGapsDocument(TypedDict):
-    """Gaps of one stream."""
-
-    stream: int
-    idle_ns: Ns
-    host_wait_ns: Ns
-    dependency_wait_ns: Ns
-    kernel_gap_ns: Ns
-    unknown_ns: Ns
-
-
-class IdleCausesDocument(TypedDict):
-    """Idle time of the device by cause; the four add up to idle_ns."""
-
-    threshold_ns: Ns
-    host_wait_ns: Ns
-    dependency_wait_ns: Ns
-    kernel_gap_ns: Ns
-    unknown_ns: Ns
-    by_stream: list[StreamGapsDocument]
-
-
-class HostCallDocument(TypedDict):
-    """Host calls that wait for the device."""
-
-    name: str
-    num_events: Count
-    total_ns: Ns
-
-
-class HostStallDocument(TypedDict):
-    """Phases in which the host recorded nothing for a millisecond or more."""
-
-    name: str
-    num_events: Count
-    total_ns: Ns
-    longest_ns: Ns
-
-
-class LaunchDocument(TypedDict):
-    """Launches and the queue."""
-
-    num_linked: Count
-    delay_p50_ns: Time
-    delay_p99_ns: Time
-    delay_max_ns: Time
-    queue_max: float | None
-    queue_mean: float | None
-    host_blocked: list[HostCallDocument]
-    host_stalls: list[HostStallDocument]
-
-
-class HeadroomDocument(TypedDict):
-    """Against perfect overlap."""
-
-    ideal_ns: Ns
-    headroom_ns: Ns
-    bound_by: Literal["compute", "communication", "chain"]
-    longest_chain_ns: Ns
-    assumption: str
 
 
 class WindowDocument(TypedDict):
@@ -389,25 +206,6 @@ class OutsideStepsDocument(WindowDocument):
     """What lies before the first step's window, or after the last one's."""
 
     place: Literal["before", "after"]
-
-
-class QualityDocument(TypedDict):
-    """What was left out or mended."""
-
-    verdict: Literal["good", "usable", "doubtful"]
-    dropped: Count
-    repaired: Count
-    clipped: Count
-    unlinked: Count
-    unnamed_share: Share
-    overlapping: Count
-    out_of_window: Count
-    skipped: dict[str, Count]
-    truncated: str | None
-    unused: Annotated[
-        dict[str, Count], Meta(description="Device work of a kind that is not read: how many events by category.")
-    ]
-    notes: list[str]
 
 
 class JoinedPhaseDocument(TypedDict):
@@ -467,39 +265,22 @@ class JoinedDocument(TypedDict):
     notes: Annotated[list[str], Meta(description="What is assumed, estimated, or does not agree.")]
 
 
-class CodeNodeDocument(TypedDict):
-    """A module or a function at its place in the tree, with all below it unless told otherwise."""
-
-    name: str
-    parent: Annotated[Count | None, Meta(description="Position of the node above, which comes before; null of a root.")]
-    num_members: Annotated[Count, Meta(description="Nodes that stand in it: more than 1 where siblings are folded.")]
-    num_calls: Annotated[Count, Meta(description="Calls that launched something; 0 where no call is recorded.")]
-    num_events: Count
-    self_ns: Annotated[Ns, Meta(description="Sum of durations of what it launched itself, and none below.")]
-    total_ns: Annotated[Ns, Meta(description="Sum of durations.")]
-    backward_ns: Annotated[Ns, Meta(description="Of total_ns, what backward operators launched.")]
-    busy_ns: Annotated[Ns, Meta(description="Union of its events.")]
-    exposed_ns: Annotated[Ns, Meta(description="Its communication during which no compute ran.")]
-    idle_ns: Annotated[Ns, Meta(description="Gaps of the device that its events ended.")]
-    host_wait_ns: Annotated[Ns, Meta(description="Of idle_ns, what the host was late for.")]
-
-
 class CodeDocument(TypedDict):
     """Time by module, or by Python function. Own times of nodes and outside add up to serial_ns; idle_ns of roots and
     outside to the rank's.
     """
 
     told_by: Annotated[
-        Literal["frames", "hierarchy", "ranges", "stacks", "nothing"],
+        ToldBy,
         Meta(description="The profiler's frames, TorchScript's operators, ranges named like modules, old call stacks."),
     ]
     num_nodes: Annotated[Count, Meta(description="Nodes found; `nodes` holds at most 5,000, of many ranks fewer.")]
-    nodes: list[CodeNodeDocument]
+    nodes: list[CodeNode]
     folded: Annotated[
-        list[CodeNodeDocument],
+        list[CodeNode],
         Meta(description="By module: siblings of one class in one node. By function: each once, without parents."),
     ]
-    outside: Annotated[CodeNodeDocument, Meta(description="What lies in none, or whose launch is unknown.")]
+    outside: Annotated[CodeNode, Meta(description="What lies in none, or whose launch is unknown.")]
     graph_ns: Annotated[Ns, Meta(description="Of outside's total_ns: launched with others by one call (a CUDA graph).")]
 
 
@@ -553,15 +334,15 @@ class RankDocument(TypedDict):
     overlap_speedup: Ratio | None
     data_ns: Ns
     barrier_ns: Ns
-    streams: list[StreamDocument]
-    families: list[FamilyDocument]
-    collectives: list[CollectiveDocument]
-    phases: list[PhaseDocument]
+    streams: list[StreamRow]
+    families: list[FamilyRow]
+    collectives: list[CollectiveRow]
+    phases: list[PhaseRow]
     num_phases: Annotated[
         Count, Meta(description="Phases found; `phases` lists at most 20,000 of them, of a job of many ranks fewer.")
     ]
-    phase_means: list[PhaseMeanDocument]
-    overlap_matrix: MatrixDocument
+    phase_means: list[PhaseMeanRow]
+    overlap_matrix: Annotated[Block, As(OverlapMatrix)]
     busy: Annotated[
         list[BusyStretch], Meta(description="When the device ran anything, in order; it was idle in between.")
     ]
@@ -575,24 +356,24 @@ class RankDocument(TypedDict):
     ]
     exposed: Annotated[list[BusyStretch], Meta(description="When communication was exposed, in order, as in `busy`.")]
     num_exposed: Annotated[Count, Meta(description="Stretches of it; `exposed` lists fewer where some are merged.")]
-    kernels: list[KernelDocument]
+    kernels: list[KernelRow]
     operators: Annotated[
-        list[OperatorDocument],
+        list[OperatorRow],
         Meta(description="Device time by the innermost operator that launched it, longest first, at most 500."),
     ]
     num_without_operator: Count
     without_operator_ns: Ns
-    unnamed: list[UnnamedDocument]
+    unnamed: list[UnnamedRow]
     unnamed_share: Annotated[Share, Meta(description="Of compute time.")]
-    idle_causes: IdleCausesDocument
-    launch: LaunchDocument
-    headroom: HeadroomDocument
+    idle_causes: Annotated[Block, As(IdleCauses)]
+    launch: Annotated[Block, As(Queueing)]
+    headroom: Annotated[Block, As(Headroom)]
     steps: Annotated[
         list[StepDocument],
         Meta(description="Windows of the profiler's steps. With outside_steps they add up to the whole trace."),
     ]
     outside_steps: list[OutsideStepsDocument]
-    quality: QualityDocument
+    quality: Annotated[Block, As(Quality)]
     configuration: NotRequired[
         Annotated[
             dict[str, str],
@@ -624,7 +405,7 @@ class ReportDocument(TypedDict):
     world_size: Annotated[int, Meta(ge=1)] | None
     num_ranks: Count
     failures: list[FailureDocument]
-    clocks: list[ClockDocument]
+    clocks: list[Annotated[Block, As(ClockOffset)]]
     lateness: Annotated[
         LatenessDocument | None, Meta(description="Of a job; null of one rank, or where nothing could be matched.")
     ]
@@ -633,10 +414,3 @@ class ReportDocument(TypedDict):
         list[str], Meta(description="What is missing from the whole: ranks without a file, ranks with several.")
     ]
     ranks: list[RankDocument]
-
-
-REPORT_SCHEMA = DocumentSchema(
-    document=ReportDocument,
-    schema=SCHEMA,
-    title="What weftrace tells about a trace or a job",
-)

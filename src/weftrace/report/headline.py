@@ -94,7 +94,7 @@ def _of_devices(ranks: Sequence[RankDocument], whole: str, lateness: LatenessDoc
 def _cause(ranks: Sequence[RankDocument], loss: str, loss_ns: int) -> str:
     """What most of the largest loss is."""
     if loss == "idle time":
-        causes = {words: sum(rank["idle_causes"][key] for rank in ranks) for key, words in _IDLE.items()}  # type: ignore[literal-required]
+        causes = {words: sum(rank["idle_causes"][key] for rank in ranks) for key, words in _IDLE.items()}
         words = max(causes, key=lambda name: causes[name])
         return _part(causes[words], loss_ns, words)
     if loss == "exposed communication":

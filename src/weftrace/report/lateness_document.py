@@ -51,6 +51,11 @@ def lateness_document(analysis: Analysis) -> LatenessDocument | None:
     }
 
 
+def file_name(path: str) -> str:
+    """The last part: reports are passed around, and where a file lay is nobody's business."""
+    return PurePath(path).name or path
+
+
 def zero_ns(analysis: Analysis) -> int:
     """The job's zero: the first start of a rank that is in sums, on the common clock."""
     pairs = zip(analysis.ranks, ahead_ns(analysis), strict=True)
@@ -74,7 +79,7 @@ def _ranks(ranks: Sequence[RankAnalysis], found: Lateness) -> list[LateRankDocum
         {
             "rank": r.rank,
             "device": r.device,
-            "path": PurePath(r.path).name or r.path,
+            "path": file_name(r.path),
             "name": name,
             **row,
             "exposed_ns": min(row["suffered_ns"], _exposed(r, waits)),

@@ -12,7 +12,7 @@ from weftrace.files.output import write_output
 from weftrace.outputs import Output
 from weftrace.report.build import Report, analyze
 from weftrace.report.document import report_document
-from weftrace.report.document_types import REPORT_SCHEMA, SCHEMA
+from weftrace.report.document_types import SCHEMA, TITLE, ReportDocument
 from weftrace.report.render.critical import path_blocks
 from weftrace.report.render.page import render_html
 from weftrace.report.render.tables import code_csv, has_code, kernels_csv, to_markdown
@@ -78,6 +78,8 @@ def _of_first_rank(name: str, module: str = "figures") -> Callable[[Report], Any
 REPORT = Output(
     value=Report,
     schema=SCHEMA,
+    title=TITLE,
+    kind=ReportDocument,
     document=lambda report: report.document,
     load=_load,
     show=_show,
@@ -112,4 +114,3 @@ def _analysed(value: type) -> Output:
 
 
 OUTPUTS = (REPORT, _analysed(Trace), _analysed(Job))
-SCHEMAS = (REPORT_SCHEMA,)

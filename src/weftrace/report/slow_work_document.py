@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePath
+from typing import cast
 
 from weftrace.analysis.rank import Analysis
+from weftrace.files.values import to_document
 from weftrace.report.document_types import SlowRankDocument, SlowWorkDocument
+from weftrace.report.lateness_document import file_name
 from weftrace.units import duration
 
 _MOST_NAMED = 3
@@ -18,33 +20,18 @@ def slow_work_document(analysis: Analysis) -> SlowWorkDocument | None:
     if found is None:
         return None
     counted = [rank for rank in analysis.ranks if rank.apart is None]
-    ranks: list[SlowRankDocument] = [
+    ranks = [
         {
             "rank": rank.rank,
             "device": rank.device,
-            "path": PurePath(rank.path).name or rank.path,
+            "path": file_name(rank.path),
             "name": rank.name,
+            **row,
             "stage": dict(rank.places).get("pp"),
-            "compute_ns": row["compute_ns"],
-            "peers_ns": row["peers_ns"],
-            "ratio": row["ratio"],
-            "share_of_steps": row["share_of_steps"],
-            "phase": row["phase"],
-            "phase_ratio": row["phase_ratio"],
-            "is_slow": row["is_slow"],
         }
-        for rank, row in zip(counted, found.ranks.to_dicts(), strict=True)
+        for rank, row in zip(counted, found.ranks.drop("at").to_dicts(), strict=True)
     ]
-    return {
-        "num_steps": found.num_steps,
-        "ranks": ranks,
-        "stages": [
-            {"stage": row["stage"], "compute_ns": row["compute_ns"], "ratio": row["ratio"], "is_slow": row["is_slow"]}
-            for row in found.stages.to_dicts()
-        ],
-        "varies": found.varies,
-        "num_slowest": found.num_slowest,
-    }
+    return cast(SlowWorkDocument, {**to_document(found), "ranks": ranks})
 
 
 def slow_sentence(found: SlowWorkDocument | None) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from weftrace.analysis.kernel_times import KernelRow
 from weftrace.errors import WeftraceError
 from weftrace.render import palette
 from weftrace.render.console_text import clean, kernel_label
 from weftrace.render.figure_parts import label, layout, plotly_objects
 from weftrace.render.lanes_scene import drawn_lanes
-from weftrace.report.document_types import KernelDocument, RankDocument, ReportDocument
+from weftrace.report.document_types import RankDocument, ReportDocument
 from weftrace.report.render.parts import CAUSES, PARTS
 from weftrace.units import MS, US, duration, percent
 
@@ -203,7 +204,7 @@ def ranks_figure(document: ReportDocument) -> go.Figure:
 # ---- small parts
 
 
-def _kernel_hover(kernel: KernelDocument) -> str:
+def _kernel_hover(kernel: KernelRow) -> str:
     name = "<br>".join(label(part) for part in _wrapped(clean(kernel["name"])[:600], 90))
     times = f"{duration(kernel['total_ns'])} in {kernel['num_events']:,} events, mean {kernel['mean_ns'] / US:,.1f} µs"
     return f"<b>{name}</b><br>{times}<br>{label(kernel['family'])}"

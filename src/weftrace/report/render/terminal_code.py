@@ -8,9 +8,10 @@ from typing import Literal
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from weftrace.analysis.module_times import CodeNode
 from weftrace.render.console_parts import DIM, section, table, unit_for
 from weftrace.render.console_text import clean, shorten_middle, shorten_start
-from weftrace.report.document_types import CodeDocument, CodeNodeDocument, RankDocument
+from weftrace.report.document_types import CodeDocument, RankDocument
 from weftrace.report.render.words import CODE_NOTES, GRAPH_NOTE, NO_FUNCTIONS, NO_MODULES, NONE_LAUNCHED, OUTSIDE_CODE
 from weftrace.units import counted, duration, percent
 
@@ -41,7 +42,7 @@ def unread_frames(rank: RankDocument) -> str | None:
     return f"{counted(number, 'Python frame')} not read: --by module (or line) tells the time by them."
 
 
-def tree_order(nodes: Sequence[CodeNodeDocument], most: int) -> list[tuple[int, int]]:
+def tree_order(nodes: Sequence[CodeNode], most: int) -> list[tuple[int, int]]:
     """(position, depth) of the nodes with most time, depth first, siblings in their order. Who is above one of them is
     among them."""
     by_time = sorted(range(len(nodes)), key=lambda at: (-nodes[at]["total_ns"], at))
@@ -86,19 +87,19 @@ def _functions(code: CodeDocument, rank: RankDocument, width: int) -> Renderable
     return Group(heading, body, *(Text(note, style=DIM) for note in notes))
 
 
-def _outside(code: CodeDocument) -> list[tuple[str, CodeNodeDocument]]:
+def _outside(code: CodeDocument) -> list[tuple[str, CodeNode]]:
     outside = code["outside"]
     return [(OUTSIDE_CODE, outside)] if outside["num_events"] or outside["idle_ns"] else []
 
 
-def _name(node: CodeNodeDocument, depth: int) -> str:
+def _name(node: CodeNode, depth: int) -> str:
     times = f" ×{node['num_members']:,}" if node["num_members"] > 1 else ""
     return "  " * depth + clean(node["name"]) + times
 
 
 def _table(
     head: str,
-    rows: Sequence[tuple[str, CodeNodeDocument]],
+    rows: Sequence[tuple[str, CodeNode]],
     rank: RankDocument,
     width: int,
     shorten: Callable[[str, int], str],

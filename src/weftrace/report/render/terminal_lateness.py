@@ -10,7 +10,7 @@ from rich.text import Text
 
 from weftrace.render.console_parts import DIM, section, table, unit_for
 from weftrace.render.console_text import clean
-from weftrace.report.document_types import ClockDocument, LatenessDocument, ReportDocument
+from weftrace.report.document_types import Block, LatenessDocument, ReportDocument
 from weftrace.units import counted, duration
 
 MAX_RANKS = 24
@@ -104,7 +104,7 @@ def _worst(found: LatenessDocument, names: Sequence[str], width: int) -> Rendera
     )
 
 
-def _trust(found: LatenessDocument, clocks: Sequence[ClockDocument]) -> Text:
+def _trust(found: LatenessDocument, clocks: Sequence[Block]) -> Text:
     """How collectives were matched, what was left out, and what was done to clocks."""
     by = found["by"]
     how = [f"{by['sequence']:,} by group and number"] * bool(by["sequence"])
@@ -118,7 +118,7 @@ def _trust(found: LatenessDocument, clocks: Sequence[ClockDocument]) -> Text:
     return Text(" ".join([*filter(None, parts), *map(clean, (f"Note: {note}." for note in found["notes"]))]), style=DIM)
 
 
-def _clocks(clocks: Sequence[ClockDocument]) -> str:
+def _clocks(clocks: Sequence[Block]) -> str:
     others = clocks[1:]  # the first is the reference
     if not others:
         return ""

@@ -10,11 +10,12 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from weftrace.analysis.kernel_times import KernelRow
 from weftrace.render import palette
 from weftrace.render.configuration import in_words
 from weftrace.render.console_parts import BOLD, DIM, MICROSECONDS, Unit, section, settings_table, table, unit_for
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
-from weftrace.report.document_types import KernelDocument, RankDocument, WindowDocument
+from weftrace.report.document_types import RankDocument, WindowDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, CAUSES, PARTS
 from weftrace.report.render.terminal_code import code_blocks
 from weftrace.report.render.terminal_quality import quality_frame, quality_line
@@ -389,7 +390,7 @@ def hidden_share(rank: RankDocument) -> str:
     return "undefined" if fraction is None else percent(fraction)
 
 
-def _kernel_sms(kernel: KernelDocument) -> str:
+def _kernel_sms(kernel: KernelRow) -> str:
     if kernel["sms"] is None:
         return ""
     return f"{'' if kernel['sms_exact'] else '≤'}{kernel['sms']}"
