@@ -69,7 +69,7 @@ def test_page_is_one_file_that_reaches_nothing(html: str) -> None:
 def test_a_name_that_closes_the_script_stays_inside_it() -> None:
     html = render_html(documents.hostile(), [])
     assert "<img" not in html
-    assert html.count("</script>") == 3  # the document's block, the terms' and the page's script
+    assert html.count("</script>") == 4  # blocks of the document, the terms and the columns, and the page's script
     assert blocks(html)["weftrace-report"]["ranks"][0]["kernels"][0]["name"] == documents.HOSTILE
     html.encode("utf-8")  # a lone surrogate in a name does not stop the page from being written
 
