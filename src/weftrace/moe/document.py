@@ -28,6 +28,7 @@ from weftrace.version import __version__
 
 SCHEMA: Final = "weftrace.profile/1"
 MAX_RANKS: Final = 1_024
+MAX_OPS: Final = 50_000_000  # of a profile that is read: above it a number is damaged, and memory would run out
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,11 @@ class SavedProfile:
     routing: Annotated[str, Meta(description="Whom tokens go to, in words.")]
     prices: tuple[PricedOperation, ...]
     profile: Annotated[Profile | None, UNSAVED] = None
+
+    def __post_init__(self) -> None:
+        num_ops = self.num_ranks * self.setting.num_layers * sum(len(each.pieces) for each in self.prices)
+        if num_ops > MAX_OPS:
+            raise ValueError(f"{num_ops:,} operations of {self.num_ranks:,} ranks; a profile has {MAX_OPS:,} at most")
 
     @property
     def _known(self) -> Profile:

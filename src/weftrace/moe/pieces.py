@@ -49,8 +49,10 @@ class Piece(InNotebook):
     name: str
     kind: Kind = "compute"
     duration_ns: Annotated[float | Floats, _SAVED, Meta(description="Of all its kernels together.")]
-    num_kernels: Positive = 1
-    num_sms: Annotated[int | None, Meta(description="That it holds; null for none.")] = None
+    num_kernels: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+    num_sms: Annotated[
+        Annotated[int, Meta(ge=0, le=1_000_000)] | None, Meta(description="That it holds; null for none.")
+    ] = None
     meets: Annotated[bool, Meta(description="Whether the ranks of a group of experts wait for each other in it.")] = (
         False
     )

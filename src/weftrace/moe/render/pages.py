@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from weftrace.files.values import to_document
 from weftrace.moe.render.page import HOME, STYLES
 from weftrace.moe.render.words import PAYS_TERMS, SWEEP_TERMS, VALIDATION_TERMS
-from weftrace.moe.sweeps.crossings import Pays
+from weftrace.moe.sweeps.crossings import Curve, Pays
 from weftrace.moe.sweeps.many_settings import Sweep
-from weftrace.moe.validation.comparison import Validation
+from weftrace.moe.sweeps.summaries import Summary
+from weftrace.moe.validation.comparison import ComparedPhase, PhaseOfOneSide, Validation
 from weftrace.render.configuration import configured_terms
 from weftrace.render.page import render_page
 from weftrace.version import __version__
@@ -17,18 +18,21 @@ from weftrace.version import __version__
 
 def render_sweep_html(sweep: Sweep) -> str:
     """One self-contained page of a sweep, as text."""
-    return _page("sweep", sweep, SWEEP_TERMS, f"sweep over {', '.join(sweep.axes)}", sweep.shared)
+    return _page(
+        "sweep", sweep, SWEEP_TERMS, f"sweep over {', '.join(sweep.axes)}", {"combinations": Summary}, sweep.shared
+    )
 
 
 def render_pays_html(pays: Pays) -> str:
     """One self-contained page of what pays, as text."""
-    return _page("pays", pays, PAYS_TERMS, "does overlapping pay?", pays.shared)
+    return _page("pays", pays, PAYS_TERMS, "does overlapping pay?", {"lists": Curve}, pays.shared)
 
 
 def render_validation_html(found: Validation) -> str:
     """One self-contained page of a validation, as text."""
     title = f"{found.predicted.source} against {found.measured.source}"
-    return _page("validation", found, VALIDATION_TERMS, title)
+    tables = {"phases": ComparedPhase, "alone": PhaseOfOneSide}
+    return _page("validation", found, VALIDATION_TERMS, title, tables)
 
 
 def _page(
@@ -36,6 +40,7 @@ def _page(
     found: Sweep | Pays | Validation,
     terms: Mapping[str, tuple[str, str]],
     title: str,
+    tables: Mapping[str, type],
     shared: Iterable[str] = (),
 ) -> str:
     headline = found.headline
@@ -47,6 +52,7 @@ def _page(
         styles=STYLES,
         blocks=[(f"weftrace-profile-{name}", to_document(found))],
         terms={**terms, **configured_terms(f"profile.{each}" for each in shared)},
+        tables=tables,
         title=title,
         headline=(first.capitalize() if first.isalpha() else first)
         + headline[len(first) :]

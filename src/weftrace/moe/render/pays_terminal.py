@@ -35,7 +35,7 @@ def _lists(found: Pays, curves: Sequence[Curve], width: int) -> RenderableType:
     simulated = f"each of {num:,} batches" if num > 1 else "one batch"
     rows = rows_table(
         Curve, curves, width, ["overlap", "pays_from", "pays_between", "best_gain", "best_batch"], left=("",),
-        heads={"overlap": "", "pays_between": "faster at", "best_gain": "at best", "best_batch": "at"},
+        heads={"overlap": "", "pays_between": "faster at"},
         cells={
             "pays_from": lambda curve: "–" if curve.pays_from is None else f"{curve.pays_from:,}",
             "pays_between": _between, "best_gain": lambda curve: signed(curve.best_gain),

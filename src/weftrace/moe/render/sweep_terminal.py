@@ -57,7 +57,8 @@ def _ranked(axes: list[str], rows: Sequence[Row], width: int) -> RenderableType:
     table = rows_table(
         Summary, flat, width,
         [*axes, "tokens_per_gpu", "layer_ns", "communication_ns", "exposed_ns", "limit", "without_limit_ns"],
-        heads={**{name: shorten_middle(name, _WIDEST_HEAD) for name in axes}, "communication_ns": "comm."},
+        heads={**{name: shorten_middle(name, _WIDEST_HEAD) for name in axes}, "layer_ns": "layer",
+               "communication_ns": "comm.", "limit": "limit", "without_limit_ns": "without"},
         cells={"tokens_per_gpu": lambda row: f"{row['tokens_per_gpu']:,.0f}", "exposed_ns": exposed,
                "limit": lambda row: _LIMITS[row["limit"]]},
         left=[shorten_middle(name, _WIDEST_HEAD) for name in axes], unit=unit,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from weftrace.errors import ProfileError, WeftraceError
 from weftrace.facts import model_config
+from weftrace.files.columns import Shown
 from weftrace.files.schemas import Positive
 from weftrace.moe.as_plan import plan_of
 from weftrace.moe.costs.levels import price, slowdowns_at, was_measured
@@ -47,20 +48,23 @@ MAX_BATCHES = 2_048
 class Curve:
     """One list over all batches."""
 
-    overlap: str
-    title: str
+    overlap: Annotated[str, Shown("list")]
+    title: Annotated[str, Shown("what it is", wide=True)]
     tokens_per_gpu: Annotated[
         list[float | None], Meta(description="Tokens a second of one GPU, by batch; null: it cannot be cut so.")
     ]
     pays_from: Annotated[
         Positive | None,
         Meta(description="The smallest batch from which on it beats no overlap at every batch; null: at none."),
+        Shown("pays from", term="pays_from"),
     ]
     pays_between: Annotated[
         list[tuple[int, int]], Meta(description="Stretches of batches, first and last, at which it beats no overlap.")
     ]
-    best_gain: Annotated[float | None, Meta(description="The most tokens a second over no overlap's, less 1.")]
-    best_batch: Annotated[Positive | None, Meta(description="At which batch.")]
+    best_gain: Annotated[
+        float | None, Meta(description="The most tokens a second over no overlap's, less 1."), Shown("at best")
+    ]
+    best_batch: Annotated[Positive | None, Meta(description="At which batch."), Shown("at")]
     last_gain: Annotated[float | None, Meta(description="At the largest batch.")]
     assumed: Annotated[list[str], Meta(description="What the prices of its operations assume.")]
     reason: Annotated[str, Meta(description="Why it is impossible here; empty where it is possible.")] = ""

@@ -23,9 +23,11 @@ class Summary:
 
     overlap: Annotated[str, Meta(description="The operation list.")]
     gpu_tokens: Annotated[Positive, Meta(description="Tokens of all micro-batches on one GPU.")]
-    layer_ns: Annotated[Amount, Meta(description="Time that a layer adds.")]
-    tokens_per_gpu: Annotated[Amount, Meta(description="Tokens a second of one GPU."), Shown("tokens/s")]
-    tokens_per_node: Annotated[Amount, Meta(description="Tokens a second of the GPUs that NVLink joins.")]
+    layer_ns: Annotated[Amount, Meta(description="Time that a layer adds."), Shown("a layer", term="layer")]
+    tokens_per_gpu: Annotated[Amount, Meta(description="Tokens a second of one GPU."), Shown("tokens/s", term="tokens")]
+    tokens_per_node: Annotated[
+        Amount, Meta(description="Tokens a second of the GPUs that NVLink joins."), Shown("a node")
+    ]
     communication_ns: Annotated[
         Annotated[int, Meta(ge=0)] | None,
         Meta(
@@ -34,10 +36,16 @@ class Summary:
         ),
     ]
     exposed_ns: Annotated[
-        Annotated[int, Meta(ge=0)] | None, Meta(description="Of it, what no computation hides; null as there.")
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="Of it, what no computation hides; null as there."),
+        Shown("exposed", term="exposed"),
     ]
-    limit: Annotated[Limit, Meta(description="Without which of these a layer would be shortest.")]
-    without_limit_ns: Annotated[Amount, Meta(description="What a layer would take without it."), Shown("without")]
+    limit: Annotated[
+        Limit,
+        Meta(description="Without which of these a layer would be shortest."),
+        Shown("held up by", term="limit"),
+    ]
+    without_limit_ns: Annotated[Amount, Meta(description="What a layer would take without it."), Shown("without it")]
     costs: Annotated[str, Meta(description="How durations were found.")]
     assumed: Annotated[tuple[str, ...], Meta(description="What the prices assume.")] = ()
 

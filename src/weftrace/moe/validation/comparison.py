@@ -107,7 +107,7 @@ class PhaseOfOneSide(InNotebook):
 
     side: Annotated[Literal["predicted", "measured"], Shown("only")]
     name: Annotated[str, Shown("phase", wide=True)]
-    median_ns: Annotated[Count, Shown("time")]
+    median_ns: Annotated[Count, Shown("median")]
     num_samples: Count
 
 

@@ -4,7 +4,7 @@ import { showConfiguration } from "render/configuration.js";
 import { byId, fill, h } from "render/dom.js";
 import { grouped } from "render/format.js";
 import { startPage } from "render/start.js";
-import { sortableTable } from "render/tables.js";
+import { columnsOf, sortableTable } from "render/tables.js";
 import { showAssumed } from "./assumed.js";
 import { curves, percentTick } from "render/curves.js";
 
@@ -81,20 +81,12 @@ function showCurves({ curves: all, batches }) {
   const rows = all.slice(1).filter((curve) => !curve.reason);
   const last = grouped(batches[batches.length - 1], 0);
   /** @type {import("render/tables.js").Column<Curve>[]} */
-  const columns = [
-    { key: "overlap", label: "list", kind: "text", node: (row) => h("b", { text: row.overlap }) },
-    { key: "title", label: "what it is", kind: "text", wide: true },
-    {
-      key: "pays_from",
-      label: "pays from",
-      kind: "count",
-      def: "pays_from",
-      text: (row) => (row.pays_from === null ? "nowhere" : `${grouped(row.pays_from, 0)} on`),
-    },
-    { key: "best_gain", label: "at best", kind: "count", text: (row) => signed(row.best_gain) },
-    { key: "best_batch", label: "at", kind: "count" },
-    { key: "last_gain", label: `at ${last}`, kind: "count", text: (row) => signed(row.last_gain) },
-  ];
+  const columns = columnsOf("lists", ["overlap", "title", "pays_from", "best_gain", "best_batch", "last_gain"], {
+    overlap: { node: (row) => h("b", { text: row.overlap }) },
+    pays_from: { text: (row) => (row.pays_from === null ? "nowhere" : `${grouped(row.pays_from, 0)} on`) },
+    best_gain: { text: (row) => signed(row.best_gain) },
+    last_gain: { label: `at ${last}`, text: (row) => signed(row.last_gain) },
+  });
   fill(
     byId("curve-table"),
     sortableTable({ name: "lists", columns, rows, sort: { key: "", down: false }, empty: "No list can run here." })

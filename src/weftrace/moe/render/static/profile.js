@@ -6,7 +6,7 @@ import { byId, fill, h } from "render/dom.js";
 import { duration, grouped, percent } from "render/format.js";
 import { lanePicture } from "render/lanes.js";
 import { startPage } from "render/start.js";
-import { kindChip, sortableTable } from "render/tables.js";
+import { columnsOf, kindChip, sortableTable } from "render/tables.js";
 
 /** @typedef {page.Profile["phases"][number]} Phase */
 /** @typedef {page.Profile["ranks"][number]} RankRow */
@@ -91,22 +91,13 @@ function showPhases({ phases, bases }) {
     `Mean of ${num} layer${num === 1 ? "" : "s"}${num > 1 ? ", without the first and the last" : ""}.`;
   const longest = Math.max(1, ...phases.map((row) => row.busy_ns));
   const several = new Set(phases.map((row) => row.micro_batch)).size > 1;
+  const keys = ["phase", ...(several ? ["micro_batch"] : []), "kind", "busy_ns", "hidden_ns", "exposed_ns"];
   /** @type {import("render/tables.js").Column<Phase>[]} */
-  const columns = [
-    {
-      key: "phase",
-      label: "phase",
-      kind: "text",
-      node: (row) => h("b", { class: "phase-name", text: row.phase, title: row.phase }),
-    },
-    ...(several
-      ? [/** @type {const} */ ({ key: "micro_batch", label: "micro-batch", kind: "count", def: "micro_batch" })]
-      : []),
-    { key: "kind", label: "kind", kind: "text", node: (row) => kindChip(row.kind) },
-    { key: "busy_ns", label: "busy", kind: "time", def: "busy", bar: (row) => row.busy_ns / longest },
-    { key: "hidden_ns", label: "hidden", kind: "time", def: "hidden" },
-    { key: "exposed_ns", label: "exposed", kind: "time", def: "exposed" },
-  ];
+  const columns = columnsOf("phases", keys, {
+    phase: { wide: false, node: (row) => h("b", { class: "phase-name", text: row.phase, title: row.phase }) },
+    kind: { node: (row) => kindChip(row.kind) },
+    busy_ns: { bar: (row) => row.busy_ns / longest },
+  });
   fill(
     byId("phase-table"),
     sortableTable({ name: "phases", columns, rows: phases, sort: { key: "", down: false } }).element,
@@ -130,14 +121,11 @@ function showRanks({ ranks, rank_words: words }) {
       rows: ranks,
       limit: 16,
       sort: { key: "last_in", down: true },
-      columns: [
-        { key: "rank", label: "rank", kind: "count" },
-        { key: "compute_ns", label: "computes", kind: "time", bar: (row) => row.compute_ns / longest },
-        { key: "communication_ns", label: "communicates", kind: "time", bar: (row) => row.communication_ns / longest },
-        { key: "waiting_ns", label: "waits", kind: "time", def: "wait", bar: (row) => row.waiting_ns / longest },
-        { key: "last_in", label: "last in", kind: "count", def: "last_in" },
-        { key: "meets", label: "of", kind: "count" },
-      ],
+      columns: columnsOf("ranks", ["rank", "compute_ns", "communication_ns", "waiting_ns", "last_in", "meets"], {
+        compute_ns: { bar: (row) => row.compute_ns / longest },
+        communication_ns: { bar: (row) => row.communication_ns / longest },
+        waiting_ns: { bar: (row) => row.waiting_ns / longest },
+      }),
     }).element,
   );
 }

@@ -4,7 +4,7 @@ import { showConfiguration } from "render/configuration.js";
 import { byId, fill, h } from "render/dom.js";
 import { duration, grouped, percent } from "render/format.js";
 import { startPage } from "render/start.js";
-import { sortableTable } from "render/tables.js";
+import { columnsOf, sortableTable } from "render/tables.js";
 import { showAssumed } from "./assumed.js";
 import { curves, percentTick } from "render/curves.js";
 
@@ -126,24 +126,23 @@ function showRows({ axes }, rows) {
     value: (row) => row.values[name],
   }));
   const known = new Set(Object.keys(axes));
+  const keys = [
+    ...(known.has("overlap") ? [] : ["overlap"]),
+    ...["tokens_per_gpu", "tokens_per_node", "layer_ns", "exposed_ns", "share", "limit", "without_limit_ns"],
+  ];
   /** @type {import("render/tables.js").Column<Possible>[]} */
   const columns = [
     ...swept,
-    ...(known.has("overlap") ? [] : [/** @type {const} */ ({ key: "overlap", label: "overlap", kind: "text" })]),
-    {
-      key: "tokens_per_gpu",
-      label: "tokens/s a GPU",
-      kind: "count",
-      def: "tokens",
-      text: (row) => grouped(row.tokens_per_gpu, 0),
-      bar: (row) => row.tokens_per_gpu / most,
-    },
-    { key: "tokens_per_node", label: "a node", kind: "count", text: (row) => grouped(row.tokens_per_node, 0) },
-    { key: "layer_ns", label: "a layer", kind: "time", def: "layer" },
-    { key: "exposed_ns", label: "exposed", kind: "time", def: "exposed" },
-    { key: "share", label: "of a layer", kind: "percent", value: exposedPart },
-    { key: "limit", label: "held up by", kind: "text", def: "limit", text: (row) => LIMITS[row.limit] ?? row.limit },
-    { key: "without_limit_ns", label: "without it", kind: "time" },
+    ...columnsOf("combinations", keys, {
+      tokens_per_gpu: {
+        label: "tokens/s a GPU",
+        text: (/** @type {Possible} */ row) => grouped(row.tokens_per_gpu, 0),
+        bar: (row) => row.tokens_per_gpu / most,
+      },
+      tokens_per_node: { text: (row) => grouped(row.tokens_per_node, 0) },
+      share: { label: "of a layer", kind: "percent", value: exposedPart },
+      limit: { text: (row) => LIMITS[row.limit] ?? row.limit },
+    }),
   ];
   const sort = { key: "tokens_per_gpu", down: true };
   fill(byId("row-table"), sortableTable({ name: "combinations", columns, rows, sort, limit: 40 }).element);

@@ -4,7 +4,7 @@ import { byId, fill, h } from "render/dom.js";
 import { duration, plural } from "render/format.js";
 import { startPage } from "render/start.js";
 import { drawnToWidth, svg } from "render/svg.js";
-import { kindChip, sortableTable } from "render/tables.js";
+import { columnsOf, kindChip, sortableTable } from "render/tables.js";
 import { fitted } from "render/curves.js";
 
 /**
@@ -71,14 +71,14 @@ function showPhases({ phases, alone, measured }) {
   if (phases.length) drawnToWidth(byId("chart"), (width) => bars(phases, width));
   /** @type {import("render/tables.js").Column<Phase>[]} */
   const columns = [
-    {
-      key: "phase",
-      label: "phase",
-      kind: "text",
-      node: (row) => h("b", { class: "phase-name", text: nameOf(row), title: nameOf(row) }),
-    },
-    { key: "lane", label: "lane", kind: "text", node: (row) => kindChip(row.lane) },
-    { key: "by", label: "compared by", kind: "text", def: "compared", text: (row) => BY[row.by] },
+    ...columnsOf("phases", ["phase", "lane", "by"], {
+      phase: {
+        wide: false,
+        node: (/** @type {Phase} */ row) => h("b", { class: "phase-name", text: nameOf(row), title: nameOf(row) }),
+      },
+      lane: { node: (row) => kindChip(row.lane) },
+      by: { text: (row) => BY[row.by] },
+    }),
     ...timeColumns(),
   ];
   fill(byId("phase-table"), sortableTable({ name: "phases", columns, rows: phases, sort: NO_SORT }).element);
@@ -89,12 +89,7 @@ function showPhases({ phases, alone, measured }) {
       name: "alone",
       rows: alone,
       sort: NO_SORT,
-      columns: [
-        { key: "name", label: "phase", kind: "text" },
-        { key: "side", label: "only", kind: "text" },
-        { key: "median_ns", label: "median", kind: "time" },
-        { key: "num_samples", label: "samples", kind: "count" },
-      ],
+      columns: columnsOf("alone", ["name", "side", "median_ns", "num_samples"], { name: { wide: false } }),
     }).element,
   );
 }
