@@ -132,6 +132,18 @@ def test_a_field_that_may_be_missing_has_its_default() -> None:
         from_document(Later, {"of_ns": 1}, what="x")
 
 
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"parts": [{"of_ns": 2**70, "by": "a"}]}, r"\$.parts\[0\].of_ns"),
+        ({"kernels": [{**ROWS[0], "total_ns": 2**70}]}, r"\$.kernels"),
+    ],
+)
+def test_whole_numbers_that_no_table_holds_are_refused(change: dict[str, object], place: str) -> None:
+    with pytest.raises(DocumentError, match=place):
+        from_document(Whole, {**DOCUMENT, **change}, what="x")
+
+
 def test_a_value_is_filled_from_others_with_fields_of_the_same_names() -> None:
     assert filled(Later, Part(of_ns=3, by="b"), source="here") == Later(of_ns=3, by="b", source="here")
     assert filled(Later, Part(of_ns=3), Later(of_ns=4, source="there")) == Later(of_ns=3, source="there")

@@ -91,9 +91,15 @@ def frame_schema(row: Any) -> dict[str, pl.DataType]:
 
 
 def frame_of(row: Any, rows: Iterable[Any]) -> pl.DataFrame:
-    """Rows (mappings or dataclasses) as a frame, whose columns have the same types however many rows there are."""
+    """Rows (mappings or dataclasses) as a frame, whose columns have the same types however many rows there are.
+
+    Raises ValueError where a value does not fit its column.
+    """
     plain = [dataclasses.asdict(each) if dataclasses.is_dataclass(each) else each for each in rows]  # type: ignore[arg-type]
-    return pl.DataFrame(plain, schema=frame_schema(row))
+    try:
+        return pl.DataFrame(plain, schema=frame_schema(row))
+    except pl.exceptions.PolarsError as error:  # a whole number of over 64 bits, say
+        raise ValueError(f"rows that make no table: {error}") from error
 
 
 def csv_of(row: Any, rows: Iterable[Any]) -> str:

@@ -126,6 +126,9 @@ def _plain_key(key: Any) -> Any:
 # --- and back -----------------------------------------------------------------------------------------------------
 
 
+_MOST = 1 << 63  # what a column of a table holds is below it
+
+
 def from_document(
     kind: type[V], document: Any, *, what: str, schema: str = "", error: type[WeftraceError] = DocumentError
 ) -> V:
@@ -152,6 +155,8 @@ def _built(kind: Any, document: Any, place: str) -> Any:
     origin, args = get_origin(kind), get_args(kind)
     if document is None or kind is Any or origin is Literal:
         return document
+    if isinstance(document, int) and not -_MOST <= document < _MOST:
+        raise msgspec.ValidationError(f"a whole number of over 64 bits - at `{place}`")
     if origin is Annotated:
         mark = next((each for each in args[1:] if isinstance(each, As)), None)
         return _built(args[0], document, place) if mark is None else _read(args[0], mark, document, place)
@@ -199,10 +204,10 @@ def _read(kind: Any, mark: As, document: Any, place: str) -> Any:
         from weftrace.files.columns import frame_of
 
         (row,) = get_args(mark.kind)
-        return frame_of(row, document)
+        return _tried(lambda: frame_of(row, document), place)
     import numpy as np
 
-    return np.asarray(document)
+    return _tried(lambda: np.asarray(document), place)
 
 
 def _tried(make: Callable[[], Any], place: str) -> Any:

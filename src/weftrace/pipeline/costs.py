@@ -238,7 +238,8 @@ def durations_ns(schedule: Schedule, costs: Costs) -> NDArray[np.int64]:
         )
     if (factor != 1).any():
         slower = factor[schedule.rank_N] if factor.ndim else factor
-        times = whole_ns(times * slower, "rank_factor")
+        with np.errstate(over="ignore"):  # `whole_ns` refuses what is no time any more
+            times = whole_ns(times * slower, "rank_factor")
     return times
 
 

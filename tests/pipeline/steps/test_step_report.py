@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from weftrace.errors import WeftraceError
+from weftrace.errors import DocumentError, WeftraceError
 from weftrace.pipeline import Costs
 from weftrace.pipeline.measured.sourced_costs import SourcedCosts, costs_of_trace
+from weftrace.pipeline.outputs import STEP
 from weftrace.pipeline.steps.document import StepReport
 from weftrace.pipeline.steps.predicted import Run, predicted_step
 from weftrace.trace import read
@@ -102,3 +103,9 @@ def test_what_was_published_of_another_model_hardware_or_batch_is_not_set_beside
 def test_costs_of_nothing_are_refused() -> None:
     with pytest.raises(WeftraceError, match="takes no time"):
         told(SourcedCosts(costs=Costs(forward_ns=0, input_ns=0, weight_ns=0), basis="given"))
+
+
+def test_a_saved_step_that_names_a_published_one_without_its_time_is_refused() -> None:
+    document = STEP.document(told())  # type: ignore[misc]
+    with pytest.raises(DocumentError, match="a published step has a name, a source and a time"):
+        STEP.load({**document, "published_step_ns": None}, what="step.json")  # type: ignore[misc]

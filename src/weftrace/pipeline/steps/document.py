@@ -78,6 +78,10 @@ class StepReport(InNotebook):
     flags: Annotated[tuple[str, ...], Meta(description="What does not fit together, in sentences.")]
     assumptions: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        if len({each is None for each in (self.published, self.published_source, self.published_step_ns)}) > 1:
+            raise ValueError("a published step has a name, a source and a time")
+
     def _told(self) -> list[tuple[str, str]]:
         return [("headline", self.headline)]
 
