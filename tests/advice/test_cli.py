@@ -59,7 +59,7 @@ def test_the_path_is_printed_with_the_sentence_and_the_replays_error_first(run: 
     assert [head.split("  ")[0] for head in heads] == [
         "By class", "By phase", "By kernel", "By cause", "Slack", "What the plan rests on",
     ]  # fmt: skip
-    assert "The replay keeps measured durations, one median each (gap 2.0 µs" in told(out)
+    assert "The replay keeps measured durations, one median each (gap 2.00 µs" in told(out)
     assert "\x1b[" not in out
 
 
@@ -211,7 +211,7 @@ def test_strict_fails_where_the_replay_is_off(run: Run, train: Path, tmp_path: P
     assert run("critical-path", train, "--strict", "-q")[0] == 0
     late = TraceFile().kernel("a", 100, 50).kernel("b", 200, 100, stream=27, launch=150).write(tmp_path / "late.json")
     code, out, err = run("critical-path", late, "--strict")
-    assert code == 1 and "--strict: the replay is not to be trusted: its span is -20.0 % off" in err
+    assert code == 1 and "--strict: the replay is not to be trusted: its span is −20.0 % off" in err
     assert "Take what follows for a hint." in told(out)
 
 
@@ -219,7 +219,7 @@ def test_strict_fails_where_the_replay_is_off(run: Run, train: Path, tmp_path: P
 def test_no_answer_leads_where_the_replay_is_off(run: Run, tmp_path: Path, command: list[str]) -> None:
     """100 to 150 us on one stream, 200 to 300 on another, without a wait between them: the replay takes 160."""
     late = TraceFile().kernel("a", 100, 50).kernel("b", 200, 100, stream=27, launch=150).write(tmp_path / "late.json")
-    leads = "The replay is off, so the answer cannot be told from it: its span is -20.0 % off"
+    leads = "The replay is off, so the answer cannot be told from it: its span is −20.0 % off"
     name, *rest = command
     _, out, _ = run(name, late, *rest, "-o", tmp_path / "answer.html", "-o", tmp_path / "answer.json")
     assert out.split("\n\n")[1].replace("\n", "").startswith(leads)

@@ -69,8 +69,8 @@ def test_a_layer_that_the_trace_tells_has_its_own_loads(tmp_path: Path) -> None:
 def test_what_is_assumed_is_said(tmp_path: Path) -> None:
     _, notes = placed_durations(one_rank(tmp_path), HALVES)
     assert notes == (
-        "200.0 µs of experts' computation: in proportion to rows (assumed), × 0.667 in all",
-        "100.0 µs of dispatch and combine that move data: in proportion to rows (assumed), × 0.667 in all",
+        "200 µs of experts' computation: in proportion to rows (assumed), × 0.667 in all",
+        "100 µs of dispatch and combine that move data: in proportion to rows (assumed), × 0.667 in all",
         "loads before: old.json",
         "rank r has the experts of GPU r of 2",
         "the trace does not tell which layers it shows: the loads of all 1 together (assumed)",

@@ -67,11 +67,11 @@ def test_each_kernel_follows_the_split_by_its_rule(tmp_path: Path) -> None:
     }
     assert notes == (
         "SMs now: 112 compute, 20 communicate, of 132 (blocks of persistent kernels)",
-        "200.0 µs of persistent kernels that compute: × 112/124, assumed",
-        "200.0 µs of other GEMMs, convolutions and attention: × 112/124 for the 50.0 % beside communication, assumed",
-        "200.0 µs of communication that moves data: × 20/8, assumed: no bandwidths by number of SMs are on record; "
+        "200 µs of persistent kernels that compute: × 112/124, assumed",
+        "200 µs of other GEMMs, convolutions and attention: × 112/124 for the 50.0 % beside communication, assumed",
+        "200 µs of communication that moves data: × 20/8, assumed: no bandwidths by number of SMs are on record; "
         "what the network bounds gains nothing by more",
-        "200.0 µs as measured: waits for other ranks, work bound by memory, too few blocks",
+        "200 µs as measured: waits for other ranks, work bound by memory, too few blocks",
     )
 
 

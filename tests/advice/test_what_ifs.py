@@ -35,8 +35,8 @@ def test_an_answer_compares_two_replays_and_has_the_measured_span_beside_them() 
     assert answer.error == pytest.approx(-2 / 105)
     assert not answer.is_within_error
     assert answer.sentence == (
-        "communication ×0.5: 83.0 µs instead of 103.0 µs, both replayed (-19.4 %); compute decides 66 % then. "
-        "The replay is -1.9 % off the measured 105.0 µs."
+        "communication ×0.5: 83.00 µs instead of 103.0 µs, both replayed (−19.4 %); compute decides 66 % then. "
+        "The replay is −1.9 % off the measured 105.0 µs."
     )
 
 
@@ -65,7 +65,7 @@ def test_what_no_longer_runs_beside_each_other_no_longer_slows_each_other_down()
     # 27       s0  s1  s2  s3      3 x (10 - 3) x (1 - 1 / 1.17) = 3.05
     told = limits(overlapped(), scaled("communication", 0.1))
     assert "kernels compute beside communication for 22 % of their time then, 75 % before" in told
-    assert "kernels on the new path are about 3.1 µs too long for it" in told
+    assert "kernels on the new path are about 3.05 µs too long for it" in told
     assert "beside communication" not in limits(overlapped(), scaled("communication", 0.99))
     # 7  [k 100]    beside send for half of its time, then for all of it; but by then send alone is the path
     # 27 [send 50]
@@ -142,7 +142,7 @@ def test_a_gap_that_was_never_seen_is_not_known() -> None:
         ops += [call(f"launch {i}", 9), kernel(f"k{i}", 3, COMPUTE, launched_by(f"launch {i}"))]
     told = limits(inferred_of(plan_of(*ops)), NoHostGaps())
     assert "the gap between two is not known, and none is kept: on the new path 2 run right behind another" in told
-    assert "each µs between them would add 2.0 µs." in told
+    assert "each µs between them would add 2.00 µs." in told
     assert "not known" not in limits(inferred_of(plan_of(*ops)), scaled("launch", 0.9)), "none runs behind another"
     assert "not known" not in limits(inferred_of(plan_of(*ops, gap_us=1)), NoHostGaps())
     touching = [kernel("a", 3), kernel("b", 3)]
@@ -209,7 +209,7 @@ def test_a_curve_tells_where_it_is_flat_and_how_steep_it_is() -> None:
     assert side.points.get_column("span_ns").to_list() == [50_000, 50_000, 50_000, 50_000, 60_000, 80_000]
     assert side.flat_until == 1.5
     assert list(side.slopes_ns) == [0, 200]
-    assert side.sentence == "s: flat up to ×1.5 at 50.0 µs, then up to 200 ns per percent; the replay is +0.0 % off."
+    assert side.sentence == "s: flat up to ×1.5 at 50.00 µs, then up to 200 ns per percent; the replay is 0.0 % off."
     assert curve(inferred_of(plan), "a").sentence.startswith("a: 100 ns per percent from ×0.25 to ×2;")
     little = inferred_of(plan_of(kernel("a", 2), kernel("c", 998)))
     assert curve(little, "a").flat_until == 0.25  # 0.35 % in all, a small slope that nowhere bends

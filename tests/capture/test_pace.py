@@ -49,5 +49,5 @@ def test_the_overhead_in_words() -> None:
     pace.paused(5_000_000)
     pace.paused(3_000_000)
     assert pace.overhead(8_000_000, 9_000_000).told() == (
-        "a step took 10.0 ms before and 12.0 ms (+20 %) recorded; the run was held up for 8.0 ms at most, 0.8 steps"
+        "a step took 10.0 ms before and 12.0 ms (+20 %) recorded; the run was held up for 8.00 ms at most, 0.8 steps"
     )

@@ -509,7 +509,7 @@ def test_demo_needs_nothing_and_states_its_error(run: Run, tmp_path: Path) -> No
     page, trace = tmp_path / "demo.html", tmp_path / "demo.trace.json.gz"
     code, out, _ = run("demo", "-o", page, "-o", trace)
     assert code == 0
-    assert "DeepSeek's published profile measures 129,012 µs" in " ".join(out.split())
+    assert "DeepSeek's published profile measures 129.0 ms" in " ".join(out.split())
     assert page.exists()
     code, out, _ = run("report", trace, "--json")
     assert json.loads(out)["ranks"][0]["simulated"] is True

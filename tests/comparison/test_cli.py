@@ -192,5 +192,5 @@ def test_jobs_without_a_rank_in_common_are_not_compared(run: Run, tmp_path: Path
     )  # fmt: skip
     assert code == 3, err
     assert "weftrace: not comparable: " in err and "; gates are not judged" in err
-    assert "before: no rank that both have" in out and "before alone has rank 0 (4.6 ms a step)" in out
+    assert "before: no rank that both have" in out and "before alone has rank 0 (4.61 ms a step)" in out
     assert read_document(outputs[2])["parts"] == []

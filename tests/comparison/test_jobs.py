@@ -42,7 +42,7 @@ def test_ranks_of_both_are_compared_and_the_others_told_with_their_time(folder: 
     (other / "rank1.json").unlink()
     found = diff(folder, other, workers=1)
     assert [rank.rank for rank in found.after.ranks] == [rank.rank for rank in found.before.ranks] == [0, 2, 3]
-    assert "before alone has rank 1 (4.6 ms a step): compared with nothing" in found.notes
+    assert "before alone has rank 1 (4.61 ms a step): compared with nothing" in found.notes
     assert not found.changes["change_ns"].abs().sum()  # nor did they wait for rank 1 in the one alone
     assert "after: 1 of 4 ranks have no file here: sums and means are over those that have" in found.notes
 

@@ -141,6 +141,6 @@ def test_computation_beside_transfers_does_not_have_every_sm() -> None:
     """`none`, but its shared expert waits for attention alone, as the dispatch does."""
     text = files("weftrace.moe").joinpath("overlaps/none.toml").read_text("utf-8")
     beside = overlap_of(text.replace('after = ["SHARED"]', 'after = ["ATTN"]'), "mine.toml")
-    with pytest.raises(ProfileError, match=r"says all_sms, .* it does for [0-9,]+ µs"):
+    with pytest.raises(ProfileError, match=r"says all_sms, .* it does for [0-9.]+ ms"):
         make_profile(Setting.of("prefill"), beside)
     assert make_profile(Setting.of("prefill"), replace(beside, all_sms=False)).layer_ns > 0

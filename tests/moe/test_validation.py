@@ -174,7 +174,7 @@ def told(found: Validation, width: int = 80) -> str:
 def test_it_is_told_in_80_columns() -> None:
     text = told(validate(run(attn=90, extra="mlp(F)"), run(wait=10)))
     assert max(map(len, text.splitlines())) <= 80
-    assert "attn(F)                90.0     100.0          –  -10.0 %" in text
+    assert "attn(F)                90.0     100.0          –  −10.0 %" in text
     assert "compute, the same: attn(F)" in text
     assert "mlp(F)  predicted      10.0        3" in text
 

@@ -138,7 +138,7 @@ def test_step_beside_the_published_one(run: Run, tmp_path: Path, costs: Path) ->
     code, out, err = run("pipeline", "step", "--costs", costs, *shape, "-o", output)
     assert code == 0, err
     told = " ".join(out.split())
-    for part in ("A step of DualPipe on 2,048 ranks takes 19.0 s", "97–103", "97–103 13.9 s -7.2 %", "272.80 B",
+    for part in ("A step of DualPipe on 2,048 ranks takes 19.0 s", "97–103", "97–103 13.9 s −7.2 %", "272.80 B",
                  "38.94 % 38.94 %", "Of the published bubble of 2.06 s"):  # fmt: skip
         assert part in told, part
     assert checked(output)["published"] == "DeepSeek-V3 on 2,048 H800"

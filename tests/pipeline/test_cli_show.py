@@ -83,7 +83,7 @@ def test_costs_of_a_file_are_used_and_kept(run: Run, tmp_path: Path) -> None:
     costs, plan = tmp_path / "costs.json", tmp_path / "plan.json.gz"
     costs.write_text(json.dumps({"F_ms": 97.4, "I_ms": 111.6, "W_ms": 29.8, "F&B_ms": 129.0}))
     printed = run(*DUAL, "--costs", str(costs), "-o", str(plan)).stdout
-    assert "DualPipe takes 4,143.0 ms; bubble 574.8 ms (13.9 %" in printed
+    assert "DualPipe takes 4.143 s; bubble 574.8 ms (13.9 %" in printed
     assert run("pipeline", "show", str(plan)).stdout == printed
     told = json.loads(run("pipeline", "show", str(plan), "--json").stdout)
     assert told["schema"] == "weftrace.pipeline/1" and "traceEvents" not in told

@@ -208,7 +208,8 @@ def test_all_that_costs_hold_is_told_beside_the_table() -> None:
     costs = Costs.units(latency=0.1, rank_factor=(1.0, 1.5, 1.0, 2.0), message_bytes=9, bytes_per_s=25e9, blocking=True)
     told = costs_in(comparison_summary(compare(costs, num_devices=4, num_micro_batches=8, families=["1f1b"])))
     assert told == (
-        "F 1, I 1, W 1, F&B as F, then B, a message 0.1, links of 25 GB/s, messages block, ranks up to 2 times as slow"
+        "F 1, I 1, W 1, F&B as F, then B, a message 0.1, links of 25.0 GB/s, messages block, "
+        "ranks up to 2 times as slow"
     )
     slow = compare(Costs.units(rank_factor=1.25), num_devices=4, num_micro_batches=8, families=["1f1b"])
     assert costs_in(comparison_summary(slow)).endswith("all ranks 1.25 times as slow")

@@ -98,7 +98,7 @@ def test_a_box_is_as_high_as_it_was_dense() -> None:
         if rows_of(figure)[y].startswith("compute") and trace.name != "exposed"
     ]
     ((area, told),) = drawn
-    assert area == pytest.approx(BAND * 2.5) and "2.5 of 10.0 ms busy" in told
+    assert area == pytest.approx(BAND * 2.5) and "2.50 of 10.0 ms busy" in told
 
 
 def test_every_box_has_its_name() -> None:

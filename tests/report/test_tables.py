@@ -23,10 +23,10 @@ def test_markdown_by_hand() -> None:
     rows = text.splitlines()
     # span 20.5 ms: compute 18.2, exposed communication 2.0, exposed memory 0.2, idle 0.1
     assert (
-        "| rank 0 | 20.5 ms | 18.2 ms (88.8 %) | 2.0 ms (9.8 %) | 200.0 µs (1.0 %) | 100.0 µs (0.5 %) | 82.1 % |  |"
+        "| rank 0 | 20.5 ms | 18.2 ms (88.8 %) | 2.00 ms (9.8 %) | 200 µs (1.0 %) | 100 µs (0.5 %) | 82.1 % |  |"
     ) in rows
-    assert "| mlp(B) | compute | 2 | 3.0 ms |  |  |" in rows
-    assert "| combine(F) | communication | 2 | 1.5 ms | 500.0 µs | 1.0 ms |" in rows
+    assert "| mlp(B) | compute | 2 | 3.00 ms |  |  |" in rows
+    assert "| combine(F) | communication | 2 | 1.50 ms | 500 µs | 1.00 ms |" in rows
 
 
 def test_markdown_of_a_job_tells_what_is_missing() -> None:
@@ -75,5 +75,5 @@ def test_a_report_is_saved_as_both(tmp_path: Path) -> None:
 def test_markdown_of_a_job_names_the_late_rank_first() -> None:
     rows = to_markdown(late_job()).splitlines()
     head = rows.index("| rank | began with it | came late | waited | came last |")
-    assert rows[head + 2] == "| rank 1 | 18.0 ms | 6.0 ms | 0 ns | 2 of 3 |"
-    assert rows[head + 3].startswith("| rank 0 | 0 ns | 0 ns | 6.0 ms |")
+    assert rows[head + 2] == "| rank 1 | 18.0 ms | 6.00 ms | 0 ns | 2 of 3 |"
+    assert rows[head + 3].startswith("| rank 0 | 0 ns | 0 ns | 6.00 ms |")

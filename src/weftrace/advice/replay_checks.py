@@ -19,6 +19,7 @@ from weftrace.notebook import InNotebook
 from weftrace.plan import Kept, Replay
 from weftrace.plan.inference.values import SOURCES
 from weftrace.trace import Trace, read
+from weftrace.units import signed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,7 @@ class ReplayChecks(InNotebook):
         return all(replay.is_trustworthy for replay in self.replays.values())
 
     def _told(self) -> list[tuple[str, str]]:
-        return [(name, f"{100 * replay.error:+.2f} %") for name, replay in self.replays.items()]
+        return [(name, signed(replay.error, 2)) for name, replay in self.replays.items()]
 
 
 def check_replays(

@@ -23,7 +23,7 @@ from weftrace.files.columns import frame_schema
 from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.values import Inferred
-from weftrace.units import duration, percent
+from weftrace.units import duration, percent, signed
 
 
 class GainRow(TypedDict):
@@ -164,8 +164,8 @@ def sentence_of(found: Sensitivity) -> str:
     if not best:
         return f"Nothing that is {faster} alone makes the span shorter."
     told = [f"{row['selector']} saves {duration(row['saved_ns'])} ({percent(row['share'], 2)})" for row in best]
-    off = f"the replay is {100 * found.error:+.1f} % off"
-    return f"{faster}, each alone, of {duration(found.replayed_ns)}: {', '.join(told)}; {off}."
+    off = f"the replay is {signed(found.error)} off"
+    return f"{faster}, each alone, of {duration(found.replayed_ns, 4)}: {', '.join(told)}; {off}."
 
 
 def sentence_of_curve(found: Curve) -> str:
@@ -175,12 +175,12 @@ def sentence_of_curve(found: Curve) -> str:
     if flat == factors[-1]:
         told = f"flat from ×{factors[0]:g} to ×{flat:g}"
     elif flat > factors[0]:
-        told = f"flat up to ×{flat:g} at {duration(spans[0])}, then up to {duration(high)} per percent"
+        told = f"flat up to ×{flat:g} at {duration(spans[0], 4)}, then up to {duration(high)} per percent"
     elif low >= (1 - STRAIGHT) * high:
         told = f"{duration(high)} per percent from ×{factors[0]:g} to ×{factors[-1]:g}"
     else:
         told = f"{duration(low)} per percent at ×{factors[0]:g}, {duration(high)} at ×{factors[-1]:g}"
-    return f"{found.selector}: {told}; the replay is {100 * found.error:+.1f} % off."
+    return f"{found.selector}: {told}; the replay is {signed(found.error)} off."
 
 
 def _listed(inferred: Inferred) -> tuple[list[str], int]:

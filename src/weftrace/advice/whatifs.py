@@ -17,7 +17,7 @@ from weftrace.notebook import InNotebook
 from weftrace.plan.inference.replaying import Replay
 from weftrace.plan.inference.values import Inferred
 from weftrace.plan.times import timetable
-from weftrace.units import duration, percent
+from weftrace.units import duration, percent, signed
 
 
 class Spans:
@@ -122,10 +122,10 @@ def sentence_of(answer: WhatIf) -> str:
     """What was changed, the replayed span before and after, what decides then, and how far the replay is off."""
     what = ", ".join(map(str, answer.changes))
     how = (
-        f"{duration(answer.after_ns)} instead of {duration(answer.replayed_ns)}, both replayed "
-        f"({100 * answer.change:+.1f} %); {answer.bottleneck} decides {percent(_share(answer), 0)} then"
+        f"{duration(answer.after_ns, 4)} instead of {duration(answer.replayed_ns, 4)}, both replayed "
+        f"({signed(answer.change)}); {answer.bottleneck} decides {percent(_share(answer), 0)} then"
     )
-    off = f"The replay is {100 * answer.error:+.1f} % off the measured {duration(answer.span_ns)}"
+    off = f"The replay is {signed(answer.error)} off the measured {duration(answer.span_ns, 4)}"
     small = ": the change is smaller than the replay is off." if answer.is_within_error else "."
     return f"{what}: {how}. {off}{small}"
 

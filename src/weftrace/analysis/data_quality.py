@@ -14,6 +14,7 @@ from weftrace.files.schemas import Count, Share
 from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
+from weftrace.units import percent
 
 _FEW = 3  # events out of order that tell nothing
 
@@ -84,7 +85,7 @@ def quality(source: Trace | Work, *, unnamed_share: float | None = None) -> Qual
         )
         (doubts if 10 * work.num_unlinked > num_events else remarks).append(text)
     if unnamed_share > 0.02:
-        text = f"{unnamed_share:.0%} of compute time is in kernels that no rule names: counted as other compute"
+        text = f"{percent(unnamed_share, 0)} of compute time is in kernels that no rule names: counted as other compute"
         (doubts if unnamed_share > 1 / 3 else remarks).append(text)
     notes = []
     if work.basis == "ranges":

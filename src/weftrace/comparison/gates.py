@@ -22,7 +22,7 @@ from weftrace.comparison.runs import WAITING
 from weftrace.comparison.sides import Side
 from weftrace.errors import ComparisonError
 from weftrace.trace.kernels import ROLES
-from weftrace.units import MS, US, S, percent, short_time
+from weftrace.units import MS, US, S, duration, percent
 
 _FINE = 1e6  # shares and numbers are asked about in millionths, where times are in ns
 
@@ -205,7 +205,7 @@ def figure_text(value: float | None, unit: Unit) -> str:
     """A figure for a person: "80.0 µs", "20.0 %", "5"."""
     if value is None:
         return "undefined"
-    return short_time(value) if unit == "ns" else percent(value) if unit == "share" else f"{value:,.6g}"
+    return duration(value) if unit == "ns" else percent(value) if unit == "share" else f"{value:,.6g}"
 
 
 def change_text(before: float, after: float, unit: Unit, *, is_part: bool = True) -> str:

@@ -43,7 +43,7 @@ from weftrace.analysis.run_facts import (
 from weftrace.comparison.runs import RankRun, Run
 from weftrace.comparison.sides import Side
 from weftrace.comparison.significance import mean_p
-from weftrace.units import counted
+from weftrace.units import counted, signed
 
 #: "not comparable" refuses to state a cause; "within the noise" is said where the runs are comparable.
 Word = Literal["comparable", "comparable, but", "not comparable"]
@@ -262,7 +262,7 @@ def _drifting(before: Side, after: Side) -> Iterator[str]:
     """Steps that grow, or shrink, in the one run alone: it had not settled."""
     drift = _drift(before), _drift(after)
     if abs(drift[1] - drift[0]) > _DRIFT:
-        told = [f"{100 * each:+.1f} %".replace("+0.0", "0.0") for each in drift]
+        told = [signed(each) for each in drift]
         yield f"steps of a run drift, from its first half to its second: by {told[0]} before, {told[1]} after"
 
 

@@ -15,6 +15,7 @@ from weftrace.experts.cluster import Cluster
 from weftrace.experts.loads import as_loads
 from weftrace.experts.slots import copies_of, even_shares, load_of_gpus, slots_of
 from weftrace.notebook import InNotebook
+from weftrace.units import US, duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -139,7 +140,7 @@ class Choice(InNotebook):
 
     def _told(self) -> Iterable[tuple[str, str]]:
         for cost in self.costs:
-            yield cost.policy, f"{cost.total_us:,.0f} µs a layer, balancedness {cost.balancedness:.4f}"
+            yield cost.policy, f"{duration(cost.total_us * US, 4)} a layer, balancedness {cost.balancedness:.4f}"
         yield "why", self.reason
         yield from self.ruled_out
 

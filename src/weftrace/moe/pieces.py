@@ -14,6 +14,7 @@ from weftrace.files.schemas import Positive
 from weftrace.files.values import As
 from weftrace.notebook import InNotebook
 from weftrace.plan.ops import Kind
+from weftrace.units import duration
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +68,7 @@ class Piece(InNotebook):
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "kernel", self.name
-        yield "time", f"{self.mean_ns / 1000:,.1f} µs"
+        yield "time", duration(self.mean_ns)
         yield "basis", self.basis
 
 

@@ -21,7 +21,7 @@ from weftrace.moe.routing.load import BALANCED
 from weftrace.moe.setting import Setting
 from weftrace.notebook import InNotebook
 from weftrace.plan import Plan, Slowdown, Timetable, timetable, with_contention
-from weftrace.units import us
+from weftrace.units import duration
 
 if TYPE_CHECKING:
     from weftrace.moe.costs.levels import AnyLevel
@@ -106,14 +106,14 @@ class Profile(InNotebook):
     def __repr__(self) -> str:
         at = self.setting
         who = f"{at.kind} of {at.model.name} on {at.ep} × {at.hardware.name}"
-        return f"Profile({who!r}, {self.overlap.name}, {us(round(self.layer_ns))} a layer, costs {self.costs!r})"
+        return f"Profile({who!r}, {self.overlap.name}, {duration(self.layer_ns, 4)} a layer, costs {self.costs!r})"
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield from self.setting.told().items()
         yield "overlap", self.overlap.title
         yield "costs", self.costs
-        yield "span", us(self.span_ns)
-        yield "a layer", us(round(self.layer_ns))
+        yield "span", duration(self.span_ns)
+        yield "a layer", duration(self.layer_ns, 4)
 
 
 def make_profile(
@@ -202,7 +202,7 @@ def _check_alone(times: Timetable, overlap: Overlap) -> None:
     if beside.total_ns:
         raise ProfileError(
             f"overlap {overlap.name!r} says all_sms, that its computation never runs beside kernels that move tokens; "
-            f"it does for {us(beside.total_ns)}. Leave all_sms out, or let one wait for the other."
+            f"it does for {duration(beside.total_ns)}. Leave all_sms out, or let one wait for the other."
         )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from weftrace.errors import PlanError
 from weftrace.plan.graph import hold_ns
 from weftrace.plan.times import Timetable, need_timetable, reached_ns
-from weftrace.units import short_time
+from weftrace.units import duration
 
 _MAX_STREAMS = 200
 _CELLS_A_TICK = 10
@@ -55,7 +55,7 @@ def drawn(times: Timetable, width: int = 80) -> str:
     for i, lane in enumerate(plan.ops.select("rank", "stream").rows()):
         _draw(rows[lane], labels[i], int(start_ns[i]), int(work_ns[i]), int(times.end_ns[i]), cell_ns)
     ruler = "".join(
-        f"{short_time(at * cell_ns) if at else '0':{_CELLS_A_TICK}}" for at in range(0, num_cells, _CELLS_A_TICK)
+        f"{duration(at * cell_ns) if at else '0':{_CELLS_A_TICK}}" for at in range(0, num_cells, _CELLS_A_TICK)
     )
     lines = [f"{'time':{margin}}{ruler[:room]}"]
     lines += [f"{names[lane]:{margin}}{''.join(row)}" for lane, row in rows.items()]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import polars as pl
@@ -19,35 +17,12 @@ from rich.text import Text
 from weftrace.files.columns import Column, columns_of
 from weftrace.render import palette
 from weftrace.render.console_text import clean, shorten_middle, suited
-from weftrace.units import MS, US, S, duration, percent, size
+from weftrace.units import Unit, duration, percent, size, unit_for
 
 BOLD = Style(bold=True)
 DIM = Style(dim=True)
 WARNING = Style(color="yellow", bold=True)
 ERROR = Style(color=palette.EXPOSED, bold=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
-    """The unit of a table: one for all its rows, so that they can be compared at a glance."""
-
-    name: str
-    ns: int
-    decimals: int
-
-    def __call__(self, time_ns: float) -> str:
-        shown = math.floor(time_ns * 10**self.decimals / self.ns + 0.5) / 10**self.decimals  # halves up, as `units.us`
-        return f"{shown:,.{self.decimals}f}"
-
-
-_MILLISECONDS = Unit(name="ms", ns=MS, decimals=2)
-_LONG = Unit(name="ms", ns=MS, decimals=0)
-MICROSECONDS = Unit(name="µs", ns=US, decimals=1)
-
-
-def unit_for(span_ns: int) -> Unit:
-    """Microseconds for a span under 20 ms, milliseconds above."""
-    return MICROSECONDS if span_ns < 20 * MS else _MILLISECONDS if span_ns < 100 * S else _LONG
 
 
 def print_blocks(blocks: Iterable[RenderableType], console: Console, width: int) -> None:

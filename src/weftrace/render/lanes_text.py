@@ -32,7 +32,7 @@ from weftrace.render.lanes_layout import (
     role_word,
 )
 from weftrace.render.scene import round_up
-from weftrace.units import MS, US, duration, of_whole, percent
+from weftrace.units import duration, of_whole, percent, tick
 
 MIN_WIDTH = 60
 MAX_WIDTH = 200
@@ -143,13 +143,12 @@ def _drawn(picture: Picture) -> tuple[list[Text], set[str]]:
 def _axis(row: Row, scale: float) -> Text:
     """Tick marks at round times, each with its time to the right of it; the first also has the unit."""
     step = max(round_up(10 * scale), 1)
-    unit_ns, unit = (MS, "ms") if step >= MS // 10 else (US, "µs") if step >= US // 10 else (1, "ns")
-    decimals = 1 if step % unit_ns else 0
     cells = ["─"] * row.num_columns
     free = 0
     for time in range(-(-row.start_ns // step) * step, row.end_ns, step):
         column = int((time - row.start_ns) / scale)
-        label = f"┬{time / unit_ns:,.{decimals}f}{'' if free else f' {unit}'}"
+        number, unit = tick(time, step, row.end_ns - row.start_ns).split()
+        label = f"┬{number}{'' if free else f' {unit}'}"
         if column >= free and column + len(label) <= row.num_columns:
             cells[column : column + len(label)] = label
             free = column + len(label) + 1

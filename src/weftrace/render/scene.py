@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from weftrace.units import MS, US, S
+from weftrace.units import tick
 
 #: The look of a frame around other rectangles: an outline without a ground.
 FRAME = "frame"
@@ -158,9 +158,6 @@ def ticks(start_ns: float, end_ns: float, least_ns: float, unit_ns: int) -> Iter
     apart."""
     unit = unit_ns or 1
     step = unit * round_up(0.999 * least_ns / unit, (1, 2, 5, 10))
-    size, name = (S, " s") if end_ns >= 10 * S else (MS, " ms") if end_ns >= 10 * MS else (US, " µs")
-    if unit_ns:
-        size, name = unit_ns, ""
-    digits = max(0, math.ceil(-math.log10(step / size) - 1e-9))
     for time in range(math.ceil(start_ns / step) * step, math.floor(end_ns) + 1, step):
-        yield time, f"{time / size:,.{digits}f}{name}" if time else "0"
+        text = f"{time / unit_ns:,.0f}" if unit_ns else tick(time, step, end_ns - start_ns)
+        yield time, text if time else "0"

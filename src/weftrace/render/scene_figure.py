@@ -10,7 +10,7 @@ from weftrace.render import palette
 from weftrace.render.console_text import shorten_middle
 from weftrace.render.figure_parts import label, layout, plotly_objects
 from weftrace.render.scene import FRAME, Rect, Scene, joined_stretches
-from weftrace.units import MS, US, of_whole
+from weftrace.units import of_whole, unit_for
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -28,9 +28,8 @@ def scene_figure(scene: Scene) -> go.Figure:
     rows = [row for row in scene.rows if not row.curves]
     tops = [0.0, *accumulate(row.height + row.gap for row in rows)]
     curves = _CURVES_PX * (len(rows) < len(scene.rows))
-    unit_ns, unit = (MS, "ms") if scene.end_ns >= 10 * MS else (US, "µs")
-    if scene.unit_ns:
-        unit_ns, unit = scene.unit_ns, "units"
+    unit = unit_for(scene.end_ns)
+    unit_ns, clocked = (scene.unit_ns, "units") if scene.unit_ns else (unit.ns, unit.name)
     bars: dict[str, list[tuple[float, float, float, int, int, str, str]]] = {name: [] for name in scene.looks}
     for rect in scene.rects:
         bars[rect.look] += _bars(rect, scene, tops[rect.row])
@@ -77,7 +76,7 @@ def scene_figure(scene: Scene) -> go.Figure:
         legend={"x": 0, "xanchor": "left", "y": -60 / (50 + _SCALE * tops[-1] + curves), "yanchor": "top"},
         margin={"l": 60, "t": 60, "b": 160},
     )
-    figure.update_xaxes(title=f"{scene.clock} ({unit})", range=[scene.start_ns / unit_ns, scene.end_ns / unit_ns])
+    figure.update_xaxes(title=f"{scene.clock} ({clocked})", range=[scene.start_ns / unit_ns, scene.end_ns / unit_ns])
     figure.update_yaxes(
         range=[tops[-1], 0],
         domain=[share + 0.08 * bool(share), 1],

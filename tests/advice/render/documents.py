@@ -11,7 +11,7 @@ REPLAY: dict[str, Any] = {
     "unexplained_starts": 1, "unexplained_ns": 100_000,
 }  # fmt: skip
 DOUBTED: dict[str, Any] = {
-    **REPLAY, "replayed_ns": 9_200_000, "error": -0.08, "is_trustworthy": False, "doubts": ["its span is -8.0 % off"],
+    **REPLAY, "replayed_ns": 9_200_000, "error": -0.08, "is_trustworthy": False, "doubts": ["its span is −8.0 % off"],
 }  # fmt: skip
 KEPT: dict[str, Any] = {
     "gap_ns": 2_000, "launch_latency_ns": 5_000, "wait_latency_ns": 1_500, "graph_latency_ns": 0, "drain_ns": 18_000,

@@ -36,7 +36,7 @@ def test_a_gate_that_is_met_ends_well_and_one_that_is_not_says_by_what(measured:
     assert run("validate", tmp_path / "simulated.json", measured, "--max-error", "10%").exit_code == 0
     failed = run("validate", tmp_path / "simulated.json", measured, "--max-error", "5%")
     assert failed.exit_code == NOT_MET
-    assert "is off by more than 5%: attn(F) by -10.0 %" in failed.output
+    assert "is off by more than 5%: attn(F) by −10.0 %" in failed.output
     wrong = run("validate", tmp_path / "simulated.json", measured, "--max-error", "five")
     assert wrong.exit_code == USAGE and "'five' is no part of a whole" in wrong.output
 

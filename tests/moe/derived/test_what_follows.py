@@ -10,6 +10,7 @@ from weftrace.moe import Piece, Setting, load_overlap, simulated
 from weftrace.moe.derived.late_ranks import idle_wait_share, stragglers
 from weftrace.moe.derived.limits import bottleneck
 from weftrace.moe.derived.tokens_per_second import throughput, tokens_of
+from weftrace.units import duration
 
 COST = {"attn": 10, "shared": 3, "dispatch": 4, "mlp": 6, "combine": 5}
 
@@ -42,7 +43,7 @@ def test_a_mean_of_eighty_to_ninety_percent_is_stated_and_can_be_changed() -> No
         level="a test",
     )  # fmt: skip
     assert throughput(profile).acceptance is None
-    assert throughput(decode).assumed[-1] == "85% of drafted tokens accepted: 1.85 tokens a request and step"
+    assert throughput(decode).assumed[-1] == "85 % of drafted tokens accepted: 1.85 tokens a request and step"
     assert throughput(decode, acceptance=0.5).tokens == 128 * 1.5
 
 
@@ -59,7 +60,9 @@ def test_what_holds_a_layer_up_is_that_without_which_it_would_be_shortest(
     found = bottleneck(laid_out(load_overlap("two-micro-batches"), cost))
     assert found.limit == limit
     assert found.without_ns[found.limit] == without_us * US
-    assert found.in_words().endswith(f"a layer would take {without_us} µs, not {found.layer_ns / US:.0f} µs")
+    assert found.in_words().endswith(
+        f"a layer would take {duration(without_us * US, 4)}, not {duration(found.layer_ns, 4)}"
+    )
 
 
 def test_ranks_that_wait_for_the_slowest_are_told_as_such() -> None:
@@ -95,4 +98,4 @@ def test_a_fused_kernel_is_told_apart_from_computation() -> None:
         simulated(Setting.of("prefill", comm="fused", num_layers=4), overlap, prices, level="a test", gap_ns=0)
     )
     assert (found.limit, found.without_fused_ns, found.without_compute_ns) == ("fused", 13 * US, 20 * US)
-    assert found.in_words() == "the fused kernel: without it a layer would take 13 µs, not 33 µs"
+    assert found.in_words() == "the fused kernel: without it a layer would take 13.00 µs, not 33.00 µs"

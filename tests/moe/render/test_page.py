@@ -28,17 +28,17 @@ def block_of(html: str) -> Any:
         (
             "train",
             "Training of deepseek-v3 on 64 × H800 SXM loses 5.8 % of its time to exposed communication, 98.7 % of it "
-            "dispatch(B). A layer takes 30,295 µs, simulated; costs: published.",
+            "dispatch(B). A layer takes 30.30 ms, simulated; costs: published.",
         ),
         (
             "prefill",
-            "Prefill of deepseek-v3 on 32 × H800 SXM computes for 99.6 % of its time. A layer takes 29,522 µs, "
+            "Prefill of deepseek-v3 on 32 × H800 SXM computes for 99.6 % of its time. A layer takes 29.52 ms, "
             "simulated; costs: published.",
         ),
         (
             "decode",
             "Decode of deepseek-v3 on 128 × H800 SXM loses 24.4 % of its time to exposed communication, 69.6 % of it "
-            "COMBINE. A layer takes 1,402 µs, simulated; costs: published.",
+            "COMBINE. A layer takes 1.402 ms, simulated; costs: published.",
         ),
     ],
 )

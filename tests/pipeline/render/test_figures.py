@@ -51,7 +51,7 @@ def test_the_memory_line_peaks_at_the_peak() -> None:
     figure = figure_schedule(simulations.vee())
     line = figure.data[-1]
     assert max(line.y) == 9 << 30 and "peaks at 9.0 GiB" in line.name
-    assert figure.layout.title.text.startswith("DualPipeV takes 4,7")
+    assert figure.layout.title.text.startswith("DualPipeV takes 4.7")
 
 
 def test_of_a_large_schedule_some_ranks_are_drawn_and_said(monkeypatch: pytest.MonkeyPatch) -> None:

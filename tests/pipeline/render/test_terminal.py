@@ -91,7 +91,7 @@ def test_of_many_ranks_some_are_drawn_and_said() -> None:
 def test_measured_costs_are_told_in_time_and_bytes() -> None:
     simulation = simulations.vee()
     text = printed(simulation)
-    assert f"DualPipeV takes {duration(simulation.makespan_ns)}; bubble {duration(simulation.bubble_ns)}" in text
+    assert f"DualPipeV takes {duration(simulation.makespan_ns, 4)}; bubble {duration(simulation.bubble_ns, 4)}" in text
     assert "holds at most 9.0 GiB" in text
     assert "idle%    peak" in text
 

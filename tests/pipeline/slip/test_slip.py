@@ -137,7 +137,7 @@ def test_clocks_that_differ_are_brought_together_by_the_messages_between_them(tm
         same, actions=same.actions.with_columns(pl.col("start_ns", "end_ns", "waited_until_ns") + pl.Series(ahead))
     )
     true, told = slip(schedule, same, COSTS), slip(schedule, apart, COSTS)
-    assert true.notes == () and "clocks of the ranks differed by up to 1.0 ms" in told.notes[0]
+    assert true.notes == () and "clocks of the ranks differed by up to 1.00 ms" in told.notes[0]
     assert abs(told.measured_ns - true.measured_ns) <= 2_000  # the jitter of the quickest messages
     assert told.actions["own_ns"].to_list() == true.actions["own_ns"].to_list()
     assert told.measured_ns - told.planned_ns == told.own_ns + told.p2p_ns + told.between_ns - told.slack_ns

@@ -9,14 +9,14 @@ from pathlib import PurePath
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.advice.render.words import SOURCE_HEADS, off
+from weftrace.advice.render.words import SOURCE_HEADS
 from weftrace.advice.replay_checks import ReplayCheck, ReplayChecks
 from weftrace.plan.inference.replaying import LATE_NS
 from weftrace.plan.inference.values import SOURCES
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined, shorten_start
 from weftrace.render.markdown import markdown_cell, markdown_table
-from weftrace.units import MS, counted, duration, percent, short_time
+from weftrace.units import counted, duration, percent, signed, signed_duration
 from weftrace.version import __version__
 
 MAX_WIDTH = 140
@@ -84,10 +84,11 @@ def headline(report: ReplayChecks) -> str:
     worst = max(replays, key=lambda replay: abs(replay.error))
     if len(replays) == 1:
         which = "it can be trusted" if worst.is_trustworthy else "it is not to be trusted"
-        return f"The replay is off by {off(worst.error)} of the measured span; {which}."
+        return f"The replay is off by {signed(worst.error, 2)} of the measured span; {which}."
     good = sum(replay.is_trustworthy for replay in replays)
     return (
-        f"{good} of {len(replays)} replays can be trusted; the worst is off by {off(worst.error)} of the measured span."
+        f"{good} of {len(replays)} replays can be trusted; the worst is off by {signed(worst.error, 2)} of the "
+        "measured span."
     )
 
 
@@ -100,10 +101,10 @@ def _replay(file: ReplayCheck) -> list[str]:
     replay = file.replay
     assert replay is not None, file.name
     return [
-        short_time(replay.span_ns),
-        short_time(replay.replayed_ns),
-        off(replay.error),
-        "–" if replay.worst_phase is None else f"{replay.worst_phase_ns / MS:+.2f} ms",
+        duration(replay.span_ns),
+        duration(replay.replayed_ns),
+        signed(replay.error, 2),
+        "–" if replay.worst_phase is None else signed_duration(replay.worst_phase_ns),
         "yes" if replay.is_trustworthy else "no",
     ]
 

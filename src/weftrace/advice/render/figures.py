@@ -22,7 +22,7 @@ from weftrace.render.console_text import shorten_middle
 from weftrace.render.figure_parts import label, layout, plotly_objects
 from weftrace.render.scene import Look, Rect, Row, Scene
 from weftrace.render.scene_figure import scene_figure
-from weftrace.units import MS, duration, percent
+from weftrace.units import MS, duration, percent, signed
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -109,7 +109,7 @@ def sensitivity_figure(found: Sensitivity) -> go.Figure:
             customdata=[f"{duration(a)} of {duration(b)}" for a, b in rows.select("saved_ns", "time_ns").rows()],
             hovertemplate="%{y}: %{x:.3f} % (%{customdata} of its own time)<extra></extra>",
         )  # fmt: skip
-    title = f"{100 * found.by:g} % faster: how much of the step is saved (replay {100 * found.error:+.1f} % off)"
+    title = f"{100 * found.by:g} % faster: how much of the step is saved (replay {signed(found.error)} off)"
     figure.update_layout(**layout(title, height=200 + 24 * max(1, len(names))), barmode="overlay")
     figure.update_xaxes(title="% of the span", zeroline=True)
     figure.update_yaxes(categoryorder="array", categoryarray=names[::-1], type="category")

@@ -22,7 +22,7 @@ from weftrace.files.sources import DEFAULT_MAX_BYTES
 from weftrace.plan.inference.threads.host import WAITING
 from weftrace.plan.inference.values import FIRST_THREAD, Inferred
 from weftrace.trace.chrome.annotate import Annotated, annotate, file_base_ns
-from weftrace.units import US, duration
+from weftrace.units import US, duration, signed
 
 PROCESS = "weftrace: critical path"  #: pid of the process that is added
 
@@ -63,7 +63,7 @@ def path_events(inferred: Inferred, path: CriticalPath, *, at: int = 0) -> Itera
     zero_ns = _zero_ns(inferred, at)
     replay = inferred.replay
     yield _named("process_name", 0, name=PROCESS)
-    yield _named("process_labels", 0, labels=f"replay {100 * replay.error:+.2f} % off the measured span")
+    yield _named("process_labels", 0, labels=f"replay {signed(replay.error, 2)} off the measured span")
     yield _named("process_sort_index", 0, sort_index=-2)
     told = f"the path as replayed: {duration(replay.replayed_ns)}, measured {duration(replay.span_ns)}"
     yield from _track(1, told)

@@ -6,13 +6,12 @@ import polars as pl
 from rich.console import Console, RenderableType
 
 from weftrace.advice.render.terminal import notes_block, opening
-from weftrace.advice.render.words import off
 from weftrace.advice.swaps.schedules import ScheduleSwap
 from weftrace.files.values import to_document
 from weftrace.render.console_parts import print_blocks, table
 from weftrace.render.console_text import clean
 from weftrace.render.markdown import markdown_cell, markdown_table
-from weftrace.units import counted, duration
+from weftrace.units import counted, duration, signed
 from weftrace.version import __version__
 
 MAX_WIDTH = 140
@@ -49,8 +48,8 @@ def _rows(report: ScheduleSwap) -> list[list[str]]:
     )
     was = clean(report.measured_schedule)
     return [
-        [f"{was}, measured", duration(report.measured_ns), size],
-        [f"{was}, simulated", duration(report.simulated_ns), f"{off(report.error)} off the measurement"],
-        [f"{report.schedule}, simulated", duration(report.after_ns),
-         f"{off(report.change)} of the one above"],
+        [f"{was}, measured", duration(report.measured_ns, 4), size],
+        [f"{was}, simulated", duration(report.simulated_ns, 4), f"{signed(report.error, 2)} off the measurement"],
+        [f"{report.schedule}, simulated", duration(report.after_ns, 4),
+         f"{signed(report.change, 2)} of the one above"],
     ]  # fmt: skip

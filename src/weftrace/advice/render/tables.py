@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weftrace.advice.document import Advice, CriticalPathReport, PartRow
-from weftrace.advice.render.words import off, replay_words, saved_words, weakest_words
+from weftrace.advice.render.words import replay_words, weakest_words
 from weftrace.advice.whatif_document import SensitivityReport, WhatIfReport, before_and_after
 from weftrace.render.markdown import markdown_cell, markdown_table
-from weftrace.units import duration, percent
+from weftrace.units import duration, percent, signed
 from weftrace.version import __version__
 
 _TOP = 12
@@ -54,13 +54,13 @@ def what_if_markdown(report: WhatIfReport) -> str:
 def sensitivity_markdown(report: SensitivityReport) -> str:
     """The headline, the table of all selections, the curves."""
     rows = [
-        [row["kind"], markdown_cell(row["selector"]), saved_words(row["share"]), duration(row["critical_ns"]),
+        [row["kind"], markdown_cell(row["selector"]), signed(-row["share"], 3), duration(row["critical_ns"]),
          duration(row["time_ns"])]
         for row in report.rows
     ]  # fmt: skip
     curves = []
     for curve in report.curves:
-        points = [[f"×{at['factor']:g}", duration(at["span_ns"]), off(at["change"])] for at in curve.points]
+        points = [[f"×{at['factor']:g}", duration(at["span_ns"]), signed(at["change"], 2)] for at in curve.points]
         curves += [
             markdown_table((markdown_cell(curve.selector), "span", "change"), points),
             markdown_cell(curve.sentence),

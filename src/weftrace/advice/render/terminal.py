@@ -13,16 +13,15 @@ from weftrace.advice.render.words import (
     doubt_words,
     kept_words,
     kernel_words,
-    off,
     replay_words,
     votes_words,
     weakest_words,
 )
 from weftrace.advice.swaps.schedules import ScheduleSwap
 from weftrace.plan import Kept, Replay
-from weftrace.render.console_parts import BOLD, DIM, WARNING, print_blocks, section, table, unit_for
+from weftrace.render.console_parts import BOLD, DIM, WARNING, print_blocks, section, table
 from weftrace.render.console_text import clean, joined, shorten_middle
-from weftrace.units import counted, percent
+from weftrace.units import counted, percent, signed, unit_for
 
 MAX_WIDTH = 140
 TOP = 8
@@ -102,7 +101,9 @@ def _classes(report: CriticalPathReport, width: int) -> RenderableType:
     ]
     lines.append(["measured", "", unit(replay.span_ns), "", ""])
     heads = (unit.name, "", "on the path", "share", "saved with none of it")
-    told = section("By class", f"the bars add up; what each would save alone does not; replay {off(replay.error)}")
+    told = section(
+        "By class", f"the bars add up; what each would save alone does not; replay {signed(replay.error, 2)}"
+    )
     return Group(told, table(heads, lines, width, left=heads[:2], bold=len(lines) - 1))
 
 

@@ -7,11 +7,11 @@ from rich.text import Text
 
 from weftrace.advice.document import PartRow
 from weftrace.advice.render.terminal import TOP, notes_block, opening, replay_block, waits_block
-from weftrace.advice.render.words import off, saved_words, weakest_words
+from weftrace.advice.render.words import weakest_words
 from weftrace.advice.whatif_document import CurveSummary, SensitivityReport, WhatIfReport, before_and_after
-from weftrace.render.console_parts import WARNING, frame, print_blocks, section, table, unit_for
+from weftrace.render.console_parts import WARNING, frame, print_blocks, section, table
 from weftrace.render.console_text import clean
-from weftrace.units import percent
+from weftrace.units import percent, signed, unit_for
 
 MAX_WIDTH = 140
 _BAR = 24
@@ -58,8 +58,8 @@ def _spans(report: WhatIfReport, width: int) -> RenderableType:
     replay = report.replay
     lines = [
         ["measured", unit(replay.span_ns), ""],
-        ["replayed", unit(report.replayed_ns), f"{off(replay.error)} off the measurement"],
-        ["with the change", unit(report.after_ns), f"{off(report.change)} of the replay"],
+        ["replayed", unit(report.replayed_ns), f"{signed(replay.error, 2)} off the measurement"],
+        ["with the change", unit(report.after_ns), f"{signed(report.change, 2)} of the replay"],
         ["saved", unit(report.saved_ns), "less than the replay is off" if report.is_within_error else ""],
     ]
     heads = ("span", unit.name, "")
@@ -87,7 +87,7 @@ def _table(report: SensitivityReport, kind: str, width: int, top: int) -> Render
         [
             clean(row["selector"].removeprefix(f"{kind}:")),
             "█" * round(12 * row["share"] / most) if most > 0 else "",
-            saved_words(row["share"]),
+            signed(-row["share"], 3),
             unit(row["critical_ns"]),
             unit(row["time_ns"]),
         ]
@@ -108,7 +108,7 @@ def _curve(curve: CurveSummary, report: SensitivityReport, width: int) -> Render
             f"×{point['factor']:g}",
             "█" * round(_BAR * point["span_ns"] / longest),
             unit(point["span_ns"]),
-            off(point["change"]),
+            signed(point["change"], 2),
         ]
         for point in curve.points
     ]

@@ -9,7 +9,7 @@ from weftrace.advice.critical_paths import WeakestEdge
 from weftrace.advice.document import WaitsRow
 from weftrace.plan import Kept, Replay
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
-from weftrace.units import counted, duration, percent
+from weftrace.units import counted, duration, percent, signed
 
 #: key -> (term, what it means).
 PATH_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -109,19 +109,10 @@ SOURCE_HEADS: Mapping[str, str] = MappingProxyType({"sm": "SMs", "quiet": "polli
 SIMULATED = "weftrace::sim::"
 
 
-def off(error: float) -> str:
-    """An error with its sign: "+0.82 %"."""
-    return f"{100 * error:+.2f} %"
-
-
-def saved_words(share: float) -> str:
-    """The change of the span by which a share of it is saved: "-0.804 %", "0.000 %" of nothing."""
-    return f"{-100 * share:+.3f} %" if abs(share) >= 5e-6 else "0.000 %"
-
-
 def replay_words(replay: Replay) -> str:
     """How far the replay is off, in a sentence or two."""
-    said = f"Replayed in {duration(replay.replayed_ns)}, measured {duration(replay.span_ns)}: {off(replay.error)}"
+    measured = f"measured {duration(replay.span_ns, 4)}: {signed(replay.error, 2)}"
+    said = f"Replayed in {duration(replay.replayed_ns, 4)}, {measured}"
     if replay.worst_phase is not None and not replay.worst_phase_ns:
         said += "; all phases end when they did"
     elif replay.worst_phase is not None:

@@ -22,7 +22,7 @@ from weftrace.notebook import InNotebook
 from weftrace.plan.inference.values import Inferred
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
-from weftrace.units import duration
+from weftrace.units import duration, signed
 
 if TYPE_CHECKING:  # imported where a schedule is asked for: all else here works without that wing
     from weftrace.pipeline.costs import Costs
@@ -70,9 +70,9 @@ class ScheduleSwap(InNotebook):
     def sentence(self) -> str:
         """The answer, with the simulation's error."""
         return (
-            f"{self.schedule} instead of {self.measured_schedule}: {duration(self.after_ns)} instead of "
-            f"{duration(self.simulated_ns)} ({100 * self.change:+.1f} %), both simulated; the simulation of what was "
-            f"measured is {100 * self.error:+.1f} % off the measured {duration(self.measured_ns)}."
+            f"{self.schedule} instead of {self.measured_schedule}: {duration(self.after_ns, 4)} instead of "
+            f"{duration(self.simulated_ns, 4)} ({signed(self.change)}), both simulated; the simulation of what was "
+            f"measured is {signed(self.error)} off the measured {duration(self.measured_ns, 4)}."
         )
 
     def _told(self) -> Iterator[tuple[str, str]]:

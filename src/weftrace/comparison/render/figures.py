@@ -16,7 +16,7 @@ from weftrace.comparison.render.words import part_label
 from weftrace.render import palette
 from weftrace.render.console_text import shorten_middle
 from weftrace.render.figure_parts import label, layout, plotly_objects
-from weftrace.units import MS, duration
+from weftrace.units import MS, duration, signed_duration
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -56,7 +56,7 @@ def waterfall_figure(report: DiffReport) -> go.Figure:
         marker_color=[palette.LEVEL, *(_COLOURS.get(bar["role"], palette.LEVEL) for bar in bars), palette.LEVEL],
         marker_line={"color": palette.INK, "width": [0, *(int(bar["role"] == "error") for bar in bars), 0]},
         marker_pattern_shape=["", *("/" if bar["is_noise"] else "" for bar in bars), ""],
-        text=[duration(ends[0]), *(_signed(bar["change_ns"]) for bar in bars), duration(ends[-1])],
+        text=[duration(ends[0]), *(signed_duration(bar["change_ns"]) for bar in bars), duration(ends[-1])],
         textposition="auto",
         cliponaxis=False,
         customdata=["", *(_told(bar) for bar in bars), ""],
@@ -87,13 +87,15 @@ def movers_figure(report: DiffReport) -> go.Figure:
     for key in EFFECTS:
         figure.add_bar(
             name=_EFFECT_WORDS[key], orientation="h", y=names, x=[row[key] / MS for row in changed],
-            marker_color=_EFFECT_COLOURS[key], customdata=[_signed(row[key]) for row in changed],
+            marker_color=_EFFECT_COLOURS[key], customdata=[signed_duration(row[key]) for row in changed],
             hovertemplate=f"%{{y}}, {_EFFECT_WORDS[key]}: %{{customdata}}<extra></extra>",
         )  # fmt: skip
     figure.add_scatter(
         name="change", mode="markers", y=names, x=[row["change_ns"] / MS for row in changed],
         marker={"color": palette.INK, "symbol": "diamond", "size": 8},
-        customdata=[f"{_signed(row['change_ns'])}{', within the noise' if row['is_noise'] else ''}" for row in changed],
+        customdata=[
+            signed_duration(row["change_ns"]) + ", within the noise" * bool(row["is_noise"]) for row in changed
+        ],
         hovertemplate="%{y}: %{customdata}<extra></extra>",
     )  # fmt: skip
     figure.update_layout(**layout(_titled(report.document), height=220 + 26 * max(1, len(names))), barmode="relative")
@@ -137,16 +139,12 @@ def steps_figure(report: DiffReport) -> go.Figure:
 
 
 def _told(bar: BarTold) -> str:
-    told = [f"{_EFFECT_WORDS[key]} {_signed(bar[key])}" for key in EFFECTS if bar[key]]
+    told = [f"{_EFFECT_WORDS[key]} {signed_duration(bar[key])}" for key in EFFECTS if bar[key]]
     return f"<br>{'<br>'.join(told)}" if told else ""
 
 
 def _step_words(step: int | None) -> str:
     return "the whole recording" if step is None else f"step {step}"
-
-
-def _signed(ns: int) -> str:
-    return f"{'−' if ns < 0 else '+'}{duration(abs(ns))}"
 
 
 def _titled(document: DiffDocument) -> str:

@@ -8,7 +8,6 @@ import polars as pl
 
 from weftrace.comparison.document import LEVELS, DiffDocument, MoverRow, SideTold
 from weftrace.comparison.gates import figure_text
-from weftrace.comparison.render.terminal import is_seen, signed
 from weftrace.comparison.render.words import (
     LEVEL_TERMS,
     MEDIAN_LESS_MEAN,
@@ -29,9 +28,9 @@ from weftrace.comparison.render.words import (
     verdict_words,
     why_words,
 )
-from weftrace.render.console_parts import Unit, unit_for
 from weftrace.render.console_text import kernel_label
 from weftrace.render.markdown import markdown_cell, markdown_table
+from weftrace.units import Unit, unit_for
 
 _TOP = 5  # movers that are seen without unfolding
 _FOLDED = 15  # of each level
@@ -87,16 +86,16 @@ def _parts(document: DiffDocument, unit: Unit, *, tells_cause: bool) -> str:
             name,
             unit(row["before_ns"]),
             unit(row["after_ns"]),
-            signed(row["change_ns"], unit),
+            unit.signed(row["change_ns"]),
             why_words(row) if tells_cause else "",
             noise_words(row),
         ]
         for name, row in zip(part_names(parts), parts, strict=True)
     ]
-    if is_seen(document["remainder_ns"], unit):
-        lines.append([MEDIAN_LESS_MEAN, "", "", signed(document["remainder_ns"], unit), "", ""])
+    if unit.shows(document["remainder_ns"]):
+        lines.append([MEDIAN_LESS_MEAN, "", "", unit.signed(document["remainder_ns"]), "", ""])
     step = [unit(document["before"]["median_ns"]), unit(document["after"]["median_ns"])]
-    lines.append(["**step**", *(f"**{each}**" for each in (*step, signed(document["change_ns"], unit))), "", ""])
+    lines.append(["**step**", *(f"**{each}**" for each in (*step, unit.signed(document["change_ns"]))), "", ""])
     return _table((f"part of a step, {unit.name}", "before", "after", "change", "why", "noise"), lines)
 
 
@@ -104,7 +103,7 @@ def _movers(document: DiffDocument, level: str, unit: Unit, start: int, end: int
     """Of those that moved, the rows from start to end; and by how many they go on."""
     rows = rows_of(document, level)
     named = zip(mover_names(rows), rows, strict=True)
-    moved = [(name, row) for name, row in named if is_seen(row["change_ns"], unit)]
+    moved = [(name, row) for name, row in named if unit.shows(row["change_ns"])]
     if not moved[start:]:
         return ""
     lines = [
@@ -112,7 +111,7 @@ def _movers(document: DiffDocument, level: str, unit: Unit, start: int, end: int
             markdown_cell(kernel_label(name, _WIDTH) if level == "kernel" else name),
             unit(row["before_ns"]),
             unit(row["after_ns"]),
-            signed(row["change_ns"], unit),
+            unit.signed(row["change_ns"]),
             launches_words(row),
             mover_words(row),
             noise_words(row),
@@ -132,11 +131,11 @@ def _lateness(document: DiffDocument, unit: Unit, *, tells_cause: bool) -> str:
             markdown_cell(row["name"]),
             unit(row["before_ns"]),
             unit(row["after_ns"]),
-            signed(row["change_ns"], unit),
+            unit.signed(row["change_ns"]),
             markdown_cell(own_words(row)) if tells_cause else "",
         ]
         for row in document["lateness"][:_TOP]
-        if is_seen(row["change_ns"], unit)
+        if unit.shows(row["change_ns"])
     ]
     heads = (f"others waited for, {unit.name}", "before", "after", "change", "itself, in a step of its own")
     return _table(heads, lines) if lines else ""

@@ -37,8 +37,9 @@ from weftrace.comparison.render.words import (
     why_words,
 )
 from weftrace.render import palette
-from weftrace.render.console_parts import BOLD, DIM, ERROR, WARNING, Unit, print_blocks, section, table, unit_for
+from weftrace.render.console_parts import BOLD, DIM, ERROR, WARNING, print_blocks, section, table
 from weftrace.render.console_text import clean, joined, kernel_label, shorten_middle, shorten_start
+from weftrace.units import Unit, unit_for
 
 MAX_WIDTH = 140
 TOP = 8
@@ -69,11 +70,11 @@ def print_diff(document: DiffDocument, console: Console, top: int = TOP) -> None
         blocks += [
             _movers(rows, level, unit, width, top)
             for level, rows in tables
-            if any(is_seen(row["change_ns"], unit) for row in rows)
+            if any(unit.shows(row["change_ns"]) for row in rows)
         ]
-    if any(is_seen(row["change_ns"], unit) for row in document["lateness"]):
+    if any(unit.shows(row["change_ns"]) for row in document["lateness"]):
         blocks.append(_lateness(document, unit, width, top))
-    if any(is_seen(row["change_ns"], unit) for row in document["by_rank"]):
+    if any(unit.shows(row["change_ns"]) for row in document["by_rank"]):
         blocks.append(_ranks(document, unit, width, top))
     if document["gates"]:
         blocks.append(_gates(document, width))
@@ -123,21 +124,21 @@ def _parts(document: DiffDocument, unit: Unit, width: int) -> RenderableType:
             clean(name),
             unit(row["before_ns"]),
             unit(row["after_ns"]),
-            signed(row["change_ns"], unit),
+            unit.signed(row["change_ns"]),
             _bar(row["change_ns"], most),
             why_words(row) if tells_why else "",
             noise_words(row),
         ]
         for name, row in zip(part_names(parts), parts, strict=True)
     ]
-    if is_seen(remainder_ns, unit):
-        lines.append([MEDIAN_LESS_MEAN, "", "", signed(remainder_ns, unit), _bar(remainder_ns, most), "", ""])
+    if unit.shows(remainder_ns):
+        lines.append([MEDIAN_LESS_MEAN, "", "", unit.signed(remainder_ns), _bar(remainder_ns, most), "", ""])
     step = [unit(document["before"]["median_ns"]), unit(document["after"]["median_ns"])]
     lines.append(
         [
             "step",
             *step,
-            signed(document["change_ns"], unit),
+            unit.signed(document["change_ns"]),
             "",
             "",
             "within" if document["is_noise"] and document["change_ns"] else "",
@@ -154,13 +155,13 @@ def _parts(document: DiffDocument, unit: Unit, width: int) -> RenderableType:
 def _movers(rows: Sequence[MoverRow], level: str, unit: Unit, width: int, top: int) -> RenderableType:
     """Those whose time changed, the largest change first."""
     named = zip(mover_names(rows), rows, strict=True)
-    moved = [(name, row) for name, row in named if is_seen(row["change_ns"], unit)]
+    moved = [(name, row) for name, row in named if unit.shows(row["change_ns"])]
     lines = [
         [
             clean(name),
             unit(row["before_ns"]),
             unit(row["after_ns"]),
-            signed(row["change_ns"], unit),
+            unit.signed(row["change_ns"]),
             launches_words(row),
             mover_words(row),
             noise_words(row),
@@ -205,14 +206,14 @@ def _gates(document: DiffDocument, width: int) -> RenderableType:
 
 
 def _lateness(document: DiffDocument, unit: Unit, width: int, top: int) -> RenderableType:
-    late = [row for row in document["lateness"] if is_seen(row["after_raw_ns"] - row["before_raw_ns"], unit)]
+    late = [row for row in document["lateness"] if unit.shows(row["after_raw_ns"] - row["before_raw_ns"])]
     tells_why = document["verdict"]["word"] != "not comparable"
     lines = [
         [
             clean(row["name"]),
             unit(row["before_ns"]),
             unit(row["after_ns"]),
-            signed(row["change_ns"], unit),
+            unit.signed(row["change_ns"]),
             _hidden_too(row, unit),
             clean(own_words(row)) if tells_why else "",
         ]
@@ -231,7 +232,7 @@ def _lateness(document: DiffDocument, unit: Unit, width: int, top: int) -> Rende
 def _hidden_too(row: LatenessRow, unit: Unit) -> str:
     """The change of waiting with what computation hid of it, where that is another number."""
     whole_ns = row["after_raw_ns"] - row["before_raw_ns"]
-    return signed(whole_ns, unit) if abs(whole_ns - row["change_ns"]) > _OTHER * abs(whole_ns) else ""
+    return unit.signed(whole_ns) if abs(whole_ns - row["change_ns"]) > _OTHER * abs(whole_ns) else ""
 
 
 def _ranks(document: DiffDocument, unit: Unit, width: int, top: int) -> RenderableType:
@@ -244,9 +245,9 @@ def _ranks(document: DiffDocument, unit: Unit, width: int, top: int) -> Renderab
             rank_words(row, rows),
             unit(row["before_ns"]),
             unit(row["after_ns"]),
-            signed(row["change_ns"], unit),
+            unit.signed(row["change_ns"]),
             part_words(row["part"], row["cause"]) if tells_why and row["part"] and row["part_change_ns"] else "",
-            signed(row["part_change_ns"], unit) if tells_why and row["part_change_ns"] else "",
+            unit.signed(row["part_change_ns"]) if tells_why and row["part_change_ns"] else "",
         ]
         for row in rows
         if row in most
@@ -259,18 +260,7 @@ def _ranks(document: DiffDocument, unit: Unit, width: int, top: int) -> Renderab
 
 def _sums(rows: Iterable[MoverRow], unit: Unit) -> list[str]:
     before, after = sum(row["before_ns"] for row in rows), sum(row["after_ns"] for row in rows)
-    return [unit(before), unit(after), signed(after - before, unit)]
-
-
-def signed(time_ns: int, unit: Unit) -> str:
-    """A change in the unit of its table, with its sign; 0 where that is all that is seen of it."""
-    shown = unit(abs(time_ns))
-    return f"{'+' if time_ns > 0 else '−'}{shown}" if is_seen(time_ns, unit) else shown
-
-
-def is_seen(time_ns: int, unit: Unit) -> bool:
-    """Whether more than zeros is shown of it."""
-    return any(digit in unit(abs(time_ns)) for digit in "123456789")
+    return [unit(before), unit(after), unit.signed(after - before)]
 
 
 def _without_empty(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], list[list[str]]]:

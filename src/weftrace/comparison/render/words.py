@@ -20,7 +20,7 @@ from weftrace.comparison.document import (
 from weftrace.comparison.gates import GateRow, change_text
 from weftrace.comparison.noise import ONE_RUN_EACH
 from weftrace.comparison.runs import WAITING
-from weftrace.units import counted, short_time
+from weftrace.units import counted, duration, percent, signed_duration
 
 #: Form of a figure, as `gates.FIGURES` has it -> what it is, of a step, mean over ranks.
 FIGURE_TERMS: Mapping[str, str] = MappingProxyType(
@@ -171,8 +171,8 @@ def verdict_words(document: DiffDocument) -> str:
 def difference_words(difference: DifferenceTold) -> str:
     """ "+60.0 µs ± 4.2 µs of the mean step (98 % sure)"."""
     change_ns, margin_ns = difference["change_ns"], (difference["high_ns"] - difference["low_ns"]) / 2
-    size = f"{'−' if change_ns < 0 else '+'}{short_time(abs(change_ns))}"
-    return f"{size} ± {short_time(margin_ns)} of the mean step ({difference['confidence']:.0%} sure)".replace("%", " %")
+    sure = percent(difference["confidence"], 0)
+    return f"{signed_duration(change_ns)} ± {duration(margin_ns)} of the mean step ({sure} sure)"
 
 
 def steps_words(side: SideTold) -> str:
@@ -180,12 +180,12 @@ def steps_words(side: SideTold) -> str:
     steps, dropped = side["steps"], side["dropped"]
     if not steps:
         return "no rank that both have"
-    median = f"median {short_time(side['median_ns'])}"
+    median = f"median {duration(side['median_ns'])}"
     if steps[0]["step"] is None:
-        return f"no steps: the whole recording, {short_time(side['median_ns'])}"
-    said = f"{counted(len(steps), 'step')}, {median if len(steps) > 1 else short_time(side['median_ns'])}"
+        return f"no steps: the whole recording, {duration(side['median_ns'])}"
+    said = f"{counted(len(steps), 'step')}, {median if len(steps) > 1 else duration(side['median_ns'])}"
     if len(steps) > 1:
-        said += f" (quartiles {short_time(side['low_ns'])}, {short_time(side['high_ns'])})"
+        said += f" (quartiles {duration(side['low_ns'])}, {duration(side['high_ns'])})"
     if dropped:
         said += "; without " + ", ".join(f"{each['step']} ({each['why'].split(':')[0]})" for each in dropped[:3])
         said += f" and {len(dropped) - 3} more" if len(dropped) > 3 else ""

@@ -15,7 +15,7 @@ from weftrace.experts.moves.relabel import check_alike
 from weftrace.experts.placement import Placement
 from weftrace.facts import Hardware, hardware
 from weftrace.notebook import InNotebook
-from weftrace.units import duration, size
+from weftrace.units import duration, si, size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -176,7 +176,7 @@ def _time(
     near_rounds = len(np.unique(round_M[travels_M])) - far_rounds
     time_s = expert_bytes * (far_rounds / device.nic_bytes_per_s + near_rounds / device.link_bytes_per_s)
     return time_s, (
-        f"{device.name}: {device.nic_bytes_per_s / 1e9:g} GB/s between nodes, {device.link_bytes_per_s / 1e9:g} GB/s "
+        f"{device.name}: {si(device.nic_bytes_per_s, 'B/s')} between nodes, {si(device.link_bytes_per_s, 'B/s')} "
         "inside a node, each way at once, at the full rate",
         "a round ends with its slowest transfer, and the next starts at once",
         "copies inside a GPU and loads from storage take no time here",

@@ -22,6 +22,7 @@ from weftrace.experts.problem import Problem
 from weftrace.experts.slots import even_shares
 from weftrace.experts.solvers.semi_hierarchical import foreign_replicas, homes
 from weftrace.notebook import InNotebook
+from weftrace.units import percent
 
 MAX_MOVES = 0.06  # of all slots: under slow drift 1.5 points short of a full re-plan, 0.5 with an uneven split
 MIN_GAIN = 1e-4  # of a layer's balancedness for a changed slot: below, a weight's way over the network buys nothing
@@ -61,7 +62,10 @@ class Replan(InNotebook):
 
     def _told(self) -> Iterable[tuple[str, str]]:
         yield "balancedness", f"{self.before:.4f} before, {self.after:.4f} after"
-        yield "slots changed", f"{self.num_moves:,} ({self.moved_fraction:.1%}), of which {self.num_forced:,} forced"
+        yield (
+            "slots changed",
+            f"{self.num_moves:,} ({percent(self.moved_fraction)}), of which {self.num_forced:,} forced",
+        )
         yield from self.placement._told()
 
 

@@ -15,6 +15,7 @@ from weftrace.experts.render.words import fit_words, gpu_ratios, loads_told, mea
 from weftrace.experts.replays.document import ReplayDocument
 from weftrace.render import palette
 from weftrace.render.figure_parts import label, layout, plotly_objects
+from weftrace.units import si
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -136,7 +137,7 @@ def figure_moves(document: PlacementDocument) -> go.Figure:
             customdata=[counts[gpu] for gpu in gpus],
             hovertemplate="GPU %{x} " + name + " %{customdata}<extra></extra>",
         )
-    gigabytes = "" if moves["bytes"] is None else f", {moves['bytes'] / 1e9:,.1f} GB"
+    gigabytes = "" if moves["bytes"] is None else f", {si(moves['bytes'], 'B')}"
     title = f"Moves: {moves['num_moves']:,} of {moves['num_slots']:,} slots{gigabytes}"
     figure.update_layout(barmode="relative", **layout(title, height=380))
     figure.update_xaxes(title="GPU")

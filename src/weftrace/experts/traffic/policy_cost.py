@@ -22,6 +22,7 @@ from weftrace.experts.traffic.traffic import Traffic, expert_traffic
 from weftrace.facts import Hardware, efficiency, hardware, load_models, model_config
 from weftrace.gate import simulate_routing
 from weftrace.notebook import InNotebook
+from weftrace.units import US, duration, percent, si
 
 COPIES = {
     "share": "drawn by the copies' shares, wherever they are",
@@ -90,7 +91,7 @@ class CostModel(InNotebook):
     def expert_words(self) -> str:
         return (
             f"an expert of {self.name}: 3 × {self.hidden:,} × {self.expert_hidden:,} weights in {self.dtype}, "
-            f"{self.expert_bytes / 1e6:,.1f} MB"
+            f"{si(self.expert_bytes, 'B')}"
         )
 
     def _told(self) -> Iterable[tuple[str, str]]:
@@ -236,15 +237,18 @@ def _reason(costs: list[PolicyCost]) -> str:
     saved_us = second.total_us - first.total_us
     moving_us = second.dispatch_us + second.combine_us - first.dispatch_us - first.combine_us
     return (
-        f"{first.policy} is estimated at {first.total_us:,.0f} µs a layer, {saved_us / second.total_us:.1%} less than "
-        f"{second.policy}: {_change(second.compute_us - first.compute_us)} of computation "
+        f"{first.policy} is estimated at {duration(first.total_us * US, 4)} a layer, "
+        f"{percent(saved_us / second.total_us)} less than {second.policy}: "
+        f"{_change(second.compute_us - first.compute_us)} of computation "
         f"(balancedness {first.balancedness:.4f} against {second.balancedness:.4f}), {_change(moving_us)} of dispatch "
         f"and combine ({first.remote_nodes:.2f} remote nodes a token against {second.remote_nodes:.2f})"
     )
 
 
 def _change(saved_us: float) -> str:
-    return f"{abs(saved_us):,.0f} µs {'more' if saved_us < -0.5 else 'less'}" if abs(saved_us) >= 0.5 else "as much"
+    return (
+        f"{duration(abs(saved_us) * US)} {'more' if saved_us < -0.5 else 'less'}" if abs(saved_us) >= 0.5 else "as much"
+    )
 
 
 def _assumptions(
@@ -255,13 +259,13 @@ def _assumptions(
         f"hardware: {device.name}",
         f"tokens a GPU and micro-batch: {model.tokens_per_gpu:,}",
         f"routing: top {top_k} of {problem.num_experts} experts, from {top_groups} of {problem.num_groups} groups",
-        f"routing is simulated: {model.sampled_tokens:,} tokens in each of {num_layers} layers; at most {error:.1%} of "
-        "the choices differ from the loads",
+        f"routing is simulated: {model.sampled_tokens:,} tokens in each of {num_layers} layers; at most "
+        f"{percent(error)} of the choices differ from the loads",
         f"model: {model.name}; hidden: {model.hidden:,}; inner width of an expert: {model.expert_hidden:,}",
         f"bytes a token and place: {model.dispatch_bytes:,.0f} dispatched, {model.combine_bytes:,.0f} combined",
-        f"GEMMs: {device.peak(model.dtype) * model.gemm_efficiency / 1e12:,.0f} TFLOP/s in {model.dtype}",
-        f"NIC: {device.nic_bytes_per_s * model.nic_efficiency / 1e9:.1f} GB/s a GPU",
-        f"NVLink: {device.link_bytes_per_s * model.link_efficiency / 1e9:.1f} GB/s a GPU",
+        f"GEMMs: {si(device.peak(model.dtype) * model.gemm_efficiency, 'FLOP/s')} in {model.dtype}",
+        f"NIC: {si(device.nic_bytes_per_s * model.nic_efficiency, 'B/s')} a GPU",
+        f"NVLink: {si(device.link_bytes_per_s * model.link_efficiency, 'B/s')} a GPU",
         f"copy of an expert that a token goes to: {COPIES[model.copy]}",
         "overlap: nothing hides anything",
     )

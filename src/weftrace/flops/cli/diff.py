@@ -8,6 +8,7 @@ import typer
 
 from weftrace.cli import outputs
 from weftrace.errors import NOT_MET
+from weftrace.units import signed
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -43,7 +44,7 @@ def command(
         where = worst.quantity if worst.phase is None else f"{worst.quantity} of the {worst.phase}"
         typer.echo(
             f"weftrace: {after} differs from {before} by more than {fail_above}: "
-            f"{where} by {100 * worst.relative:+.2f} %",
+            f"{where} by {signed(worst.relative, 2)}",
             err=True,
         )
         raise typer.Exit(NOT_MET)

@@ -24,7 +24,7 @@ from weftrace.flops.derived.params import params
 from weftrace.flops.derived.rates import limits, rate_notes
 from weftrace.flops.values import FlopsReport
 from weftrace.notebook import InNotebook
-from weftrace.units import percent
+from weftrace.units import percent, signed
 
 MATRIX_EFFICIENCY = efficiency("matrix")
 ATTENTION_EFFICIENCY = efficiency("attention")
@@ -184,7 +184,7 @@ def _ns(
 def _assumptions(report: FlopsReport, hardware: Hardware, cols: Columns, efficiencies: Efficiencies) -> tuple[str, ...]:
     matrix, attention, backward, bandwidth = astuple(efficiencies)
     errors = published_errors(matrix_efficiency=matrix, bandwidth_efficiency=bandwidth)
-    told = ", ".join(f"{name} {100 * error:+.0f} %" for name, error in errors.items())
+    told = ", ".join(f"{name} {signed(error, 0)}" for name, error in errors.items())
     result = [
         f"Matrix and vector work reaches {percent(matrix, 0)} of the peak, attention {percent(attention, 0)} "
         f"forward and {percent(backward, 0)} backward, memory {percent(bandwidth, 0)} of its bandwidth. The defaults "

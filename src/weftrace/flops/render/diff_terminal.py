@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.flops.render.words import share_text
 from weftrace.flops.several.diff import Change, FlopsDiff
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
-from weftrace.units import counted, short_time, si
+from weftrace.units import counted, duration, si, small_percent
 
 MAX_WIDTH = 140
 MAX_MODULES = 20
@@ -84,7 +83,7 @@ def _amount(change: Change, value: int | None) -> str:
     if value is None:
         return "–"
     if change.quantity == "time_ns":
-        return short_time(value)
+        return duration(value)
     return si(value, "B" if "bytes" in change.quantity else "", 4)
 
 
@@ -93,5 +92,5 @@ def _told(change: Change) -> str:
         return "new"
     if change.relative >= MANY_TIMES:
         return f"{si(1 + change.relative)}×"
-    text = f"{'+' if change.relative > 0 else ''}{share_text(change.relative)}"
+    text = f"{'+' if change.relative > 0 else ''}{small_percent(change.relative)}"
     return f"{text} (spread)" if change.is_within_spread else text

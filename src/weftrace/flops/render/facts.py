@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from weftrace.flops.cost import WHOLE_CACHE, Phase, Status
 from weftrace.flops.derived.account import Account
 from weftrace.flops.derived.findings import findings
-from weftrace.flops.render.words import covered_text, share_text
-from weftrace.units import short_time, si, size
+from weftrace.flops.render.words import covered_text
+from weftrace.units import duration, si, size, small_percent
 
 SOURCES = {"cpu clock": "the host's clock", "cuda events": "events on the device's stream"}
 
@@ -32,14 +32,14 @@ def flops_headline(account: Account) -> str:
     text = f"{account.report.name}: {most}{si(account.totals.flops, 'FLOP')} a step, "
     text += f"{si(account.params.total)} parameters"
     if (told := account.untimed_prediction) is not None:
-        text += f"; predicted {short_time(told.predicted_ns)} on {told.hardware}"
+        text += f"; predicted {duration(told.predicted_ns)} on {told.hardware}"
         if (rate := told.token_rate()) is not None:
             text += f", {rate[0]:,.0f} tokens/s"
         text += "" if told.fits else ", on which it does not fit"
     if account.step is not None:
-        text += f", {short_time(account.step.typical)}"
+        text += f", {duration(account.step.typical)}"
     if account.utilization is not None:
-        text += f", {share_text(account.utilization.mfu)} MFU"
+        text += f", {small_percent(account.utilization.mfu)} MFU"
     elif account.flops_per_s is not None:
         text += f", {si(account.flops_per_s, 'FLOP/s')}{of_one(account, ' ')}"
     missing = len(account.coverage.unknown)
@@ -76,7 +76,7 @@ def headline_numbers(account: Account) -> list[Shown]:
     phases = [str(phase) for phase in (Phase.FORWARD, Phase.BACKWARD) if phase in totals.by_phase] or ["forward"]
     told = f"{si(totals.model.macs, 'MAC')}, {' and '.join(phases)}"
     if share := coverage.flops_share(Status.UPPER_BOUND):
-        told += f"; at most: {share_text(share)} of them are an upper bound"
+        told += f"; at most: {small_percent(share)} of them are an upper bound"
     shown = _foretold(account)
     shown.append(Shown("flops", "model FLOPs", si(totals.flops, "FLOP"), told, "doubt" if share else "first"))
     if totals.full_flops != totals.flops:
@@ -97,10 +97,10 @@ def headline_numbers(account: Account) -> list[Shown]:
     shown.append(Shown("params", "parameters", si(params.total), _parameters(account)))
     if account.step is not None:
         spread = account.step
-        told = f"median of {spread.samples}, {short_time(spread.lowest)} to {short_time(spread.highest)}"
+        told = f"median of {spread.samples}, {duration(spread.lowest)} to {duration(spread.highest)}"
         if spread.samples == 1:
             told = "one step"
-        shown.append(Shown("step", "step time", short_time(spread.typical), told))
+        shown.append(Shown("step", "step time", duration(spread.typical), told))
         told = of_one(account, ", ")
         shown.append(
             Shown("flops_per_s", "rate", si(account.flops_per_s, "FLOP/s"), f"executed, over the step time{told}")
@@ -109,13 +109,13 @@ def headline_numbers(account: Account) -> list[Shown]:
         told = f"of the dense peak of {used.hardware}" + (
             f", timed on {report.device}" if account.other_machine else ""
         )
-        shown.append(Shown("mfu", "MFU", share_text(used.mfu), told, "doubt" if account.other_machine else "first"))
+        shown.append(Shown("mfu", "MFU", small_percent(used.mfu), told, "doubt" if account.other_machine else "first"))
         if totals.full_flops != totals.flops:
-            shown.append(Shown("mfu_full", "MFU, PaLM", share_text(used.mfu_full), "with full attention"))
-        shown.append(Shown("hfu", "HFU", share_text(used.hfu), "recomputation included"))
+            shown.append(Shown("mfu_full", "MFU, PaLM", small_percent(used.mfu_full), "with full attention"))
+        shown.append(Shown("hfu", "HFU", small_percent(used.hfu), "recomputation included"))
     if account.roofline is not None and account.untimed_prediction is None:
         shown.append(
-            Shown("bound", "bound", short_time(account.roofline.bound_ns), f"least time on {account.roofline.hardware}")
+            Shown("bound", "bound", duration(account.roofline.bound_ns), f"least time on {account.roofline.hardware}")
         )
     if (rate := account.throughput) is not None and rate.samples_per_s is not None:
         told = "" if rate.tokens_per_s is None else f"{si(rate.tokens_per_s)} tokens/s"
@@ -134,8 +134,8 @@ def _foretold(account: Account) -> list[Shown]:
     told, chip = account.untimed_prediction, account.device
     if told is None or chip is None:
         return []
-    least = f"no faster than {short_time(told.bound_ns)} on {told.hardware}"
-    shown = [Shown("predicted", "predicted step", short_time(told.predicted_ns), least, "first")]
+    least = f"no faster than {duration(told.bound_ns)} on {told.hardware}"
+    shown = [Shown("predicted", "predicted step", duration(told.predicted_ns), least, "first")]
     if (rate := told.token_rate()) is not None:
         shown.append(
             Shown("tokens_per_s", "tokens/s, predicted", f"{rate[0]:,.0f}", f"at most {rate[1]:,.0f}", "first")
@@ -153,9 +153,9 @@ def exact_line(account: Account) -> str:
     flops = f"model FLOPs {', '.join(parts) or '0'}"
     share = account.coverage.flops_share
     if most := share(Status.UPPER_BOUND):
-        return f"at most: {flops}; {share_text(most)} of them are an upper bound: {_why_at_most(account)}"
+        return f"at most: {flops}; {small_percent(most)} of them are an upper bound: {_why_at_most(account)}"
     if estimated := share(Status.ESTIMATE):
-        return f"counted: {flops}; {share_text(estimated)} of them are an estimate"
+        return f"counted: {flops}; {small_percent(estimated)} of them are an estimate"
     return f"exactly: {flops}"
 
 
@@ -205,7 +205,7 @@ def remarks_of(account: Account) -> list[tuple[str, list[str]]]:
     if report.global_partial:
         missing.append(report.global_partial)
     if account.coverage.unattributed_ns:
-        took = short_time(account.coverage.unattributed_ns)
+        took = duration(account.coverage.unattributed_ns)
         missing.append(f"{took} were spent where no operator was counted, in Python mostly.")
     assumed = [
         *(account.untimed_prediction.assumptions if account.untimed_prediction else ()),
@@ -225,7 +225,7 @@ def remarks_of(account: Account) -> list[tuple[str, list[str]]]:
             times.append("The timed step was also the counted one: its times hold the cost of counting.")
         if clock.own_ns:
             times.append(
-                f"weftrace's own work beside a step takes about {short_time(clock.own_ns)} (calibrated): marks, which "
+                f"weftrace's own work beside a step takes about {duration(clock.own_ns)} (calibrated): marks, which "
                 "are in the times shown, and hooks in the backward, which are not."
             )
     settings = [f"{key}: {value}" for key, value in report.settings.items()]

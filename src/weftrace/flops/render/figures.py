@@ -19,7 +19,7 @@ from weftrace.flops.derived.rates import used_peaks
 from weftrace.flops.values import FlopsReport
 from weftrace.render import palette
 from weftrace.render.figure_parts import label, layout, plotly_objects
-from weftrace.units import short_time, si
+from weftrace.units import duration, si
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -54,7 +54,7 @@ def flops_treemap_figure(report: FlopsReport | Account, metric: str | None = Non
     add_up(report, whole_M)
     whole: list[int] = whole_M.tolist()
     unit = {"flops": "FLOP", "bytes": "B"}.get(metric, "")
-    text = short_time if metric == "time" else partial(si, unit=unit)
+    text = duration if metric == "time" else partial(si, unit=unit)
     figure = go.Figure()
     figure.add_treemap(
         ids=[str(index) for index in range(len(own))],
@@ -92,7 +92,7 @@ def flops_roofline_figure(report: FlopsReport | Account, hardware: Hardware | st
             took = row.bound_ns if not account.timed else row.measured.typical if row.measured is not None else 0
             if row.phase is phase and row.intensity and took:
                 rate = 1e9 * (row.executed_flops + row.vector_flops) / took
-                points.append((row.intensity, rate, label(row.path or report.name), short_time(took)))
+                points.append((row.intensity, rate, label(row.path or report.name), duration(took)))
         if points:
             x, y, names, times = zip(*points, strict=True)
             intensities += x

@@ -9,7 +9,7 @@ from weftrace.flops.cost import Phase
 from weftrace.flops.derived.account import Account
 from weftrace.flops.several.sweep import Sweep
 from weftrace.render.console_parts import BOLD, DIM, WARNING, section, table
-from weftrace.units import short_time, si, size
+from weftrace.units import duration, si, size
 
 MAX_WIDTH = 160
 
@@ -22,13 +22,13 @@ def prediction_block(account: Account, width: int) -> RenderableType | None:
     lines = [
         [
             str(phase),
-            short_time(each.bound_ns),
-            short_time(each.predicted_ns),
+            duration(each.bound_ns),
+            duration(each.predicted_ns),
             _rate(found.token_rate(phase) if phase == Phase.FORWARD else None),
         ]
         for phase, each in found.by_phase.items()
     ]
-    lines.append(["step", short_time(found.bound_ns), short_time(found.predicted_ns), _rate(found.token_rate())])
+    lines.append(["step", duration(found.bound_ns), duration(found.predicted_ns), _rate(found.token_rate())])
     if len(lines) == 2:
         del lines[0]
     heads = ["", "no faster than", "predicted", "tokens/s: predicted, at most"]
@@ -61,7 +61,7 @@ def print_sweep(result: Sweep, console: Console) -> None:
         line = [f"{point.at[name]:,}" for name in names]
         line += [si(point.flops), si(point.full_flops), si(point.vector_flops), si(point.moved_bytes, "B")]
         line += ["" if point.intensity is None else f"{point.intensity:,.1f}"]
-        line += ["" if t is None else short_time(t) for t in (point.step_ns, point.bound_ns, point.predicted_ns)]
+        line += ["" if t is None else duration(t) for t in (point.step_ns, point.bound_ns, point.predicted_ns)]
         line += [point.bound or "", "" if point.tokens_per_s is None else f"{point.tokens_per_s:,.0f}"]
         lines.append(line)
     full = heads.index("full att.")

@@ -8,10 +8,10 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from weftrace.flops.render.words import JOIN_TERMS, share_text
+from weftrace.flops.render.words import JOIN_TERMS
 from weftrace.render.console_parts import DIM, section, table
 from weftrace.render.console_text import clean
-from weftrace.units import counted, short_time, si
+from weftrace.units import counted, duration, si, small_percent
 
 MAX_RANGES = 12
 
@@ -27,21 +27,21 @@ def flops_block(rank: Mapping[str, Any], width: int) -> RenderableType | None:
         [
             part["phase"],
             si(part["flops"]),
-            short_time(part["elapsed_ns"]),
-            short_time(part["busy_ns"]),
+            duration(part["elapsed_ns"]),
+            duration(part["busy_ns"]),
             "–" if part["flops_per_s"] is None else si(part["flops_per_s"]),
-            share_text(part["mfu"]),
-            *[share_text(part["mfu_full"])] * full,
-            share_text(part["hfu"]),
+            small_percent(part["mfu"]),
+            *[small_percent(part["mfu_full"])] * full,
+            small_percent(part["hfu"]),
         ]
         for part in told["phases"]
     ]
     if told["num_no_phase"]:
-        lines.append(["not launched", "", short_time(told["no_phase_ns"]), *[""] * (len(heads) - 3)])
+        lines.append(["not launched", "", duration(told["no_phase_ns"]), *[""] * (len(heads) - 3)])
     flops = sum(part["flops"] for part in told["phases"])
     rate = "–" if told["flops_per_s"] is None else si(told["flops_per_s"])
-    total = ["all", si(flops), short_time(told["span_ns"]), "", rate, share_text(told["mfu"])]
-    lines.append([*total, *[share_text(told["mfu_full"])] * full, share_text(told["hfu"])])
+    total = ["all", si(flops), duration(told["span_ns"]), "", rate, small_percent(told["mfu"])]
+    lines.append([*total, *[small_percent(told["mfu_full"])] * full, small_percent(told["hfu"])])
     note = f"{clean(told['model'])}, {counted(told['steps'], 'step')}"
     note += f", of the peaks of {clean(told['hardware'])}" if told["hardware"] else ""
     parts: list[RenderableType] = [
@@ -50,7 +50,7 @@ def flops_block(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     ]
     if told["ranges"]:
         rows = [
-            [clean(row["path"]), si(row["flops"]), short_time(row["busy_ns"]), share_text(row["mfu"])]
+            [clean(row["path"]), si(row["flops"]), duration(row["busy_ns"]), small_percent(row["mfu"])]
             for row in told["ranges"][:MAX_RANGES]
         ]
         parts.append(

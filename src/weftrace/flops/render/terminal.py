@@ -26,7 +26,7 @@ from weftrace.flops.render.predictions import prediction_block
 from weftrace.flops.values import FlopsReport
 from weftrace.render.console_parts import BOLD, DIM, WARNING, frame, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
-from weftrace.units import counted, percent, short_time, si
+from weftrace.units import counted, duration, percent, si
 
 MAX_WIDTH = 160
 MAX_OPERATORS = 15
@@ -122,7 +122,7 @@ def _phases(account: Account, width: int) -> list[RenderableType]:
 
 def _time_and_rate(account: Account, time_ns: int | None, executed: int) -> list[str]:
     rate = si(account.rate(executed, time_ns)) if time_ns and executed else "–"
-    return ["–" if time_ns is None else short_time(time_ns), rate]
+    return ["–" if time_ns is None else duration(time_ns), rate]
 
 
 def _tree(account: Account, width: int, depth: int | None) -> list[RenderableType]:
@@ -164,7 +164,7 @@ def _tree_line(account: Account, row: Row, phases: Sequence[Phase]) -> list[str]
     times = [time for index in row.members if (time := account.time_of(index)) is not None]
     whole = sum(account.time_of(root) or 0 for root in account.children[None])
     if account.timed:
-        line += [short_time(sum(times)) if times else "–", percent(sum(times) / whole if whole else None)]
+        line += [duration(sum(times)) if times else "–", percent(sum(times) / whole if whole else None)]
         line += [si(account.rate(tally.executed_flops, sum(times))) if sum(times) and tally.executed_flops else "–"]
     else:
         model = account.totals.flops
@@ -173,7 +173,7 @@ def _tree_line(account: Account, row: Row, phases: Sequence[Phase]) -> list[str]
     if account.roofline is not None:
         bounds = [account.bound_of(index) for index in row.members]
         bound_ns, kind = sum(bound for bound, _ in bounds), bounds[0][1]
-        line += [short_time(bound_ns) if bound_ns else "–", kind or "–"]
+        line += [duration(bound_ns) if bound_ns else "–", kind or "–"]
     return line
 
 
@@ -192,7 +192,7 @@ def _dearest(account: Account, width: int, top: int) -> list[RenderableType]:
         ("bytes", lambda index: own[index].moved_bytes, lambda value: si(value, "B")),
     ]
     if account.timed:
-        wanted.insert(0, ("time", lambda index: own_time[index], short_time))
+        wanted.insert(0, ("time", lambda index: own_time[index], duration))
     blocks: list[RenderableType] = []
     groups = repeated_modules(account)
     for name, value, text in wanted:
@@ -205,7 +205,7 @@ def _dearest(account: Account, width: int, top: int) -> list[RenderableType]:
     lines = [
         [
             f"{clean(each.label)}, {each.phase}",
-            *map(short_time, (each.measured_ns, each.bound_ns, each.above_ns)),
+            *map(duration, (each.measured_ns, each.bound_ns, each.above_ns)),
             each.bound or "–",
         ]
         for each in worst_of(account, top)

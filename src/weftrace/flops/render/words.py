@@ -6,9 +6,6 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from weftrace.units import short_time as short_time
-from weftrace.units import si as si
-
 #: key -> (term, what it means).
 TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -162,10 +159,3 @@ JOIN_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 def covered_text(fraction: float | None) -> str:
     """A part as per cent, rounded down: what is not all of it does not look like all of it."""
     return "–" if fraction is None else f"{math.floor(1000 * fraction + 1e-9) / 10:.1f} %"
-
-
-def share_text(fraction: float | None) -> str:
-    """A fraction as per cent: one decimal, or for a small one two significant digits: "51.3 %", "0.0042 %"."""
-    if fraction is None:
-        return "–"
-    return f"{100 * fraction:.1f} %" if not 0 < abs(fraction) < 0.001 else f"{100 * fraction:.2g} %"

@@ -15,7 +15,7 @@ from weftrace.files.documents import read_document
 from weftrace.files.schemas import Amount, Count, Positive
 from weftrace.files.values import from_document
 from weftrace.notebook import InNotebook
-from weftrace.units import percent, us
+from weftrace.units import duration, percent
 
 SCHEMA = "weftrace.profile.calibration/1"
 
@@ -168,7 +168,7 @@ class Calibration(InNotebook):
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "source", self.source
         yield "fitted on", f"layers {', '.join(map(str, self.layers))} of {self.num_layers}"
-        yield from ((each.phase, us(each.busy_ns)) for each in self.phases)
+        yield from ((each.phase, duration(each.busy_ns)) for each in self.phases)
         for each in self.slowed:
             yield f"{each.group} beside data", f"{each.factor:.2f} times as long"
         for test in self.tested:

@@ -9,6 +9,7 @@ import typer
 from weftrace.cli import outputs
 from weftrace.cli.options import DEFAULT_MAX_BYTES, MaxBytes, Workers
 from weftrace.errors import NOT_MET
+from weftrace.units import signed
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -63,8 +64,6 @@ def command(
     outputs.deliver(found, VALIDATION, to)
     if limit is not None and not found.within(limit):
         worst = found.worst
-        what = (
-            "no phase in common" if worst is None or not found.phases else f"{worst.name} by {100 * worst.error:+.1f} %"
-        )
+        what = "no phase in common" if worst is None or not found.phases else f"{worst.name} by {signed(worst.error)}"
         typer.echo(f"weftrace: {simulated} is off by more than {max_error}: {what}", err=True)
         raise typer.Exit(NOT_MET)

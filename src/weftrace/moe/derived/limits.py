@@ -15,7 +15,7 @@ from weftrace.files.values import UNSAVED
 from weftrace.moe.profiles import Profile, layer_window
 from weftrace.notebook import InNotebook
 from weftrace.plan import Plan, timetable
-from weftrace.units import us
+from weftrace.units import duration
 
 Limit = Literal["compute", "communication", "fused", "ranks"]
 _LABELS: dict[Limit, str] = {
@@ -56,14 +56,14 @@ class Bottleneck(InNotebook):
     def in_words(self) -> str:
         """The limit, and what a layer would take without it."""
         return (
-            f"{_LABELS[self.limit]}: without it a layer would take {us(self.without_ns[self.limit])}, "
-            f"not {us(self.layer_ns)}"
+            f"{_LABELS[self.limit]}: without it a layer would take {duration(self.without_ns[self.limit], 4)}, "
+            f"not {duration(self.layer_ns, 4)}"
         )
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "bottleneck", self.in_words()
         shown = (name for name in self.without_ns if self.without_ns[name] < self.layer_ns)
-        yield from ((f"without {_LABELS[name]}", us(self.without_ns[name])) for name in shown)
+        yield from ((f"without {_LABELS[name]}", duration(self.without_ns[name], 4)) for name in shown)
 
 
 def bottleneck(profile: Profile) -> Bottleneck:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from weftrace.moe.profiles import Profile
 from weftrace.moe.setting import Setting
 from weftrace.notebook import InNotebook
-from weftrace.units import S, counted
+from weftrace.units import S, counted, percent
 
 #: Drafted tokens of multi-token prediction that are accepted: 80 to 90 % (DeepSeek-V3 report, section 5.4.3).
 ACCEPTED = 0.85
@@ -89,4 +89,4 @@ def _assumed(setting: Setting, drafted: int, acceptance: float) -> Iterator[str]
         yield "embedding and head are left out" + (", and the layer that drafts" if drafted else "")
     if drafted:
         got = _got(drafted, acceptance)
-        yield f"{acceptance:.0%} of drafted tokens accepted: {got:.2f} tokens a request and step"
+        yield f"{percent(acceptance, 0)} of drafted tokens accepted: {got:.2f} tokens a request and step"

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from weftrace.notebook import InNotebook
+from weftrace.units import duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +39,9 @@ class DecodeLimit(InNotebook):
         return 1e9 / self.tpot_ns
 
     def _told(self) -> Iterator[tuple[str, str]]:
-        yield "a transfer", f"{self.transfer_ns / 1e3:,.2f} µs"
-        yield "a layer", f"{self.layer_ns / 1e3:,.2f} µs"
-        yield "TPOT", f"{self.tpot_ns / 1e6:,.2f} ms, {self.tokens_per_s:,.0f} tokens/s"
+        yield "a transfer", duration(self.transfer_ns, 4)
+        yield "a layer", duration(self.layer_ns, 4)
+        yield "TPOT", f"{duration(self.tpot_ns, 4)}, {self.tokens_per_s:,.0f} tokens/s"
 
 
 def decode_limit(

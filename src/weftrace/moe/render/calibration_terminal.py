@@ -9,9 +9,9 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.moe.calibration.values import CalibratedPhase, Calibration, Tested, TestedFit
-from weftrace.render.console_parts import BOLD, DIM, print_blocks, rows_table, section, unit_for
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, rows_table, section
 from weftrace.render.console_text import clean
-from weftrace.units import counted, percent
+from weftrace.units import counted, percent, signed, unit_for
 
 MAX_WIDTH = 100
 MAX_SPLITS = 10
@@ -59,7 +59,7 @@ def _tested(found: Calibration, width: int) -> RenderableType:
 
     def spread(row: Tested, knowing: str) -> str:
         own = ((low, high) for known, low, high in row.errors if known == knowing)
-        return next((f"{100 * low:+.1f} … {100 * high:+.1f} %" for low, high in own), "–")
+        return next((f"{signed(low).removesuffix(' %')} … {signed(high)}" for low, high in own), "–")
 
     known = _known(found)
     notes = [
@@ -91,13 +91,13 @@ def _splits(found: Calibration, width: int) -> RenderableType:
         return next((f"{own:.2f}" for of, own in row.factors if of == group), "–")
 
     def worst(row: TestedFit, knowing: str) -> str:
-        return next((f"{100 * error:+.1f} %" for of, error in row.worst if of == knowing), "–")
+        return next((signed(error) for of, error in row.worst if of == knowing), "–")
 
     cells: dict[str, Callable[[TestedFit], str]] = {
         "layers": lambda row: ", ".join(map(str, row.layers)),
         **{group: partial(factor, group=group) for group in ("matrix", "memory")},
         **{each: partial(worst, knowing=each) for each in known},
-        "span": lambda row: "–" if row.span is None else f"{100 * row.span:+.1f} %",
+        "span": lambda row: signed(row.span),
     }
     heads = {**_KNOWN, "span": "layers **"}
     rows = rows_table(

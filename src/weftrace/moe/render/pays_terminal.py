@@ -8,9 +8,10 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.moe.render.sweep_terminal import assumed_in, opening
-from weftrace.moe.sweeps.crossings import Curve, Pays, signed
+from weftrace.moe.sweeps.crossings import Curve, Pays
 from weftrace.render.console_parts import DIM, print_blocks, rows_table, section, table
 from weftrace.render.console_text import clean
+from weftrace.units import signed
 
 MAX_WIDTH = 140
 SAMPLES = 8

@@ -12,9 +12,9 @@ from weftrace.files.values import to_document
 from weftrace.moe.sweeps.crossings import Pays
 from weftrace.moe.sweeps.many_settings import Row, Sweep, named
 from weftrace.moe.sweeps.summaries import Summary
-from weftrace.render.console_parts import BOLD, DIM, print_blocks, rows_table, section, unit_for
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, rows_table, section
 from weftrace.render.console_text import clean, joined, shorten_middle
-from weftrace.units import counted, percent
+from weftrace.units import counted, percent, unit_for
 
 MAX_WIDTH = 140
 MAX_ROWS = 60

@@ -11,10 +11,10 @@ from weftrace.moe.profiles import Profile
 from weftrace.moe.render.shown import Shown, shown
 from weftrace.moe.render.words import first_view, headline, rank_words, shape
 from weftrace.render.configuration import in_words
-from weftrace.render.console_parts import BOLD, DIM, print_blocks, rows_table, section, settings_table, table, unit_for
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, rows_table, section, settings_table, table
 from weftrace.render.console_text import clean, joined
 from weftrace.render.lanes_text import print_lanes
-from weftrace.units import counted, percent
+from weftrace.units import counted, percent, unit_for
 
 MAX_WIDTH = 140
 MAX_RANKS = 8

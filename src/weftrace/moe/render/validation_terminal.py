@@ -9,9 +9,9 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.moe.validation.comparison import ComparedPhase, ComparedRun, PhaseOfOneSide, RunSummary, Validation
-from weftrace.render.console_parts import BOLD, DIM, print_blocks, rows_table, section, unit_for
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, rows_table, section
 from weftrace.render.console_text import clean, joined
-from weftrace.units import counted
+from weftrace.units import counted, signed, unit_for
 
 MAX_WIDTH = 100
 MAX_ALONE = 12
@@ -70,7 +70,7 @@ def _times_table(kind: type, rows: Sequence[Any], width: int, names: Sequence[st
         "predicted": lambda row: unit(row.predicted.median_ns),
         "measured": lambda row: unit(row.measured.median_ns),
         "spread": spread,
-        "error": lambda row: "–" if row.ratio is None else f"{100 * (row.ratio - 1):+.1f} %",
+        "error": lambda row: signed(None if row.ratio is None else row.ratio - 1),
     }
     return rows_table(
         kind, rows, width, [*names, *cells], left=("phase", ""),

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from weftrace.moe.render.shown import Shown
 from weftrace.moe.routing.load import BALANCED
-from weftrace.units import counted, duration, percent, us
+from weftrace.units import counted, duration, percent
 
 #: key -> (term, what it means).
 PROFILE_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -100,7 +100,7 @@ def headline(told: Shown) -> str:
     setting, layer_ns = told.profile.setting, told.layer_ns or 1.0
     who = f"{KIND_WORDS[setting.kind]} of {setting.model.name} on {setting.ep} × {setting.hardware.name}"
     ends = " with both ends of the run" if setting.num_layers < 3 else ""
-    layer = f"A layer takes {us(round(layer_ns))}{ends}, simulated; costs: {told.profile.level}."
+    layer = f"A layer takes {duration(layer_ns, 4)}{ends}, simulated; costs: {told.profile.level}."
     exposed, idle = told.exposed_ns / layer_ns, told.idle_ns / layer_ns
     if told.waited >= _TRIFLE:
         layer = (
@@ -146,7 +146,7 @@ def rank_words(told: Shown) -> str:
         return f"All {ranks.height:,} ranks do the same, and none waits."
     first = ranks.row(0, named=True)
     return (
-        f"Their kernels compute for {duration(min(computed))} to {duration(max(computed))}; a rank waits "
+        f"Their kernels compute for {duration(min(computed), 4)} to {duration(max(computed), 4)}; a rank waits "
         f"{duration(waited)} for others on average. Rank {first['rank']} is last in {first['last_in']:,} of "
         f"{first['meets']:,} meetings."
     )

@@ -32,7 +32,7 @@ from weftrace.moe.setting import Setting, tokens_of_a_step
 from weftrace.moe.sweeps.many_settings import shared_words
 from weftrace.notebook import InNotebook
 from weftrace.plan import timetable, with_contention
-from weftrace.units import S, percent
+from weftrace.units import S, signed
 
 #: What is held against no overlap, where none is named.
 COMPARED: dict[ModelPhase, tuple[str, ...]] = {
@@ -258,11 +258,6 @@ def _skipped(batches: Sequence[int]) -> str:
         return ""
     which = f"in steps of {steps.pop():,}" if len(steps) == 1 else f"{len(batches):,} of them"
     return f" (batches from {batches[0]:,} to {batches[-1]:,}, {which})"
-
-
-def signed(gain: float | None) -> str:
-    """ "+3.1 %"; a dash where there is none."""
-    return "–" if gain is None else ("+" if gain >= 0 else "-") + percent(abs(gain))
 
 
 def pays_table(pays: Pays) -> pl.DataFrame:

@@ -6,7 +6,7 @@ from weftrace.pipeline.choices.flips import Flip
 from weftrace.pipeline.choices.recommendation import Recommendation, of
 from weftrace.pipeline.comparing.comparison import Candidate
 from weftrace.pipeline.measured.sourced_costs import SourcedCosts, mean_ns
-from weftrace.units import counted, short_time, size
+from weftrace.units import counted, duration, size
 
 
 def headline(found: Recommendation) -> str:
@@ -21,7 +21,7 @@ def headline(found: Recommendation) -> str:
     alone = ", the only one that fits" if not all(map(found.fits, found.ranked)) else ""
     than = f", {', and '.join(less)}" if less else alone
     return (
-        f"{how}, {found.choice.family.title} takes {short_time(step_ns)} a step{than}; a device holds "
+        f"{how}, {found.choice.family.title} takes {duration(step_ns)} a step{than}; a device holds "
         f"{_amount(found, found.choice)}."
     )
 
@@ -31,9 +31,9 @@ def _against(other: Candidate, step_ns: int, found: Recommendation) -> str:
     part = 100 * (theirs - step_ns) / max(theirs, 1)
     role = "the next best, " if other is found.runner_up else "" if found.fits(other) else "over the cap, "
     if theirs == step_ns:
-        return f"as long as {other.family.title} ({role.removesuffix(', ') or short_time(theirs)})"
+        return f"as long as {other.family.title} ({role.removesuffix(', ') or duration(theirs)})"
     told = f"{abs(part):.1f} %" if abs(part) >= 0.05 else "under 0.1 %"
-    return f"{told} {'more' if part < 0 else 'less'} than {other.family.title} ({role}{short_time(theirs)})"
+    return f"{told} {'more' if part < 0 else 'less'} than {other.family.title} ({role}{duration(theirs)})"
 
 
 def _amount(found: Recommendation, each: Candidate) -> str:
@@ -64,9 +64,9 @@ def flip_text(found: Recommendation, flip: Flip) -> str:
     last, now = (flip.at - 1 if up else flip.at + 1) / 100, flip.now / 100
     than = "more" if up else "less"
     forward_ns = mean_ns(found.costs.forward_ns)
-    messages = f"{than} than {last:.2f} F ({short_time(last * forward_ns)}; {now:.2f} now)"
+    messages = f"{than} than {last:.2f} F ({duration(last * forward_ns)}; {now:.2f} now)"
     if up and not last:
-        messages = f"{flip.at / 100:.2f} F ({short_time(flip.at / 100 * forward_ns)}; nothing now)"
+        messages = f"{flip.at / 100:.2f} F ({duration(flip.at / 100 * forward_ns)}; nothing now)"
     texts = {
         "overlapped": f"If F&B took {than} than {last:.2f} of F + B ({now:.2f} now), {title} would be the choice.",
         "weight": f"If W were {than} than {last:.2f} of B ({now:.2f} now), {title} would be the choice.",
@@ -116,11 +116,11 @@ def _by_memory(found: Recommendation, choice: Candidate) -> list[str]:
         if (takes := of(each).step_ns) < best_ns:
             best_ns = takes
             sentences.append(
-                f"With room for {_amount(found, each)}, {each.family.title}: {short_time(takes)}, "
+                f"With room for {_amount(found, each)}, {each.family.title}: {duration(takes)}, "
                 f"{100 * (1 - takes / step_ns):.1f} % less."
             )
     smaller = [each for each in found.front if found.held(each) < found.held(choice)]
     return sentences + [
-        f"With less memory, {each.family.title}: {short_time(of(each).step_ns)} at {_amount(found, each)}."
+        f"With less memory, {each.family.title}: {duration(of(each).step_ns)} at {_amount(found, each)}."
         for each in smaller[:1]
     ]

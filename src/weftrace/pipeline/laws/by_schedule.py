@@ -17,7 +17,7 @@ from weftrace.pipeline.generators.families import Family, family_of
 from weftrace.pipeline.laws import bubbles, peaks
 from weftrace.pipeline.laws.bubbles import Formula, Size, Times
 from weftrace.pipeline.simulation import Boundary
-from weftrace.units import short_time
+from weftrace.units import duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Law(InNotebook):
         yield "schedule", self.name
         for what, claim in (("published", self.published), ("exact", self.exact)):
             if claim is not None:
-                value = "" if claim.value is None else f" = {short_time(claim.value)}"
+                value = "" if claim.value is None else f" = {duration(claim.value)}"
                 verdict = "holds here" if claim.holds else f"does not hold: {claim.because}"
                 yield f"bubble, {what} ({self.boundary})", f"{claim.formula}{value}; {verdict}"
         yield "activations", f"{self.peak_activations.formula} = {self.peak_activations.value}"
@@ -205,7 +205,7 @@ def _needs(condition: str, case: _Case) -> str:
     """What a formula needs, beside what its letters are here."""
     assert case.times is not None
     lengths = zip(("F", "I", "W", "B", "F&B"), case.times, strict=True)
-    told = {name: f"{each / case.unit_ns:g}" if case.unit_ns else short_time(each) for name, each in lengths}
+    told = {name: f"{each / case.unit_ns:g}" if case.unit_ns else duration(each) for name, each in lengths}
     values = {"M": case.size.M, "PP": case.size.PP, "D": case.size.D, **told}
     letters = dict.fromkeys(re.findall("F&B|[A-Z]+", condition))
     return f"it needs {condition}, and here {', '.join(f'{letter} = {values[letter]}' for letter in letters)}"

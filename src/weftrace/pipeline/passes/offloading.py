@@ -14,6 +14,7 @@ from weftrace.pipeline.costs import Costs, need_costs, of_stages, transfer_ns
 from weftrace.pipeline.dependencies import chunk_rows
 from weftrace.pipeline.schedule import Schedule, need_schedule, needed_count
 from weftrace.pipeline.simulation import Simulation, simulate
+from weftrace.units import si
 
 #: Copies share a link, and wait for each other on it, so each is given so many times its own time: as little as keeps
 #: the cap.
@@ -67,7 +68,7 @@ def offload_activations(schedule: Schedule, costs: Costs, most_activations: int)
             return marked
     raise ScheduleError(
         f"schedule {schedule.name!r}: a rank may hold {most_activations} chunks of activations, but holds {peak} even "
-        f"so, for copies at {costs.offload_bytes_per_s / 1e9:g} GB/s are not done in time."
+        f"so, for copies at {si(costs.offload_bytes_per_s, 'B/s')} are not done in time."
     )
 
 

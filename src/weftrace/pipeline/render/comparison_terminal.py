@@ -17,9 +17,9 @@ from weftrace.pipeline.render.comparison_words import (
     shares,
 )
 from weftrace.pipeline.render.words import time_told
-from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table, unit_for
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
-from weftrace.units import percent
+from weftrace.units import percent, unit_for
 
 MAX_WIDTH = 140
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from weftrace.pipeline.comparing.document import ComparisonSummary, LawResult, ScheduleRow
 from weftrace.pipeline.render.words import time_told
-from weftrace.units import counted, percent
+from weftrace.units import counted, percent, si
 
 #: Key -> (term, what it means), of the columns of a comparison.
 COMPARISON_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -88,7 +88,7 @@ def costs_in(summary: ComparisonSummary) -> str:
     if costs.latency_ns:
         texts.append(f"a message {time_told(costs.latency_ns, unit)}")
     if costs.bytes_per_s is not None:
-        texts.append(f"links of {costs.bytes_per_s / 1e9:g} GB/s")
+        texts.append(f"links of {si(costs.bytes_per_s, 'B/s')}")
     if costs.blocking:
         texts.append("messages block")
     factor = costs.rank_factor

@@ -9,7 +9,7 @@ from weftrace.pipeline.choices.document import CandidateRow, RecommendationRepor
 from weftrace.pipeline.measured.sourced_costs import CostsSummary
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
-from weftrace.units import counted, percent, short_time, size
+from weftrace.units import counted, duration, percent, size
 
 MAX_WIDTH = 140
 _BAR = 15
@@ -44,13 +44,13 @@ def print_recommendation(report: RecommendationReport, console: Console) -> None
 def costs_block(costs: CostsSummary) -> RenderableType:
     """What a chunk costs, and how that was come by."""
     upper = " (serial upper bounds)" if costs.is_upper_bound else ""
-    parts = ", ".join(f"{letter} {short_time(getattr(costs, name))}" for letter, name in _LETTERS)
+    parts = ", ".join(f"{letter} {duration(getattr(costs, name))}" for letter, name in _LETTERS)
     overlapped = "F&B taken as F + B"
     if (pair := costs.overlapped_ns) is not None:
         whole = costs.forward_ns + costs.input_ns + costs.weight_ns
         ratio = f" = {pair / whole:.2f} (F + B)" if whole else ""
-        overlapped = f"F&B {short_time(pair)}{ratio}"
-    latency = f", messages {short_time(costs.latency_ns)}" if costs.latency_ns else ""
+        overlapped = f"F&B {duration(pair)}{ratio}"
+    latency = f", messages {duration(costs.latency_ns)}" if costs.latency_ns else ""
     source = f"{_BASES[costs.basis]}: {costs.source}" if costs.source else _BASES[costs.basis]
     notes = [Text(clean(note), style=DIM) for note in costs.notes]
     return Group(section("A chunk", clean(source)), Text(f"{parts}{upper}, {overlapped}{latency}"), *notes)
@@ -66,7 +66,7 @@ def _schedules(report: RecommendationReport, width: int) -> RenderableType:
     lines = [
         [
             clean(row.name),
-            short_time(row.step_ns),
+            duration(row.step_ns),
             _bar(row, longest),
             percent(row.bubble_fraction),
             f"{row.peak_chunks:g}" if not in_bytes else size(row.peak_bytes or 0),

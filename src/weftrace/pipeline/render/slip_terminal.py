@@ -6,8 +6,9 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.pipeline.slips.document import OpRow, SlipReport
-from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table, unit_for
+from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
+from weftrace.units import signed, unit_for
 
 MAX_WIDTH = 140
 MAX_RANKS = 32
@@ -40,19 +41,15 @@ def _causes(report: SlipReport, width: int) -> RenderableType:
     causes = report.causes
     lines = [
         ["planned" if report.costs_from == "plan" else "predicted", unit(report.planned_ns)],
-        ["actions took longer", _signed(unit(causes.own_ns))],
-        ["messages took longer", _signed(unit(causes.p2p_ns))],
-        ["between actions", _signed(unit(causes.between_ns))],
-        ["less what the plan had to spare", _signed(unit(-causes.slack_ns))],
+        ["actions took longer", unit.signed(causes.own_ns)],
+        ["messages took longer", unit.signed(causes.p2p_ns)],
+        ["between actions", unit.signed(causes.between_ns)],
+        ["less what the plan had to spare", unit.signed(-causes.slack_ns)],
         ["measured", unit(report.measured_ns)],
     ]
     rests = "the plan's costs" if report.costs_from == "plan" else "the step's own means per kind and stage"
     heads = (f"along the critical path, {unit.name}", "")
     return Group(section("Slip", f"planned times from {rests}"), table(heads, lines, width, left=heads[:1], bold=5))
-
-
-def _signed(number: str) -> str:
-    return number if number.startswith("-") else f"+{number}"
 
 
 def _ranks(report: SlipReport, width: int) -> RenderableType:
@@ -71,7 +68,7 @@ def _ranks(report: SlipReport, width: int) -> RenderableType:
                 unit(row.planned_idle_ns),
                 unit(row.idle_span_ns),
                 waited,
-                *(_signed(unit(getattr(row, name))) for name in ("own_ns", "p2p_ns", "between_ns")),
+                *(unit.signed(getattr(row, name)) for name in ("own_ns", "p2p_ns", "between_ns")),
             ]
         )
     heads = ("rank", "█ busy ░ idle", "idle", "planned", "span", "waited", "own", "p2p", "between")
@@ -98,7 +95,7 @@ def _ops(report: SlipReport, width: int) -> RenderableType:
             f"{row.count:,}",
             unit(before),
             unit(after),
-            f"{100 * (after / before - 1):+.1f} %" if before else "–",
+            signed(after / before - 1 if before else None),
         ]
         for row, (before, after) in zip(rows, pairs, strict=True)
     ]
@@ -128,7 +125,7 @@ def _path(report: SlipReport, width: int) -> RenderableType:
             row.action,
             str(row.rank),
             waits[row.reason],
-            *(_signed(unit(getattr(row, name))) for name in ("own_ns", "p2p_ns", "between_ns")),
+            *(unit.signed(getattr(row, name)) for name in ("own_ns", "p2p_ns", "between_ns")),
             unit(row.slack_ns),
         ]
         for row in largest

@@ -9,7 +9,7 @@ from weftrace.pipeline.render.recommendation_terminal import costs_block
 from weftrace.pipeline.steps.document import RateRow, StepReport
 from weftrace.render.console_parts import BOLD, DIM, WARNING, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
-from weftrace.units import counted, percent, short_time, si
+from weftrace.units import counted, duration, percent, si, signed
 
 MAX_WIDTH = 140
 _BAR = 8
@@ -43,16 +43,16 @@ def _parts(report: StepReport, width: int) -> RenderableType:
     for row in report.parts:
         counts = "" if row.fewest is None else f"{row.fewest}–{row.most}"
         counts = str(row.most) if row.fewest == row.most and row.most is not None else counts
-        line = [row.name, short_time(row.time_ns), "█" * round(_BAR * row.time_ns / longest), counts]
+        line = [row.name, duration(row.time_ns), "█" * round(_BAR * row.time_ns / longest), counts]
         past = row.published_ns
         if has_published:
-            off = "–" if not past or not row.time_ns else f"{100 * (row.time_ns / past - 1):+.1f} %"
-            line += ["–" if past is None else short_time(past), off]
+            off = signed(row.time_ns / past - 1 if past and row.time_ns else None)
+            line += [duration(past), off]
         lines.append([*line, row.basis])
-    total = ["step", short_time(report.step_ns), "", ""]
+    total = ["step", duration(report.step_ns), "", ""]
     if (past := report.published_step_ns) is not None:
         alike = all(row.basis != "not given" for row in report.parts)
-        total += [short_time(past), f"{100 * (report.step_ns / past - 1):+.1f} %" if alike else "–"]
+        total += [duration(past), signed(report.step_ns / past - 1 if alike else None)]
     lines.append([*total, ""])
     heads = ["part", "time", "", "actions", *(["published", "off"] if has_published else []), "rests on"]
     note = "means over ranks; actions of a rank, fewest to most"

@@ -73,7 +73,7 @@ PICTURE_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 def time_told(time_ns: float, unit_ns: int) -> str:
     """A time in words: in units where costs are units, else in seconds and their parts."""
-    return f"{time_ns / unit_ns:,.6g}" if unit_ns else duration(time_ns)
+    return f"{time_ns / unit_ns:,.6g}" if unit_ns else duration(time_ns, 4)
 
 
 def held_told(held: float, held_in: str) -> str:

@@ -15,7 +15,7 @@ from weftrace.notebook import InNotebook
 from weftrace.pipeline.schedule import Action
 from weftrace.pipeline.slips.lateness import Reason
 from weftrace.pipeline.slips.planned_and_measured import RankRow, Slip
-from weftrace.units import percent, short_time
+from weftrace.units import duration, percent, signed
 
 SCHEMA: Final = "weftrace.pipeline.slip/1"
 
@@ -126,32 +126,32 @@ def headline(found: Slip) -> str:
         longer = found.measured_ns - found.planned_ns
         ratio = abs(longer) / found.planned_ns if found.planned_ns else 0.0
         first = (
-            f"The step took {short_time(found.measured_ns)}, {percent(ratio)} "
-            f"{'longer' if longer >= 0 else 'less'} than planned ({short_time(found.planned_ns)})"
+            f"The step took {duration(found.measured_ns)}, {percent(ratio)} "
+            f"{'longer' if longer >= 0 else 'less'} than planned ({duration(found.planned_ns)})"
         )
     else:
         first = (
-            f"The step took {short_time(found.measured_ns)}; from its own costs per action "
-            f"{short_time(found.planned_ns)} is predicted ({100 * found.error:+.1f} %)"
+            f"The step took {duration(found.measured_ns)}; from its own costs per action "
+            f"{duration(found.planned_ns)} is predicted ({signed(found.error)})"
         )
     worst = found.ranks.sort("idle_ns", "rank", descending=[True, False]).row(0, named=True)
     share = percent(worst["idle_ns"] / found.measured_ns if found.measured_ns else 0)
     return (
         f"{first}: {_causes(found)}. With a barrier at its end rank {worst['rank']} idles most, "
-        f"{short_time(worst['idle_ns'])} ({share})."
+        f"{duration(worst['idle_ns'])} ({share})."
     )
 
 
 def _causes(found: Slip) -> str:
     told = [
-        f"{name} took {short_time(abs(value))} {'longer' if value > 0 else 'less'}"
+        f"{name} took {duration(abs(value))} {'longer' if value > 0 else 'less'}"
         for name, value in (("actions", found.own_ns), ("messages", found.p2p_ns))
         if value
     ]
     if found.between_ns:
-        told.append(f"{short_time(found.between_ns)} passed between actions")
+        told.append(f"{duration(found.between_ns)} passed between actions")
     if found.slack_ns:
-        told.append(f"{short_time(found.slack_ns)} of it was to spare in the plan")
+        told.append(f"{duration(found.slack_ns)} of it was to spare in the plan")
     return ", ".join(told) or "nothing differs"
 
 

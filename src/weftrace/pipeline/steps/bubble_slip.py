@@ -21,7 +21,7 @@ from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import simulate
 from weftrace.pipeline.steps.published import PublishedStep
-from weftrace.units import percent, short_time
+from weftrace.units import duration, percent
 
 _MOST_SLOWER = 2_000  # thousandths
 
@@ -47,14 +47,14 @@ class BubbleSlip(InNotebook):
 
     @property
     def text(self) -> Annotated[str, Meta(description="How large each cause of the slip would have to be alone.")]:
-        alone = [f"messages of {short_time(self.alone_latency_ns)} each"]
+        alone = [f"messages of {duration(self.alone_latency_ns)} each"]
         if self.alone_slower is not None:
             alone.append(f"one rank in the middle that is {percent(self.alone_slower)} slower")
-        alone.append(f"{short_time(self.slip_ns)} a step in which all ranks wait for each other")
+        alone.append(f"{duration(self.slip_ns)} a step in which all ranks wait for each other")
         return (
-            f"Of the published bubble of {short_time(self.published_ns)} the schedule itself makes "
-            f"{short_time(self.law_ns)} with the published parts' own costs ({short_time(self.law_most_ns)} on the "
-            f"rank that idles most): that much is the law's. The other {short_time(self.slip_ns)} are slip, which no "
+            f"Of the published bubble of {duration(self.published_ns)} the schedule itself makes "
+            f"{duration(self.law_ns)} with the published parts' own costs ({duration(self.law_most_ns)} on the "
+            f"rank that idles most): that much is the law's. The other {duration(self.slip_ns)} are slip, which no "
             f"schedule plans. Each of these alone would make it: {'; '.join(alone)}."
         )
 

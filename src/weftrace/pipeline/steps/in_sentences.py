@@ -5,7 +5,7 @@ from __future__ import annotations
 from weftrace.pipeline.measured.sourced_costs import SourcedCosts
 from weftrace.pipeline.steps.published import PublishedStep
 from weftrace.pipeline.steps.whole_step import WholeStep
-from weftrace.units import percent, short_time, si
+from weftrace.units import duration, percent, si, signed
 
 
 def headline(step: WholeStep, published: PublishedStep | None) -> str:
@@ -13,7 +13,7 @@ def headline(step: WholeStep, published: PublishedStep | None) -> str:
     shape = f"{step.schedule} on {step.num_ranks:,} ranks"
     bubble = step.part("bubble").time_ns
     first = (
-        f"A step of {shape} takes {short_time(step.step_ns)}, of which ranks idle {short_time(bubble)} on average "
+        f"A step of {shape} takes {duration(step.step_ns)}, of which ranks idle {duration(bubble)} on average "
         f"({percent(bubble / step.step_ns if step.step_ns else 0)}), with a barrier at its end: "
         f"{si(step.tokens_per_s, 'tokens/s')}."
     )
@@ -25,8 +25,8 @@ def headline(step: WholeStep, published: PublishedStep | None) -> str:
     off = step.step_ns / past_ns - 1
     pair, past = step.part("1F1B").time_ns, published.parts_ns["1F1B"]
     return (
-        f"{first} {published.name} was published with {short_time(past_ns)}{without} ({100 * off:+.1f} %); its F&B "
-        f"with {short_time(past)}, here {short_time(pair)} ({100 * (pair / past - 1):+.1f} %)."
+        f"{first} {published.name} was published with {duration(past_ns)}{without} ({signed(off)}); its F&B "
+        f"with {duration(past)}, here {duration(pair)} ({signed(pair / past - 1)})."
     )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from weftrace.notebook import InNotebook
 from weftrace.plan.times import Timetable
-from weftrace.units import US, duration, percent
+from weftrace.units import US, duration, percent, signed
 
 #: A start is late from here on after all that is known to have held it back.
 LATE_NS = 10 * US
@@ -60,7 +60,7 @@ class Replay(InNotebook):
         clauses = []
         most = MOST_ERROR * self.span_ns
         if abs(self.error) > MOST_ERROR:
-            clauses.append(f"its span is {100 * self.error:+.1f} % off")
+            clauses.append(f"its span is {signed(self.error)} off")
         if abs(self.worst_phase_ns) > most:
             clauses.append(f"{self.worst_phase} ends {duration(abs(self.worst_phase_ns))} off")
         if self.unexplained_ns > max(most, self.late_ns / 2):

@@ -14,7 +14,7 @@ from weftrace.questions.asking import Answer
 from weftrace.questions.columns import TABLES, Table
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, kernel_label, shorten_middle, shorten_start
-from weftrace.units import counted, duration
+from weftrace.units import counted, duration, grouped
 
 MAX_WIDTH = 200
 LIMIT = 40
@@ -80,9 +80,9 @@ def cells(column: pl.Series, *, human: bool = False) -> list[str]:
     """A column as text: thousands separated, decimals alike, a dash for null."""
     values = column.to_list()
     if human and column.name.endswith("_ns") and column.dtype.is_numeric() and not _is_date(column):
-        return [_NOTHING if value is None else duration(value) for value in values]
+        return [_NOTHING if value is None else duration(value, 4) for value in values]
     if column.dtype.is_float():
-        return [_NOTHING if value is None else _number(value, _decimals(column)) for value in values]
+        return [_NOTHING if value is None else grouped(value, _decimals(column)) for value in values]
     if column.dtype.is_integer():
         return [_NOTHING if value is None else f"{value:,}" for value in values]
     return [_NOTHING if value is None else clean(value) for value in values]
@@ -98,10 +98,6 @@ def _decimals(column: pl.Series) -> int:
     finite = column.filter(column.is_finite()).abs()
     largest = float(finite.max() or 0)  # type: ignore[arg-type]
     return 6 if 0 < largest < 0.01 else 4 if largest < 1 else 3 if largest < 100 else 1 if largest < 1e5 else 0
-
-
-def _number(value: float, decimals: int) -> str:
-    return f"{value:,.{decimals}f}"
 
 
 def _rows(frame: pl.DataFrame, width: int, *, human: bool) -> RenderableType:

@@ -1,6 +1,6 @@
 // Time axes: round ticks, and labels that tell the ticks apart.
 
-import { grouped } from "./format.js";
+import { tickLabel } from "./format.js";
 
 /**
  * @typedef {import("./theme.js").Palette} Palette
@@ -31,19 +31,6 @@ export function ticks(start, end, width, spacing = 110) {
   const values = [];
   for (let value = Math.ceil(start / step) * step; value <= end; value += step) values.push(value);
   return { step, values };
-}
-
-/**
- * A tick's time in the unit of the step, with the digits that the step needs.
- * @param {number} value
- * @param {number} step
- * @param {number} span
- */
-export function tickLabel(value, step, span) {
-  /** @type {[number, string]} */
-  const [size, name] = span >= 1e10 ? [1e9, "s"] : step >= 1e4 || span >= 1e7 ? [1e6, "ms"] : [1e3, "µs"];
-  const digits = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
-  return `${grouped(value / size, Math.min(digits, 6))} ${name}`;
 }
 
 /**

@@ -1,93 +1,182 @@
-// Numbers as text. Inside the page time is integer nanoseconds; only this module turns it into words.
+// Numbers as text, as `weftrace.units` writes them: tests/units.json holds for both. Inside the page time is integer
+// nanoseconds; only this module turns it into words.
 
-/** @typedef {{ name: string, size: number, below: number }} Unit */
+const NOTHING = "–"; // where there is no number
 
-const UNITS = [
-  { name: "ns", size: 1, below: 1e3 },
-  { name: "µs", size: 1e3, below: 1e6 },
-  { name: "ms", size: 1e6, below: 1e10 },
-  { name: "s", size: 1e9, below: Infinity },
+/** @typedef {{ name: string, size: number, decimals: number }} Unit */
+/** @typedef {number | null | undefined} Known */
+
+/** @type {[string, number, number][]} a unit of time, its nanoseconds, and where the next one begins */
+const TIMES = [
+  ["ns", 1, 1000],
+  ["µs", 1e3, 1000],
+  ["ms", 1e6, 1000],
+  ["s", 1e9, 1000],
+  ["min", 6e10, 60],
+  ["h", 3.6e12, Infinity],
 ];
+const POWERS = ["", "k", "M", "G", "T", "P", "E", "Z"];
+const SIZES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** @type {Unit[]} */
+const UNITS = [0, 1, 2, 2].map((decimals, at) => ({ name: TIMES[at][0], size: TIMES[at][1], decimals }));
 
 /**
- * Nanoseconds in the unit a person would choose: 850 ns, 12.4 µs, 129.0 ms, 12.31 s. A dash where there is no number.
- * @param {number | null | undefined} ns
+ * The unit of a table, one for all its times: the smallest in which the largest is below 10,000.
+ * @param {number} largest
+ */
+export function unitFor(largest) {
+  return UNITS.find((unit) => Math.abs(largest) < 1e4 * unit.size) ?? UNITS[UNITS.length - 1];
+}
+
+/**
+ * A time in a table's unit.
+ * @param {number} ns
+ * @param {Unit} unit
+ */
+export function inUnit(ns, { size, decimals }) {
+  return grouped(ns / size, decimals);
+}
+
+/**
+ * Times in a unit, rounded so that they still add up to their sum.
+ * @param {number[]} times
+ * @param {Unit} unit
+ */
+export function addingUp(times, unit) {
+  const least = unit.size / 10 ** unit.decimals;
+  const ends = [0];
+  let sum = 0;
+  for (const ns of times) {
+    sum += ns;
+    ends.push(Number(fixed(sum / least, 0)));
+  }
+  return times.map((_, at) => inUnit((ends[at + 1] - ends[at]) * least, unit));
+}
+
+/**
+ * A time on an axis, with the digits that tell ticks apart: 0.5 ms. All ticks of an axis have the unit that its span
+ * reaches, or a smaller one where a step would need more than two decimals.
+ * @param {number} ns
+ * @param {number} step
+ * @param {number} span
+ */
+export function tickLabel(ns, step, span) {
+  const unit = UNITS.findLast(({ size }) => size <= span && size <= 100 * step) ?? UNITS[0];
+  return `${grouped(ns / unit.size, Math.max(0, Math.ceil(Math.log10(unit.size / step) - 1e-9)))} ${unit.name}`;
+}
+
+/**
+ * A time in the unit that a person would choose, with three significant digits: 850 ns, 12.4 µs, 1.00 ms, 129 ms,
+ * 3.21 s, 16.7 min, 4.12 h. A whole part is never cut, and nanoseconds have no decimals, but for less than ten of them.
+ * @param {Known} ns
  * @param {number} [digits]
  */
 export function duration(ns, digits = 3) {
-  if (ns === null || ns === undefined) return "–";
-  const unit = unitFor(Math.abs(ns));
-  return `${significant(ns / unit.size, unit.name === "ns" ? 0 : digits)} ${unit.name}`;
+  return isKnown(ns) ? scaled(ns, digits).join(" ") : NOTHING;
 }
 
 /**
- * Nanoseconds as sentences have them, the headline's: 850 ns, 12.4 µs, 1,129.0 ms, 12.31 s. Beside a sentence a number
- * reads as it does there.
- * @param {number} ns
- */
-export function sentence(ns) {
-  const unit = unitFor(Math.abs(ns));
-  return `${grouped(ns / unit.size, unit.name === "ns" ? 0 : unit.name === "s" ? 2 : 1)} ${unit.name}`;
-}
-
-/**
- * A part and its whole, in one unit: 12.6 of 98.0 ms.
- * @param {number} part
- * @param {number} whole
- */
-export function ofWhole(part, whole) {
-  const unit = unitFor(whole);
-  if (part > 0 && part < unit.size / 10) return `${duration(part)} of ${duration(whole)}`;
-  const digits = unit.name === "ns" ? 0 : 1;
-  return `${grouped(part / unit.size, digits)} of ${grouped(whole / unit.size, digits)} ${unit.name}`;
-}
-
-/**
- * Exact microseconds: whole ones without decimals, others with their nanoseconds. 129,012 or 0.512.
- * @param {number} ns
- */
-export function microseconds(ns) {
-  const whole = ns % 1000 === 0;
-  return grouped(ns / 1000, whole ? 0 : 3);
-}
-
-/**
- * The unit in which a whole column of times reads best, chosen by its largest value.
- * @param {number} ns
- * @returns {Unit}
- */
-export function unitFor(ns) {
-  return UNITS.find((unit) => ns < unit.below) ?? UNITS[0];
-}
-
-/**
- * 1234567.8 as 1,234,567.80 (digits fixed). Ours rather than toLocaleString, so that every reader sees the same page.
- * @param {number} value
+ * A change: +90.0 µs, −1.20 ms, 0 ns.
+ * @param {Known} ns
  * @param {number} [digits]
  */
-export function grouped(value, digits = 0) {
-  const [whole, part] = fixed(Math.abs(value), digits).split(".");
-  const text = whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part ? `.${part}` : "");
-  return value < 0 ? `−${text}` : text;
-}
-
-/** @param {number | null | undefined} value */
-export function count(value) {
-  return value === null || value === undefined ? "–" : grouped(value);
+export function signedDuration(ns, digits = 3) {
+  return withPlus(ns, duration(ns, digits));
 }
 
 /**
- * 0.963 as "96.3 %"; a dash where it is undefined.
- * @param {number | null | undefined} fraction
+ * A part and its whole, in one unit where both have it: 4.70 of 129 ms, 25.5 µs of 10.7 ms.
+ * @param {number} partNs
+ * @param {number} wholeNs
+ */
+export function ofWhole(partNs, wholeNs) {
+  const [part, unit] = scaled(partNs, 3);
+  const [whole, name] = scaled(wholeNs, 3);
+  return `${part}${unit === name || !partNs ? "" : ` ${unit}`} of ${whole} ${name}`;
+}
+
+/**
+ * A large number in powers of 1000, with three significant digits: 1234567 is 1.23 M.
+ * @param {Known} value
+ * @param {string} [unit]
+ * @param {number} [digits]
+ */
+export function si(value, unit = "", digits = 3) {
+  if (!isKnown(value)) return NOTHING;
+  if (value && Math.abs(value) < 0.01) {
+    const [mantissa, power] = value.toExponential(1).split("e");
+    return `${grouped(Number(mantissa), 1)}e${Number(power)} ${unit}`.trimEnd();
+  }
+  let at = 0;
+  while (at < POWERS.length - 1 && Math.abs(Number(value.toExponential(Math.max(digits, 3) - 1))) >= 1000) {
+    value /= 1000;
+    at += 1;
+  }
+  const text = at || value % 1 ? grouped(value, decimalsOf(value, digits)) : grouped(value);
+  return `${text} ${POWERS[at]}${unit}`.trimEnd();
+}
+
+/**
+ * Bytes in powers of 1024, with one decimal: 14.3 MiB.
+ * @param {Known} value
+ */
+export function bytes(value) {
+  if (!isKnown(value)) return NOTHING;
+  let at = 0;
+  while (at < SIZES.length - 1 && Math.abs(value) >= (at ? 1023.95 : 1023.5)) {
+    value /= 1024;
+    at += 1;
+  }
+  return `${grouped(value, at ? 1 : 0)} ${SIZES[at]}`;
+}
+
+/**
+ * A fraction as a percentage: 96.3 %.
+ * @param {Known} fraction
  * @param {number} [digits]
  */
 export function percent(fraction, digits = 1) {
-  return fraction === null || fraction === undefined ? "–" : `${fixed(100 * fraction, digits)} %`;
+  return isKnown(fraction) ? `${grouped(100 * fraction, digits)} %` : NOTHING;
 }
 
 /**
- * toFixed, but what lies exactly between two goes to the even one, as Python writes it: the page's 6.25 % is the
- * headline's, and the terminal's.
+ * The same, but of less than 0.1 % two significant digits: 96.3 %, 0.0042 %.
+ * @param {Known} fraction
+ */
+export function smallPercent(fraction) {
+  const isSmall = isKnown(fraction) && Math.abs(fraction) >= 5e-9 && Math.abs(fraction) < 0.001;
+  return percent(fraction, isSmall ? 1 - powerOf(100 * fraction, 2) : 1);
+}
+
+/**
+ * A change as a percentage: +3.1 %, −0.4 %, 0.0 %.
+ * @param {Known} fraction
+ * @param {number} [digits]
+ */
+export function signed(fraction, digits = 1) {
+  return withPlus(fraction, percent(fraction, digits));
+}
+
+/** @param {Known} value */
+export function count(value) {
+  return isKnown(value) ? grouped(value) : NOTHING;
+}
+
+/**
+ * 1234567.8 as 1,234,567.80: a true minus, but none before zeros. Ours rather than toLocaleString, so that every reader
+ * sees the same page.
+ * @param {number} value
+ * @param {number} [decimals]
+ */
+export function grouped(value, decimals = 0) {
+  const [whole, part] = fixed(Math.abs(value), decimals).split(".");
+  const text = whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part ? `.${part}` : "");
+  return value < 0 && /[1-9]/.test(text) ? `−${text}` : text;
+}
+
+/**
+ * toFixed, but what lies exactly between two goes to the even one, as Python writes it.
  * @param {number} value
  * @param {number} digits
  */
@@ -100,27 +189,62 @@ function fixed(value, digits) {
 }
 
 /**
- * Bytes in binary units.
- * @param {number | null | undefined} value
+ * A time as a number and the name of its unit.
+ * @param {number} ns
+ * @param {number} digits
  */
-export function bytes(value) {
-  if (value === null || value === undefined) return "–";
-  const names = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let index = 0;
-  while (value >= 1024 && index < names.length - 1) {
-    value /= 1024;
-    index += 1;
+function scaled(ns, digits) {
+  if (Math.abs(ns) < 9.95 && ns % 1) return [grouped(ns, Math.min(2, 1 - powerOf(ns, 2))).replace(/\.?0+$/, ""), "ns"];
+  for (const [name, size, limit] of TIMES) {
+    const decimals = size > 1 ? decimalsOf(ns / size, digits) : 0;
+    if (Math.abs(Number(fixed(ns / size, decimals))) < limit) return [grouped(ns / size, decimals), name];
   }
-  return `${index ? value.toFixed(1) : value} ${names[index]}`;
+  return [];
 }
 
 /**
- * "1 event", "2 events".
+ * So many that a number from 1 on has `digits` significant ones.
+ * @param {number} value
+ * @param {number} digits
+ */
+function decimalsOf(value, digits) {
+  return Math.max(0, digits - 1 - Math.max(0, powerOf(value, digits)));
+}
+
+/**
+ * The power of ten of a number that is rounded to `digits` significant ones.
+ * @param {number} value
+ * @param {number} digits
+ */
+function powerOf(value, digits) {
+  return Number(value.toExponential(digits - 1).split("e")[1]);
+}
+
+/**
+ * A plus before what is more than zeros.
+ * @param {Known} value
+ * @param {string} text
+ */
+function withPlus(value, text) {
+  return value && value > 0 && /[1-9]/.test(text) ? `+${text}` : text;
+}
+
+/**
+ * @param {Known} value
+ * @returns {value is number}
+ */
+function isKnown(value) {
+  return Number.isFinite(value);
+}
+
+/**
+ * 1 event, 2 events, 3 batches.
  * @param {number} number
  * @param {string} word
  */
 export function plural(number, word) {
-  return `${grouped(number)} ${word}${number === 1 ? "" : "s"}`;
+  const ending = number === 1 ? "" : word.endsWith("ch") ? "es" : "s";
+  return `${grouped(number)} ${word}${ending}`;
 }
 
 /**
@@ -148,14 +272,4 @@ export function shortName(name) {
   const head = end > 0 ? bare.slice(0, end) : bare;
   // "(F)" and the like are part of a phase's name, not parameters.
   return bare.length - head.length <= 4 ? bare : head;
-}
-
-/**
- * At least `digits` significant figures, but never fewer than the whole part has.
- * @param {number} value
- * @param {number} digits
- */
-function significant(value, digits) {
-  const whole = Math.max(1, Math.floor(Math.log10(Math.max(Math.abs(value), 1))) + 1);
-  return grouped(value, Math.max(0, digits - whole));
 }

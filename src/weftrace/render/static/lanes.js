@@ -378,9 +378,9 @@ function boxTip({ rank, lanes, hues, exposed }, box) {
     ["lane", direction ? `${box.lane}, ${direction}` : box.lane],
     ["from", duration(box.start_ns, 5)],
     ["busy", ofWhole(box.busy_ns, box.end_ns - box.start_ns)],
-    phase && communicates ? ["hidden", `${duration(phase.hidden_ns, 4)} (${percent(hidden)})`] : null,
-    communicates ? ["exposed", duration(exposedNs, 4)] : null,
-    phase && communicates ? ["moves data", duration(phase.data_ns, 4)] : null,
+    phase && communicates ? ["hidden", `${duration(phase.hidden_ns)} (${percent(hidden)})`] : null,
+    communicates ? ["exposed", duration(exposedNs)] : null,
+    phase && communicates ? ["moves data", duration(phase.data_ns)] : null,
     box.sms === null || box.sms === undefined ? null : [lanes[box.row].sm_unit, `${box.sms}`],
     phase && phase.stream !== null && phase.stream !== undefined ? ["stream", `${phase.stream}`] : null,
     rank.phases ? ["", "click: what is known of it"] : null,
@@ -390,7 +390,7 @@ function boxTip({ rank, lanes, hues, exposed }, box) {
 /** @param {Box} box */
 function boxWords(box) {
   const busy = ofWhole(box.busy_ns, box.end_ns - box.start_ns);
-  return `${box.name}, ${box.lane} lane, from ${duration(box.start_ns, 4)}, ${busy} busy`;
+  return `${box.name}, ${box.lane} lane, from ${duration(box.start_ns)}, ${busy} busy`;
 }
 
 /** @param {Picture} picture */

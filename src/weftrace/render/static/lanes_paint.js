@@ -199,7 +199,7 @@ function widestSeen(runs, at, width) {
  */
 function timeOf(run) {
   const length = run.end_ns - run.start_ns;
-  return densityOf(run) >= WHOLE ? duration(length, 2) : `${ofWhole(run.busy_ns, length)} busy`;
+  return densityOf(run) >= WHOLE ? duration(length) : `${ofWhole(run.busy_ns, length)} busy`;
 }
 
 /**
@@ -415,7 +415,7 @@ function paintExposed(context, { picture, view, width }, colors) {
   const nsOfPixel = view.length / width;
   paintCallouts(
     context,
-    worst.slice(0, NUM_CALLOUTS).map(([x, w]) => ({ x: x + w / 2, text: `${duration(w * nsOfPixel, 2)} exposed` })),
+    worst.slice(0, NUM_CALLOUTS).map(([x, w]) => ({ x: x + w / 2, text: `${duration(w * nsOfPixel)} exposed` })),
     { left: 0, right: width, top: AXIS + 1, color: colors.exposed },
   );
 }

@@ -210,8 +210,8 @@ function opTip(data, { row, event, onPath }) {
     return tipRows(title, color, [
       ["on", place],
       ["from", duration(start[event], 5)],
-      ["takes", duration(dur[event], 4)],
-      ["slack", duration(data.slack[event], 4)],
+      ["takes", duration(dur[event])],
+      ["slack", duration(data.slack[event])],
       ["", data.slack[event] ? "not on the critical path" : "as critical as the path"],
     ]);
   }
@@ -219,7 +219,7 @@ function opTip(data, { row, event, onPath }) {
   return tipRows(title, color, [
     ["on", place],
     ["from", duration(start[event], 5)],
-    ["on the path for", duration(dur[event], 4)],
+    ["on the path for", duration(dur[event])],
     ["reached by", block.causes[data.cause[event]]],
     waited ? ["waited for", block.names[waited - 1].slice(0, 120)] : null,
     ["confidence", `${data.sure[event]} %`],
@@ -237,7 +237,7 @@ function partTip({ block, parts }, time) {
   return tipRows(block.names[parts.name[part]].slice(0, 200), palette()[block.roles[kind]], [
     ["class", block.classes[kind]],
     ["from", duration(parts.start[part], 5)],
-    ["on the path for", duration(parts.dur[part], 4)],
+    ["on the path for", duration(parts.dur[part])],
   ]);
 }
 

@@ -1,7 +1,7 @@
 // What is told of a critical path beside its picture: how far the replay is off, tables of its parts, its unsure waits.
 
 import { fill, h } from "./dom.js";
-import { duration, grouped, percent } from "./format.js";
+import { duration, percent, signed } from "./format.js";
 import { kernelName, sortableTable } from "./tables.js";
 import { waterfall } from "./waterfall.js";
 
@@ -21,15 +21,6 @@ const LISTS = [
   ["by_cause", "Reached by", "reached by"],
   ["by_rank", "Rank", "rank"],
 ];
-
-/**
- * A part with its sign: 0.0082 as "+0.82 %".
- * @param {number} part
- * @param {number} [digits]
- */
-export function signed(part, digits = 2) {
-  return `${part < 0 ? "−" : "+"}${grouped(100 * Math.abs(part), digits)} %`;
-}
 
 /**
  * A warning where a replay is not to be believed.

@@ -3,7 +3,7 @@
 
 import { fill, h, oncePerFrame, readBlock } from "./dom.js";
 import { exportTools, flatRow } from "./exports.js";
-import { bareName, grouped, percent, unitFor } from "./format.js";
+import { bareName, grouped, inUnit, percent, unitFor } from "./format.js";
 import { explained } from "./tooltip.js";
 
 const NARROW = 600; // pixels: in a narrower table, names that are cut leave too little to tell rows apart
@@ -235,7 +235,7 @@ export function sortableTable({
     if (value === null || value === undefined) return "–";
     if (typeof value === "string") return value;
     const unit = units.get(column);
-    if (unit) return grouped(value / unit.size, unit.name === "ns" ? 0 : unit.name === "µs" ? 1 : 3);
+    if (unit) return inUnit(value, unit);
     return column.kind === "percent" ? percent(value) : grouped(value, broken.has(column) ? 2 : 0);
   }
 

@@ -1,6 +1,6 @@
 // A waterfall: bars that lie one after the other and add up, each in its class's colour, with words beside it.
 
-import { duration } from "./format.js";
+import { tickLabel } from "./format.js";
 import { drawnToWidth, roundTicks, svg, textWidth } from "./svg.js";
 
 /**
@@ -46,13 +46,19 @@ function draw(bars, label, width, begin_ns) {
   const high = Math.max(begin_ns + 1, ...bars.map((bar) => Math.max(bar.from_ns, bar.to_ns)));
   /** @param {number} ns */
   const x = (ns) => left + ((ns - low) / (high - low)) * (width - left - right);
-  const { values } = roundTicks(low, high, Math.max(2, Math.floor((width - left - right) / 110)));
+  const { step, values } = roundTicks(low, high, Math.max(2, Math.floor((width - left - right) / 110)));
   return svg(
     "svg",
     { class: "chart waterfall", width, height, role: "img", "aria-label": label },
     values.map((value) => [
       svg("line", { class: "grid", x1: x(value), x2: x(value), y1: TOP, y2: height - AXIS }),
-      svg("text", { class: "tick", x: x(value), y: height - 8, "text-anchor": "middle", text: duration(value) }),
+      svg("text", {
+        class: "tick",
+        x: x(value),
+        y: height - 8,
+        "text-anchor": "middle",
+        text: tickLabel(value, step, high - low),
+      }),
     ]),
     bars.map((bar, i) =>
       drawBar(bar, { x, y: TOP + row * i, left, narrow, next: bars[i + 1] ? TOP + row * (i + 1) : 0 }),

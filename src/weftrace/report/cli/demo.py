@@ -53,7 +53,7 @@ def _show(report: Report, console: Console, *, layers: int) -> None:
     from weftrace.plan.recipe import load_recipe
     from weftrace.render.lanes_text import print_lanes
     from weftrace.report import print_report
-    from weftrace.units import us
+    from weftrace.units import duration, signed
 
     rank = report.document["ranks"][0]
     print_lanes(rank, console)
@@ -62,6 +62,6 @@ def _show(report: Report, console: Console, *, layers: int) -> None:
     measured = load_recipe(RECIPE)
     if layers == measured.measured_layers:
         console.print(
-            f"\nSimulated span {us(rank['span_ns'])}; DeepSeek's published profile measures "
-            f"{us(measured.measured_span_ns)}: {rank['span_ns'] / measured.measured_span_ns - 1:+.1%}."
+            f"\nSimulated span {duration(rank['span_ns'], 4)}; DeepSeek's published profile measures "
+            f"{duration(measured.measured_span_ns, 4)}: {signed(rank['span_ns'] / measured.measured_span_ns - 1)}."
         )

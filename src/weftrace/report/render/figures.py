@@ -16,7 +16,7 @@ from weftrace.render.figure_parts import label, layout, plotly_objects
 from weftrace.render.lanes_scene import drawn_lanes
 from weftrace.report.document_types import RankDocument, ReportDocument
 from weftrace.report.render.parts import CAUSES, PARTS
-from weftrace.units import MS, US, duration, percent
+from weftrace.units import MS, duration, percent
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -206,7 +206,7 @@ def ranks_figure(document: ReportDocument) -> go.Figure:
 
 def _kernel_hover(kernel: KernelRow) -> str:
     name = "<br>".join(label(part) for part in _wrapped(clean(kernel["name"])[:600], 90))
-    times = f"{duration(kernel['total_ns'])} in {kernel['num_events']:,} events, mean {kernel['mean_ns'] / US:,.1f} µs"
+    times = f"{duration(kernel['total_ns'])} in {kernel['num_events']:,} events, mean {duration(kernel['mean_ns'])}"
     return f"<b>{name}</b><br>{times}<br>{label(kernel['family'])}"
 
 

@@ -12,16 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.render.console_parts import (
-    BOLD,
-    ERROR,
-    WARNING,
-    frame,
-    print_blocks,
-    section,
-    table,
-    unit_for,
-)
+from weftrace.render.console_parts import BOLD, ERROR, WARNING, frame, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
 from weftrace.report.document_types import RankDocument, ReportDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS
@@ -29,7 +20,7 @@ from weftrace.report.render.terminal_lateness import lateness_blocks
 from weftrace.report.render.terminal_quality import concerns
 from weftrace.report.render.terminal_rank import hidden_share, rank_blocks
 from weftrace.report.render.terminal_slow_work import slow_work_block
-from weftrace.units import counted
+from weftrace.units import counted, unit_for
 
 MAX_WIDTH = 140
 MAX_RANKS = 24

@@ -9,11 +9,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from weftrace.analysis.module_times import CodeNode
-from weftrace.render.console_parts import DIM, section, table, unit_for
+from weftrace.render.console_parts import DIM, section, table
 from weftrace.render.console_text import clean, shorten_middle, shorten_start
 from weftrace.report.document_types import CodeDocument, RankDocument
 from weftrace.report.render.words import CODE_NOTES, GRAPH_NOTE, NO_FUNCTIONS, NO_MODULES, NONE_LAUNCHED, OUTSIDE_CODE
-from weftrace.units import counted, duration, percent
+from weftrace.units import counted, duration, percent, unit_for
 
 MAX_MODULES = 30
 MAX_FUNCTIONS = 20

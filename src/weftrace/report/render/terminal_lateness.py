@@ -8,10 +8,10 @@ from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from weftrace.render.console_parts import DIM, section, table, unit_for
+from weftrace.render.console_parts import DIM, section, table
 from weftrace.render.console_text import clean
 from weftrace.report.document_types import Block, LatenessDocument, ReportDocument
-from weftrace.units import counted, duration
+from weftrace.units import counted, duration, unit_for
 
 MAX_RANKS = 24
 _MAX_MATRIX = 8  # ranks

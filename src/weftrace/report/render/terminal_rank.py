@@ -13,13 +13,13 @@ from rich.text import Text
 from weftrace.analysis.kernel_times import KernelRow
 from weftrace.render import palette
 from weftrace.render.configuration import in_words
-from weftrace.render.console_parts import BOLD, DIM, MICROSECONDS, Unit, section, settings_table, table, unit_for
+from weftrace.render.console_parts import BOLD, DIM, section, settings_table, table
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.report.document_types import RankDocument, WindowDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, CAUSES, PARTS
 from weftrace.report.render.terminal_code import code_blocks
 from weftrace.report.render.terminal_quality import quality_frame, quality_line
-from weftrace.units import MS, US, counted, duration, percent
+from weftrace.units import adding_up, counted, duration, percent, unit_for
 
 TOP_KERNELS = 12
 TOP_OPERATORS = 6
@@ -65,7 +65,7 @@ def rank_blocks(rank: RankDocument, width: int) -> list[RenderableType]:
 
 
 def _span(rank: RankDocument, width: int) -> RenderableType:
-    """The bar, whose parts add up to the span, and the parts in exact microseconds."""
+    """The bar and its parts, all in one unit, rounded so that they add up to the span."""
     span = rank["span_ns"]
     parts = [(name, rank[key], fill, colour) for (key, name, colour), fill in zip(PARTS, _FILLS, strict=True)]
     bar, at, column = Text(), 0, 0
@@ -74,19 +74,21 @@ def _span(rank: RankDocument, width: int) -> RenderableType:
         until = round(at / span * width)
         bar.append(fill * (until - column), style=Style(color=colour))
         column = until
-    decimals = _decimals(rank)
+    unit = unit_for(span)
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for justify in ("left", "left", "right", "right"):
         table.add_column(justify=justify, no_wrap=True)
     absent = {"exposed communication": not rank["communication_ns"], "exposed memory": not rank["memory_ns"]}
-    for name, time_ns, fill, colour in parts:
+    shown = adding_up((time_ns for _, time_ns, _, _ in parts), unit)
+    for (name, time_ns, fill, colour), text in zip(parts, shown, strict=True):
         if absent.get(name):
             continue
-        share = Text(percent(time_ns / span))
-        table.add_row(Text(fill * 2, style=Style(color=colour)), Text(name), Text(_us(time_ns, decimals)), share)
+        told = Text(f"{text} {unit.name}"), Text(percent(time_ns / span))
+        table.add_row(Text(fill * 2, style=Style(color=colour)), Text(name), *told)
         if name == "compute" and (fused := rank["fused_ns"]):
-            table.add_row(Text(), Text("  of which fused"), Text(_us(fused, decimals)), Text(percent(fused / span)))
-    table.add_row(Text(), Text("span", style=BOLD), Text(_us(span, decimals), style=BOLD), Text(percent(1.0)))
+            told = Text(f"{unit(fused)} {unit.name}"), Text(percent(fused / span))
+            table.add_row(Text(), Text("  of which fused"), *told)
+    table.add_row(Text(), Text("span", style=BOLD), Text(f"{unit(span)} {unit.name}", style=BOLD), Text(percent(1.0)))
     device = clean(rank["device_name"])
     about = [device, f"{rank['num_sms']} {rank['sm_unit']}" if rank["num_sms"] else "", _step_name(rank)]
     return Group(section("Where the time went", " · ".join(part for part in about if part)), bar, table)
@@ -94,40 +96,49 @@ def _span(rank: RankDocument, width: int) -> RenderableType:
 
 def _accounts(rank: RankDocument) -> RenderableType:
     """Communication, overlap, headroom and streams, a line of facts each."""
-    decimals = _decimals(rank)
-
-    def us(time_ns: int) -> str:
-        return _us(time_ns, decimals)
-
     total = rank["communication_ns"]
     rows: list[tuple[str, str]] = []
     if total:
         hidden, exposed = rank["hidden_communication_ns"], rank["exposed_communication_ns"]
         rows.append(
-            ("communication", f"{us(total)}: {us(hidden)} hidden ({hidden_share(rank)}), {us(exposed)} exposed")
+            (
+                "communication",
+                f"{duration(total)}: {duration(hidden)} hidden ({hidden_share(rank)}), {duration(exposed)} exposed",
+            )
         )
         data, barrier = rank["data_ns"], rank["barrier_ns"]
         if barrier:
-            rows.append(("", f"{us(data)} move data, {us(barrier)} ({percent(barrier / total)}) only notify or wait"))
+            rows.append(
+                (
+                    "",
+                    f"{duration(data)} move data, {duration(barrier)} ({percent(barrier / total)}) only notify or wait",
+                )
+            )
     else:
         rows.append(("communication", "none ran, so the hidden share is undefined"))
     if rank["fused_ns"]:
-        rows.append(("fused", f"{us(rank['fused_ns'])} in kernels that compute and communicate in one: not separable"))
+        rows.append(
+            ("fused", f"{duration(rank['fused_ns'])} in kernels that compute and communicate in one: not separable")
+        )
     speedup = rank["overlap_speedup"]
     if speedup:
-        rows.append(("overlap", f"{us(rank['serial_ns'])} of work in {us(rank['busy_ns'])}: {speedup:.2f}× as fast"))
+        rows.append(
+            ("overlap", f"{duration(rank['serial_ns'])} of work in {duration(rank['busy_ns'])}: {speedup:.2f}× as fast")
+        )
     headroom = rank["headroom"]
     chain = "the longest chain" if headroom["bound_by"] == "chain" else "compute"
-    bound = f"at best {us(headroom['ideal_ns'])}, bound by {chain}"
+    bound = f"at best {duration(headroom['ideal_ns'])}, bound by {chain}"
     if headroom["bound_by"] == "communication":  # NCCL waits for other ranks inside its kernels
-        bound = f"communication alone took {us(headroom['ideal_ns'])}, waits for other ranks included: no bound"
+        bound = f"communication alone took {duration(headroom['ideal_ns'])}, waits for other ranks included: no bound"
     share = percent(headroom["headroom_ns"] / rank["span_ns"])
-    rows.append(("headroom", f"{us(headroom['headroom_ns'])} ({share}) by overlap alone, idle time filled; {bound}"))
+    rows.append(
+        ("headroom", f"{duration(headroom['headroom_ns'])} ({share}) by overlap alone, idle time filled; {bound}")
+    )
     if headroom["assumption"]:
         rows.append(("", clean(headroom["assumption"])))
     streams = rank["streams"]
     for place, stream in enumerate(streams[:MAX_STREAMS]):
-        busy = f"{us(stream['busy_ns'])} busy ({percent(stream['busy_ns'] / rank['span_ns'])})"
+        busy = f"{duration(stream['busy_ns'])} busy ({percent(stream['busy_ns'] / rank['span_ns'])})"
         text = f"{clean(stream['kind'])}, {busy}, {counted(stream['num_events'], 'event')}"
         rows.append(("" if place else "streams", f"{clean(stream['stream'])}  {text}"))
     if len(streams) > MAX_STREAMS:
@@ -185,19 +196,19 @@ def _phase_means(rank: RankDocument, width: int) -> RenderableType | None:
     sms = {phase["name"]: phase["sms"] for phase in rank["phases"] if phase["sms"]}
     kept = sorted(rows, key=lambda row: -row["mean_busy_ns"] * row["count"])[:MAX_PHASES]
     with_communication = any(row["lane"] == "communication" for row in kept)
-    us = Unit(name="µs", ns=US, decimals=0 if max(row["mean_busy_ns"] for row in kept) >= MS else 1)
+    unit = unit_for(max(row["mean_busy_ns"] for row in kept))
     heads = ["phase", "lane", "count", "busy", *["moves data", "hidden", "exposed"] * with_communication]
     lines = []
     for row in (row for row in rows if row in kept):
         moving = row["lane"] == "communication"
-        cells = [clean(row["name"]), "comm." if moving else "compute", f"{row['count']:,}", us(row["mean_busy_ns"])]
+        cells = [clean(row["name"]), "comm." if moving else "compute", f"{row['count']:,}", unit(row["mean_busy_ns"])]
         if with_communication:
             times = (row["mean_data_ns"], row["mean_hidden_ns"], row["mean_exposed_ns"])
-            cells += [us(time_ns) if moving else "" for time_ns in times]
+            cells += [unit(time_ns) if moving else "" for time_ns in times]
         lines.append([*cells, *[str(sms.get(row["name"], ""))] * bool(sms)])
     body = table([*heads, *[rank["sm_unit"]] * bool(sms)], lines, width, left=("phase", "lane"))
     left = len(rows) - len(kept)
-    note = f"mean of each, in µs{f'; {left:,} shorter phases are in the JSON report' if left else ''}"
+    note = f"mean of each, in {unit.name}{f'; {left:,} shorter phases are in the JSON report' if left else ''}"
     return Group(section("Phases", note), body)
 
 
@@ -243,9 +254,10 @@ def _kernels(rank: RankDocument, width: int) -> RenderableType | None:
     rows = rank["kernels"][:TOP_KERNELS]
     if not rows:
         return None
-    unit = unit_for(rank["span_ns"])
+    unit, each = unit_for(rank["span_ns"]), unit_for(max(max(row["mean_ns"], row["p99_ns"]) for row in rows))
     with_spread = width >= 110
-    heads = ["kernel", "count", f"total {unit.name}", "mean µs", *["p50 µs", "p99 µs"] * with_spread]
+    heads = ["kernel", "count", f"total {unit.name}", f"mean {each.name}"]
+    heads += [f"p50 {each.name}", f"p99 {each.name}"] * with_spread
     sms = [_kernel_sms(row) for row in rows]
     heads += ["share", "class", *[rank["sm_unit"]] * any(sms)]
     lines = []
@@ -254,9 +266,9 @@ def _kernels(rank: RankDocument, width: int) -> RenderableType | None:
             kernel_label(row["name"]),
             f"{row['num_events']:,}",
             unit(row["total_ns"]),
-            MICROSECONDS(row["mean_ns"]),
+            each(row["mean_ns"]),
         ]
-        cells += [MICROSECONDS(row["p50_ns"]), MICROSECONDS(row["p99_ns"])] * with_spread
+        cells += [each(row["p50_ns"]), each(row["p99_ns"])] * with_spread
         lines.append([*cells, percent(row["share"]), shorten_middle(clean(row["family"]), 18), *[blocks] * any(sms)])
     colours = [palette.KIND_COLOURS.get(row["kind"]) for row in rows]
     body = table(heads, lines, width, left=("kernel", "class"), coloured=("class", colours), shorten=kernel_label)
@@ -394,16 +406,6 @@ def _kernel_sms(kernel: KernelRow) -> str:
     if kernel["sms"] is None:
         return ""
     return f"{'' if kernel['sms_exact'] else '≤'}{kernel['sms']}"
-
-
-def _decimals(rank: RankDocument) -> int:
-    """Decimals that microseconds need to be exact: none where the trace has whole ones, as old traces do."""
-    times = [*(rank[key] for key in ACCOUNT_KEYS), rank["communication_ns"], rank["busy_ns"], rank["serial_ns"]]
-    return 0 if all(time_ns % US == 0 for time_ns in times) else 3
-
-
-def _us(time_ns: int, decimals: int) -> str:
-    return f"{time_ns / US:,.{decimals}f} µs"
 
 
 def _rate(value: float | None) -> str:

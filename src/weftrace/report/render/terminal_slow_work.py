@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from rich.console import Group, RenderableType
 
-from weftrace.render.console_parts import section, table, unit_for
+from weftrace.render.console_parts import section, table
 from weftrace.render.console_text import clean
 from weftrace.report.document_types import ReportDocument, SlowRankDocument, SlowWorkDocument
+from weftrace.units import unit_for
 
 _MAX_RANKS = 8
 

@@ -2,8 +2,7 @@
 
 import { curves, percentTick } from "render/curves.js";
 import { byId, fill } from "render/dom.js";
-import { duration, grouped, percent } from "render/format.js";
-import { signed } from "render/path_tables.js";
+import { duration, grouped, percent, signed } from "render/format.js";
 import { sortableTable } from "render/tables.js";
 
 /**
@@ -59,7 +58,7 @@ export function showCurves({ curves: all }) {
     })),
     across: "its time",
     up: "change of the span",
-    text: (value) => signed(value),
+    text: (value) => signed(value, 2),
     tick: percentTick,
     fromZero: true,
     joined: true,

@@ -2,9 +2,9 @@
 
 import { card } from "render/cards.js";
 import { byId, fill } from "render/dom.js";
-import { percent, plural, sentence } from "render/format.js";
+import { duration, percent, plural, signed } from "render/format.js";
 import { pathPicture } from "render/path_picture.js";
-import { partTables, pathWaterfall, showDoubts, showNotes, signed, waitTable } from "render/path_tables.js";
+import { partTables, pathWaterfall, showDoubts, showNotes, waitTable } from "render/path_tables.js";
 import { startPage } from "render/start.js";
 import { showCurves, showGains } from "./gains.js";
 
@@ -34,7 +34,7 @@ function cards({ document: { replay, by_class, by_cause, weakest }, num_waits })
   const [cause] = by_cause;
   const unsure = `${plural(num_waits, "wait")} on the path ${num_waits === 1 ? "is" : "are"} not certain`;
   return [
-    card("replay_error", "Measured span", sentence(replay.span_ns), `replay ${signed(replay.error)}`),
+    card("replay_error", "Measured span", duration(replay.span_ns, 4), `replay ${signed(replay.error, 2)}`),
     card("critical_path", "Largest part", percent(largest?.share, 0), largest ? toldOf(largest) : "nothing takes time"),
     card(
       "critical_path",
@@ -50,7 +50,7 @@ function cards({ document: { replay, by_class, by_cause, weakest }, num_waits })
 
 /** @param {page.PathBlock["document"]["by_class"][number]} part */
 function toldOf({ name, time_ns }) {
-  return `${name}, ${sentence(time_ns)}`;
+  return `${name}, ${duration(time_ns)}`;
 }
 
 /**

@@ -2,9 +2,9 @@
 
 import { card } from "render/cards.js";
 import { byId, fill } from "render/dom.js";
-import { duration, sentence } from "render/format.js";
+import { duration, signed } from "render/format.js";
 import { pathPicture } from "render/path_picture.js";
-import { showDoubts, showNotes, signed } from "render/path_tables.js";
+import { showDoubts, showNotes } from "render/path_tables.js";
 import { startPage } from "render/start.js";
 import { sortableTable } from "render/tables.js";
 import { waterfall } from "render/waterfall.js";
@@ -60,10 +60,15 @@ function differencesOf({ before, after }) {
 /** @param {Block["document"]} answer */
 function cards({ replay, after_ns, saved_ns: saved, change, bottleneck }) {
   return [
-    card("replay_error", "Before, replayed", sentence(replay.replayed_ns), `measured ${sentence(replay.span_ns)}`),
-    card("saved", "After", sentence(after_ns), signed(change)),
-    card("saved", saved < 0 ? "Costs" : "Saves", sentence(Math.abs(saved)), `replay ${signed(replay.error)} off`),
-    card("critical_path", "Decides then", bottleneck, `most of ${sentence(after_ns)}`, "word"),
+    card(
+      "replay_error",
+      "Before, replayed",
+      duration(replay.replayed_ns, 4),
+      `measured ${duration(replay.span_ns, 4)}`,
+    ),
+    card("saved", "After", duration(after_ns, 4), signed(change, 2)),
+    card("saved", saved < 0 ? "Costs" : "Saves", duration(Math.abs(saved)), `replay ${signed(replay.error, 2)} off`),
+    card("critical_path", "Decides then", bottleneck, `most of ${duration(after_ns, 4)}`, "word"),
   ];
 }
 
@@ -100,7 +105,7 @@ function showFall({ document: { replay, after_ns }, roles }, differences) {
     ...steps,
     { ...whole, name: "after", to_ns: after_ns, told: duration(after_ns, 4) },
   ];
-  waterfall(byId("waterfall"), bars, `From ${duration(replay.replayed_ns)} to ${duration(after_ns)}`);
+  waterfall(byId("waterfall"), bars, `From ${duration(replay.replayed_ns, 4)} to ${duration(after_ns, 4)}`);
 }
 
 /**

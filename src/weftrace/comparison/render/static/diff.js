@@ -2,8 +2,8 @@
 
 import { card } from "render/cards.js";
 import { byId, fill, h } from "render/dom.js";
-import { plural, sentence } from "render/format.js";
-import { showNotes, signed } from "render/path_tables.js";
+import { duration, plural, signed, signedDuration } from "render/format.js";
+import { showNotes } from "render/path_tables.js";
 import { startPage } from "render/start.js";
 import { sortableTable } from "render/tables.js";
 import { showFall } from "./fall.js";
@@ -11,7 +11,6 @@ import { moverTable } from "./movers.js";
 import { pictures } from "./pictures.js";
 import { showRanks } from "./ranks.js";
 import { showSteps } from "./steps.js";
-import { changed } from "./told.js";
 
 /**
  * @typedef {page.DiffBlock} Block
@@ -71,9 +70,14 @@ function cards({ before, after, change_ns, is_noise, verdict }) {
     ? `${isBut ? "but with " : ""}${plural(verdict.reasons.length, isBut ? "reservation" : "reason")}`
     : "no reservation";
   return [
-    card("median_step", "Before", sentence(before.median_ns), of(before)),
-    card("median_step", "After", sentence(after.median_ns), of(after)),
-    card("change", "Change", changed(change_ns), before.median_ns ? signed(change_ns / before.median_ns) : ""),
+    card("median_step", "Before", duration(before.median_ns), of(before)),
+    card("median_step", "After", duration(after.median_ns), of(after)),
+    card(
+      "change",
+      "Change",
+      signedDuration(change_ns),
+      before.median_ns ? signed(change_ns / before.median_ns, 2) : "",
+    ),
     card("noise", "Noise", is_noise === null ? "unknown" : is_noise ? "within" : "beyond", told, "word"),
     card("verdict", "Verdict", isBut ? "comparable" : verdict.word, reasons, "word"),
   ];

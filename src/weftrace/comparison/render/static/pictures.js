@@ -1,12 +1,11 @@
 // Both runs in pictures: a step of each, its lanes and its streams, on one scale of time.
 
 import { byId, fill, h, oncePerFrame } from "render/dom.js";
-import { duration, plural, shortName } from "render/format.js";
+import { duration, plural, shortName, signedDuration } from "render/format.js";
 import { lanePicture } from "render/lanes.js";
 import { onTheme } from "render/theme.js";
 import { joinsInView, joinsOf, paintJoins, startsOf } from "./joins.js";
 import { streamPicture } from "./streams.js";
-import { changed } from "./told.js";
 import { joinedViews } from "./views.js";
 
 /**
@@ -246,7 +245,7 @@ export function pictures(ranks, num) {
             drawn.length < num ? `rank (the ${drawn.length} of ${num} that changed most)` : "rank",
             drawn,
             drawn.indexOf(rank),
-            (each) => `${each.name} · ${changed(each.change_ns)}`,
+            (each) => `${each.name} · ${signedDuration(each.change_ns)}`,
             (at) => choose({ rank: at }),
           )
         : null,
@@ -288,7 +287,7 @@ export function pictures(ranks, num) {
     const at = place();
     if (at.width < 10 || at.bottom <= at.top) return;
     const late = ends.after - zero.after - (ends.before - zero.before);
-    const words = `the step ends ${late ? changed(late) : "together"}`;
+    const words = `the step ends ${late ? signedDuration(late) : "together"}`;
     paintJoins(byId("joins", HTMLCanvasElement), seen(), ends, viewsNow(), at, words);
   }
 }

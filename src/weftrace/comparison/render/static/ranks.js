@@ -1,8 +1,8 @@
 // Of jobs: whose step changed, and for whom ranks waited.
 
 import { byId, fill, h } from "render/dom.js";
+import { signedDuration } from "render/format.js";
 import { sortableTable } from "render/tables.js";
-import { changed } from "./told.js";
 
 /**
  * @typedef {page.DiffBlock["document"]} Diff
@@ -54,7 +54,7 @@ function rankTable(ranks, names, pictures) {
         label: "most of it",
         kind: "text",
         value: (row) => Math.abs(row.part_change_ns),
-        node: (row) => h("span", { text: row.part ? `${partOf(row)} ${changed(row.part_change_ns)}` : "–" }),
+        node: (row) => h("span", { text: row.part ? `${partOf(row)} ${signedDuration(row.part_change_ns)}` : "–" }),
       },
     ],
     onRow: pictures
@@ -86,7 +86,7 @@ function lateTable(late) {
         kind: "text",
         value: ({ own: [first] }) => first?.change_ns ?? 0,
         node: ({ own: [first] }) =>
-          h("span", { text: first ? `${first.family ?? partOf(first)} ${changed(first.change_ns)}` : "–" }),
+          h("span", { text: first ? `${first.family ?? partOf(first)} ${signedDuration(first.change_ns)}` : "–" }),
       },
     ],
   }).element;

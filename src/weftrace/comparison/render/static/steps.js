@@ -1,7 +1,7 @@
 // The lengths of both runs' steps: how far they lie apart, beside how far the steps of one run do.
 
 import { byId, fill, h } from "render/dom.js";
-import { duration, plural } from "render/format.js";
+import { duration, plural, tickLabel } from "render/format.js";
 import { drawnToWidth, roundTicks, svg } from "render/svg.js";
 
 /**
@@ -51,13 +51,19 @@ function chart(found, pictures, width) {
   const height = RUNS.length * ROW + AXIS;
   /** @param {number} ns */
   const x = (ns) => LEFT + ((ns - low) / (high - low)) * (width - LEFT - RIGHT);
-  const { values } = roundTicks(low, high, Math.max(2, Math.floor((width - LEFT - RIGHT) / 110)));
+  const { step, values } = roundTicks(low, high, Math.max(2, Math.floor((width - LEFT - RIGHT) / 110)));
   return svg(
     "svg",
     { class: "chart", width, height, role: "img", "aria-label": "Lengths of the steps of both runs" },
     values.map((value) => [
       svg("line", { class: "grid", x1: x(value), x2: x(value), y1: 0, y2: height - AXIS }),
-      svg("text", { class: "tick", x: x(value), y: height - 8, "text-anchor": "middle", text: duration(value, 4) }),
+      svg("text", {
+        class: "tick",
+        x: x(value),
+        y: height - 8,
+        "text-anchor": "middle",
+        text: tickLabel(value, step, high - low),
+      }),
     ]),
     RUNS.map((run, at) => row(found, pictures, run, ROW * at + ROW / 2, x)),
   );

@@ -185,7 +185,7 @@ function summed(chosen, num) {
 function tip(events, label, at) {
   return tipRows(label.name.slice(0, 200), palette()[label.kind], [
     ["from", duration(events.start[at], 5)],
-    ["takes", duration(events.dur[at], 4)],
+    ["takes", duration(events.dur[at])],
     ["family", label.family],
     label.operator ? ["operator", label.operator] : null,
     label.phase ? ["phase", label.phase] : null,

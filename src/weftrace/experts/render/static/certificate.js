@@ -2,9 +2,9 @@
 // bound.
 
 import { byId, fill, h } from "render/dom.js";
-import { plural } from "render/format.js";
+import { plural, smallPercent } from "render/format.js";
 import { columnPicker, digitsFor, drawnToWidth, grid, labelEvery, roundTicks, svg } from "render/svg.js";
-import { balance, ranges, smallPercent } from "./words.js";
+import { balance, ranges } from "./words.js";
 import { sortableTable } from "render/tables.js";
 import { tipRows } from "render/tooltip.js";
 

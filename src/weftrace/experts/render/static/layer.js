@@ -1,10 +1,10 @@
 // What stands where in one layer? A bar a GPU, a segment a slot, the mean across; and the layer's hottest experts.
 
 import { byId, fill, h } from "render/dom.js";
-import { percent, plural } from "render/format.js";
+import { percent, plural, smallPercent } from "render/format.js";
 import { cellTip } from "./heatmap.js";
 import { drawnToWidth, grid, labelEvery, roundTicks, digitsFor, svg } from "render/svg.js";
-import { amount, balance, smallPercent, times } from "./words.js";
+import { amount, balance, times } from "./words.js";
 import { sortableTable } from "render/tables.js";
 import { hideTip, showTip } from "render/tooltip.js";
 

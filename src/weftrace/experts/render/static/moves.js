@@ -1,9 +1,9 @@
 // What must be copied to get from the placement before to this one, and between whom?
 
 import { byId, fill, h } from "render/dom.js";
-import { duration, grouped, plural } from "render/format.js";
+import { duration, grouped, plural, si, smallPercent } from "render/format.js";
 import { columnPicker, drawnToWidth, grid, labelEvery, roundTicks, svg } from "render/svg.js";
-import { balance, decimalBytes, smallPercent } from "./words.js";
+import { balance } from "./words.js";
 import { sortableTable } from "render/tables.js";
 import { defined, tipRows } from "render/tooltip.js";
 
@@ -64,7 +64,7 @@ function showFacts(moves, list) {
   /** @type {[term: string, word: string, value: string][]} */
   const facts = [
     ["moves", "moves", grouped(moves.num_moves)],
-    ["moves", "to copy", moves.bytes === null ? UNPRICED : decimalBytes(moves.bytes)],
+    ["moves", "to copy", moves.bytes === null ? UNPRICED : si(moves.bytes, "B")],
     ["move_time", "estimated time", moves.time_s === null ? UNPRICED : duration(moves.time_s * 1e9)],
     ["break_even", "pays after", payWords(moves)],
     ["rounds", "rounds", grouped(moves.rounds)],

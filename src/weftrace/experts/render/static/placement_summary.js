@@ -3,9 +3,9 @@
 
 import { card } from "render/cards.js";
 import { byId, fill, h } from "render/dom.js";
-import { grouped, percent, plural } from "render/format.js";
+import { grouped, percent, plural, smallPercent } from "render/format.js";
 import { mainBinding } from "./certificate.js";
-import { balance, balancePercent, mean, smallPercent } from "./words.js";
+import { balance, balancePercent, mean } from "./words.js";
 import { defined } from "render/tooltip.js";
 
 /**

@@ -2,8 +2,8 @@
 
 import { card } from "render/cards.js";
 import { byId, fill, h } from "render/dom.js";
-import { grouped, plural } from "render/format.js";
-import { balance, smallPercent } from "./words.js";
+import { grouped, plural, smallPercent } from "render/format.js";
+import { balance } from "./words.js";
 import { defined } from "render/tooltip.js";
 
 /** @typedef {import("./replay_model.js").ReplayModel} ReplayModel */

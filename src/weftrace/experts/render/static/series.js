@@ -2,8 +2,9 @@
 // moved.
 
 import { byId, fill, h } from "render/dom.js";
+import { smallPercent } from "render/format.js";
 import { columnPicker, digitsFor, drawnToWidth, grid, roundTicks, svg, wholeStep } from "render/svg.js";
-import { balance, smallPercent } from "./words.js";
+import { balance } from "./words.js";
 import { defined, tipRows } from "render/tooltip.js";
 
 /**

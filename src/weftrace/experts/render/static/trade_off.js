@@ -1,9 +1,10 @@
 // What does balance cost in moved weights? Every row as a point: the best ones lie up and to the left.
 
 import { byId, fill, h } from "render/dom.js";
+import { smallPercent } from "render/format.js";
 import { digitsFor, drawnToWidth, grid, roundTicks, svg } from "render/svg.js";
 import { rowKeys } from "./series.js";
-import { balance, smallPercent } from "./words.js";
+import { balance } from "./words.js";
 import { hideTip, showTip, tipPlace, tipRows } from "render/tooltip.js";
 
 /**

@@ -32,33 +32,6 @@ export function times(ratio) {
 }
 
 /**
- * A small share as per cent with two significant digits: 0.02 %, 3.4 %, 12 %.
- * @param {number | null | undefined} fraction
- */
-export function smallPercent(fraction) {
-  if (fraction === null || fraction === undefined) return "–";
-  const percent = 100 * Math.abs(fraction);
-  if (percent < 5e-7) return "0 %";
-  const digits = percent >= 10 ? 1 : Math.min(6, Math.max(0, 1 - Math.floor(Math.log10(percent))));
-  return `${fraction < 0 ? "−" : ""}${percent.toFixed(digits)} %`;
-}
-
-/**
- * Bytes in powers of 1000, as links and model cards count: 735 GB.
- * @param {number | null | undefined} value
- */
-export function decimalBytes(value) {
-  if (value === null || value === undefined) return "–";
-  const names = ["B", "kB", "MB", "GB", "TB"];
-  let index = 0;
-  while (value >= 1000 && index < names.length - 1) {
-    value /= 1000;
-    index += 1;
-  }
-  return `${grouped(value, index === 0 || value >= 100 ? 0 : 1)} ${names[index]}`;
-}
-
-/**
  * A load in its own units: whole if large, four significant digits otherwise.
  * @param {number} value
  */

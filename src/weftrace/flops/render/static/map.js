@@ -1,10 +1,9 @@
 // Where does it go? The module tree as an icicle, by time, FLOPs, parameters or bytes.
 
 import { byId, fill, h } from "render/dom.js";
-import { duration } from "render/format.js";
+import { duration, si } from "render/format.js";
 import { classColors, icicle, legendKeys } from "render/icicle.js";
 import { overPhases, ownTimeOf, parentOf } from "./model.js";
-import { si } from "./words.js";
 
 /**
  * @typedef {import("./model.js").FlopsModel} FlopsModel

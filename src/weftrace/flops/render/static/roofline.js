@@ -2,10 +2,10 @@
 // the named device's; a point is what one module does itself in one phase, or all operators of a kind.
 
 import { byId, fill, h } from "render/dom.js";
-import { duration } from "render/format.js";
+import { duration, si } from "render/format.js";
 import { drawnToWidth, svg } from "render/svg.js";
 import { sum } from "./model.js";
-import { phaseClass, si, siTick } from "./words.js";
+import { phaseClass, siTick } from "./words.js";
 import { hideTip, showTip, tipPlace, tipRows } from "render/tooltip.js";
 
 const LEFT = 62;

@@ -2,8 +2,8 @@
 
 import { card } from "render/cards.js";
 import { byId, fill, h } from "render/dom.js";
-import { duration, percent } from "render/format.js";
-import { phaseClass, si } from "./words.js";
+import { duration, percent, si } from "render/format.js";
+import { phaseClass } from "./words.js";
 import { defined } from "render/tooltip.js";
 
 /** @typedef {import("./model.js").FlopsModel} FlopsModel */

@@ -2,8 +2,7 @@
 // remarks.
 
 import { byId, fill, h } from "render/dom.js";
-import { count } from "render/format.js";
-import { si } from "./words.js";
+import { count, si } from "render/format.js";
 import { sortableTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
 

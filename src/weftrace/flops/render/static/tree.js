@@ -2,11 +2,11 @@
 // siblings.
 
 import { byId, fill, h } from "render/dom.js";
-import { duration, percent } from "render/format.js";
+import { duration, percent, si } from "render/format.js";
 import { exportTools } from "render/exports.js";
 import { cardsWhereNarrow } from "render/tables.js";
 import { folded, groupName, overPhases, pathTo, sum } from "./model.js";
-import { phaseClass, si } from "./words.js";
+import { phaseClass } from "./words.js";
 import { explained } from "render/tooltip.js";
 
 const MOST_ROWS = 400;

@@ -2,7 +2,7 @@
 
 import { showConfiguration } from "render/configuration.js";
 import { byId, fill, h } from "render/dom.js";
-import { grouped } from "render/format.js";
+import { grouped, signed } from "render/format.js";
 import { startPage } from "render/start.js";
 import { columnsOf, sortableTable } from "render/tables.js";
 import { showAssumed } from "./assumed.js";
@@ -69,11 +69,6 @@ function figure(holder, { batches, curves: all, unit }, key) {
     fromZero: true,
     joined: true, // a list that cuts a batch in two has no odd ones
   });
-}
-
-/** @param {number | null} gain */
-function signed(gain) {
-  return gain === null ? "–" : `${gain < 0 ? "−" : "+"}${(100 * Math.abs(gain)).toFixed(1)} %`;
 }
 
 /** @param {page.Pays} block */

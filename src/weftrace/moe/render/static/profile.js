@@ -76,11 +76,11 @@ function cards(block) {
     card(
       "exposed",
       "exposed",
-      communicates ? duration(block.exposed_ns, 3) : "–",
+      communicates ? duration(block.exposed_ns) : "–",
       communicates ? share(block.exposed_ns) : none,
       "exposed",
     ),
-    card("idle", "idle", duration(block.idle_ns, 3), share(block.idle_ns)),
+    card("idle", "idle", duration(block.idle_ns), share(block.idle_ns)),
   ];
 }
 

@@ -1,7 +1,7 @@
 // The page of a validation: how far off is each phase that was predicted?
 
 import { byId, fill, h } from "render/dom.js";
-import { duration, plural } from "render/format.js";
+import { duration, plural, signed } from "render/format.js";
 import { startPage } from "render/start.js";
 import { drawnToWidth, svg } from "render/svg.js";
 import { columnsOf, kindChip, sortableTable } from "render/tables.js";
@@ -48,12 +48,12 @@ function sideOf(side) {
 
 /** @param {number | null} ratio */
 function errorText(ratio) {
-  return ratio === null ? "–" : `${ratio < 1 ? "−" : "+"}${(100 * Math.abs(ratio - 1)).toFixed(1)} %`;
+  return signed(ratio === null ? null : ratio - 1);
 }
 
 /** @param {Times} times */
 function spread({ low_ns: low, high_ns: high }) {
-  return low === high ? "–" : `${duration(low, 3)} to ${duration(high, 3)}`;
+  return low === high ? "–" : `${duration(low)} to ${duration(high)}`;
 }
 
 /** @param {Phase} row */

@@ -1,7 +1,7 @@
 // The page of simulated schedules: each in a section of its own, all on one scale of time, and a table of their ranks.
 
 import { byId, fill, h } from "render/dom.js";
-import { percent, sentence } from "render/format.js";
+import { percent } from "render/format.js";
 import { startPage } from "render/start.js";
 import { sortableTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
@@ -29,7 +29,7 @@ function heading(block) {
    */
   const fact = (key, text) => h("div", {}, h("dt", {}, defined(key)), h("dd", { text }));
   /** @param {number} ns */
-  const told = (ns) => (block.unit_ns ? timeText(block, ns) : sentence(ns)); // as the headline has it
+  const told = (ns) => timeText(block, ns); // as the headline has it
   return [
     h("h2", { text: `${block.name}: ${block.shape}` }),
     h(

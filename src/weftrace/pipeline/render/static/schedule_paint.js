@@ -2,8 +2,8 @@
 // ranks hold in memory. Edges lie on whole pixels, rounded alike for all cells, so that what is painted of a row is as
 // much of it as its rank is busy, at every zoom.
 
-import { tickLabel } from "render/axis.js";
 import { sizedContext } from "render/dom.js";
+import { tickLabel } from "render/format.js";
 import { inkOn, mix, palette, SANS } from "render/theme.js";
 import { timeText } from "./schedule_text.js";
 

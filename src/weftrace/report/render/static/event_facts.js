@@ -24,10 +24,10 @@ export function placeLines(timeline, event, near, rank) {
   const step = near.ranges.map((range) => /^ProfilerStep#(\d+)$/.exec(names[name[range]])?.[1]).find(Boolean);
   return present([
     ["starts", duration(start[event], 6)],
-    ["takes", duration(dur[event], 4)],
+    ["takes", duration(dur[event])],
     ["ends", duration(start[event] + dur[event], 6)],
     track ? [track.kind === "thread" ? "thread" : "stream", track.label.replace(/^stream (?=\d)/, "")] : null,
-    ["launch delay", near.launch < 0 ? null : duration(start[event] - start[near.launch], 4)],
+    ["launch delay", near.launch < 0 ? null : duration(start[event] - start[near.launch])],
     ["phase", phase && `${shortName(phase.name)}, occurrence ${phase.index + 1}`],
     ["step", step ?? phase?.step],
     ["correlation", timeline.correlationOf(event)],

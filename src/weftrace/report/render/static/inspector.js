@@ -124,11 +124,11 @@ function boxLines(box, phase, rank) {
     phase ? ["occurrence", `${box.index + 1}`] : null,
     ["lane", direction ? `${box.lane}, ${direction}` : box.lane],
     ["starts", duration(box.start_ns, 6)],
-    ["takes", duration(box.end_ns - box.start_ns, 4)],
+    ["takes", duration(box.end_ns - box.start_ns)],
     ["ends", duration(box.end_ns, 6)],
     ["busy", ofWhole(box.busy_ns, box.end_ns - box.start_ns)],
     phase && communicates ? ["hidden", ofWhole(phase.hidden_ns, phase.hidden_ns + phase.exposed_ns)] : null,
-    phase && communicates ? ["moves data", duration(phase.data_ns, 4)] : null,
+    phase && communicates ? ["moves data", duration(phase.data_ns)] : null,
     box.sms === null || box.sms === undefined ? null : [rank.sm_unit, `${box.sms}`],
     phase && phase.stream !== null ? ["stream", `${phase.stream}`] : null,
     phase && phase.step !== null ? ["step", `${phase.step}`] : null,
@@ -158,7 +158,7 @@ export function showRange(dock, timeline, range, clear) {
     head(h("h3", { text: "Selected range" }), clear, null),
     factsList([
       ["starts", duration(range[0], 6)],
-      ["takes", duration(parts.span, 4)],
+      ["takes", duration(parts.span)],
       ["ends", duration(range[1], 6)],
     ]),
     ...partsOfTime(parts),
@@ -310,5 +310,5 @@ function laneKinds(lane) {
 /** @param {import("./parts.js").Parts} parts */
 function hiddenWords({ communication, hidden }) {
   const share = percent(hidden / communication);
-  return `Communication ${duration(communication, 4)}, of which ${duration(hidden, 4)} (${share}) is hidden.`;
+  return `Communication ${duration(communication)}, of which ${duration(hidden)} (${share}) is hidden.`;
 }

@@ -3,7 +3,7 @@
 
 import { card } from "render/cards.js";
 import { byId, fill, h } from "render/dom.js";
-import { count, percent, plural, sentence } from "render/format.js";
+import { count, duration, percent, plural } from "render/format.js";
 import { most } from "./job.js";
 import { partsList, partsOf, stackedBar, sumLine } from "./parts.js";
 
@@ -71,16 +71,16 @@ function cards({ lateness, ranks }, told, sum) {
     card(
       "job_span",
       "mean span",
-      sentence(sum.span_ns / told.length),
-      `longest ${sentence(longest.rank.span_ns)}, ${longest.name}`,
+      duration(sum.span_ns / told.length),
+      `longest ${duration(longest.rank.span_ns)}, ${longest.name}`,
     ),
-    card("job_idle", "idle", share(sum.idle_ns), `of the time of all ranks, ${sentence(sum.idle_ns)} in all`),
+    card("job_idle", "idle", share(sum.idle_ns), `of the time of all ranks, ${duration(sum.idle_ns)} in all`),
     card(
       "job_exposed",
       "exposed",
       sum.communication_ns ? share(sum.exposed_communication_ns) : "–",
       sum.communication_ns
-        ? `of the time of all ranks, ${sentence(sum.exposed_communication_ns)} in all`
+        ? `of the time of all ranks, ${duration(sum.exposed_communication_ns)} in all`
         : "no communication in these traces",
       "exposed",
     ),
@@ -103,7 +103,7 @@ function lateCards(lateness, ranks, span) {
       "suffered",
       "waiting for late ranks",
       percent(waited / span),
-      `of the time of all ranks, ${sentence(waited)} in all`,
+      `of the time of all ranks, ${duration(waited)} in all`,
       "waiting",
     ),
     card("origin", "most late", late?.name ?? "none", who ?? "no rank is told from the others"),
@@ -118,7 +118,7 @@ function lateCards(lateness, ranks, span) {
  * @param {number} span of all of them
  */
 function latePart(late, own, number, span) {
-  const each = sentence(late.origin_ns / (number - 1));
+  const each = duration(late.origin_ns / (number - 1));
   const whom = number === 2 ? `the other waits ${each}` : `the others wait ${each} each`;
   const share = percent(late.origin_ns / (span - own));
   const last = `${count(late.num_last)} of ${count(late.num_matched)}`;

@@ -175,7 +175,7 @@ export function jobTimeline(job, onOpen) {
     const start = view.start + Math.floor(x - left) * ns;
     return tipRows(row.name, null, [
       ["at", duration(start, 5)],
-      ["of the next", duration(ns, 3)],
+      ["of the next", duration(ns)],
       ...sharesIn(row, { start, length: ns }),
       ["", "click: open this rank here"],
     ]);

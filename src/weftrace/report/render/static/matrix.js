@@ -3,7 +3,7 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { exportTools } from "render/exports.js";
-import { grouped, percent, unitFor } from "render/format.js";
+import { inUnit, percent, unitFor } from "render/format.js";
 import { cardsWhereNarrow } from "render/tables.js";
 import { palette, inkOn, mix } from "render/theme.js";
 import { defined } from "render/tooltip.js";
@@ -23,7 +23,7 @@ export function showMatrix(rank) {
   const peak = Math.max(1, ...ns.flat());
   const unit = unitFor(Math.max(peak, ...hidden, ...exposed));
   /** @param {number} value */
-  const shown = (value) => (value === 0 ? "·" : grouped(value / unit.size, 2));
+  const shown = (value) => (value === 0 ? "·" : inUnit(value, unit));
   /** @param {number} row */
   const rowTotal = (row) => hidden[row] + exposed[row];
   /**

@@ -2,7 +2,7 @@
 // alike.
 
 import { h } from "render/dom.js";
-import { duration, microseconds, percent } from "render/format.js";
+import { addingUp, duration, inUnit, percent, unitFor } from "render/format.js";
 import { defined } from "render/tooltip.js";
 
 /**
@@ -53,7 +53,7 @@ export function stackedBar(parts, size = "tall") {
         "div",
         {
           class: `part ${role}`,
-          title: `${word}: ${duration(parts[key], 4)}, ${percent(parts[key] / parts.span)}`,
+          title: `${word}: ${duration(parts[key])}, ${percent(parts[key] / parts.span)}`,
           style: { "flex-grow": parts[key] / parts.span },
         },
         size === "tall" && parts[key] / parts.span > 0.12
@@ -85,7 +85,7 @@ export function communicationBar(parts) {
       {
         class: "part hidden-part",
         style: { "margin-left": share(Math.max(0, before)), width: share(parts.hidden) },
-        title: `hidden behind compute: ${duration(parts.hidden, 4)}`,
+        title: `hidden behind compute: ${duration(parts.hidden)}`,
       },
       parts.hidden / parts.span > 0.3
         ? h("span", { text: `communication, hidden ${percent(parts.hidden / parts.communication)}` })
@@ -94,7 +94,7 @@ export function communicationBar(parts) {
     h("div", {
       class: "part exposed",
       style: { width: share(parts.exposed) },
-      title: `exposed: ${duration(parts.exposed, 4)}`,
+      title: `exposed: ${duration(parts.exposed)}`,
     }),
   );
 }
@@ -113,7 +113,7 @@ export function partsList(parts) {
         { data: { part: key, ns: parts[key] } },
         h("i", { class: `swatch part ${role}` }),
         defined(role, word),
-        h("b", { text: duration(parts[key], 4) }),
+        h("b", { text: duration(parts[key]) }),
         h("span", {
           class: "muted",
           text: parts.span
@@ -126,14 +126,18 @@ export function partsList(parts) {
 }
 
 /**
- * "124,310 + 4,190 + 15 + 497 = 129,012 µs": the check that a reader can do.
+ * "124.31 + 4.19 + 0.02 + 0.49 = 129.01 ms": the check that a reader can do.
  * @param {Parts} parts
  */
 export function sumLine(parts) {
+  const unit = unitFor(parts.span);
   return h(
     "p",
     { class: "sum", title: "compute + exposed communication + exposed memory + idle = span" },
-    PARTS.map(([key]) => microseconds(parts[key])).join(" + "),
-    h("b", { text: ` = ${microseconds(parts.span)} µs` }),
+    addingUp(
+      PARTS.map(([key]) => parts[key]),
+      unit,
+    ).join(" + "),
+    h("b", { text: ` = ${inUnit(parts.span, unit)} ${unit.name}` }),
   );
 }

@@ -67,7 +67,7 @@ export function rankTable(report, job, onRank) {
   });
   fill(byId("rank-table"), table.element);
   const spans = ranks.filter((rank) => rank.apart === null).map((rank) => rank.span_ns);
-  const range = `${duration(Math.min(...spans), 4)} to ${duration(Math.max(...spans), 4)}`;
+  const range = `${duration(Math.min(...spans))} to ${duration(Math.max(...spans))}`;
   const left = ranks.length - spans.length;
   byId("rank-lead").textContent =
     `${plural(spans.length, "rank")}${left ? `, and ${left} in no sum` : ""}; spans from ${range}. ` +

@@ -108,7 +108,7 @@ export function stepMap(job, onOpen) {
   function tip(row, column) {
     const told = measures.map(({ word, of }) => {
       const value = of[row][column];
-      return /** @type {[string, string]} */ ([word, value === null ? "–" : duration(value, 4)]);
+      return /** @type {[string, string]} */ ([word, value === null ? "–" : duration(value)]);
     });
     return tipRows(`${names[row]}, step ${steps[column]}`, null, [...told, ["", "click: open it below"]]);
   }

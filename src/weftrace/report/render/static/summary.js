@@ -97,7 +97,7 @@ function cards(rank) {
     card(
       "span",
       "span",
-      duration(rank.span_ns, 4),
+      duration(rank.span_ns),
       `${plural(
         rank.streams.reduce((sum, s) => sum + s.num_events, 0),
         event,
@@ -107,7 +107,7 @@ function cards(rank) {
       ? card(
           "fused",
           "fused",
-          duration(rank.fused_ns, 4),
+          duration(rank.fused_ns),
           `${share(rank.fused_ns)} of the span, in compute: not separable`,
         )
       : null,
@@ -116,14 +116,14 @@ function cards(rank) {
       "hidden",
       percent(rank.hidden_fraction),
       comm
-        ? `${duration(rank.hidden_communication_ns, 4)} of ${duration(rank.communication_ns, 4)} communication`
+        ? `${duration(rank.hidden_communication_ns)} of ${duration(rank.communication_ns)} communication`
         : "no communication in this trace",
       "hidden",
     ),
     card(
       "exposed",
       "exposed",
-      comm ? duration(rank.exposed_communication_ns, 4) : "–",
+      comm ? duration(rank.exposed_communication_ns) : "–",
       comm
         ? `${share(rank.exposed_communication_ns)} of the span${onDevice ? " waits for the network" : ""}`
         : "no communication in this trace",
@@ -132,20 +132,20 @@ function cards(rank) {
     card(
       "idle",
       "idle",
-      duration(rank.idle_ns, 4),
+      duration(rank.idle_ns),
       `${share(rank.idle_ns)} of the span, ${onDevice ? "nothing runs" : `no ${event} was recorded`}`,
     ),
     card(
       "overlap_speedup",
       "overlap speed-up",
       rank.overlap_speedup === null ? "–" : `${rank.overlap_speedup.toFixed(2)}×`,
-      `${duration(rank.serial_ns, 4)} of work in ${duration(rank.busy_ns, 4)}`,
+      `${duration(rank.serial_ns)} of work in ${duration(rank.busy_ns)}`,
     ),
     head
       ? card(
           "headroom",
           "headroom",
-          duration(head.headroom_ns, 4),
+          duration(head.headroom_ns),
           `${share(head.headroom_ns)} of the span, by overlap alone, idle time filled; ${boundWords(head.bound_by)}`,
         )
       : null,

@@ -120,7 +120,7 @@ export function timelineView({ onView, onEvent, onRange }) {
         const rows = tipRows(under.name, palette()[data.pinned.mini.hues.of(under)], [
           ["lane", under.lane],
           ["from", duration(under.start_ns, 5)],
-          ["takes", duration(under.end_ns - under.start_ns, 4)],
+          ["takes", duration(under.end_ns - under.start_ns)],
         ]);
         showTip(event.clientX, event.clientY, ...rows);
       },
@@ -476,6 +476,6 @@ function eventTip(timeline, event) {
   return tipRows(timeline.names[timeline.name[event]].slice(0, 240), palette()[kind], [
     ["class", kind],
     ["from", duration(timeline.start[event], 6)],
-    ["takes", duration(timeline.dur[event], 4)],
+    ["takes", duration(timeline.dur[event])],
   ]);
 }

@@ -67,7 +67,7 @@ function paintRange(context, { view, width, visible, range }, colors) {
   context.globalAlpha = 1;
   context.fillRect(x0 - 0.5, 0, 1.5, visible);
   context.fillRect(x1 - 0.5, 0, 1.5, visible);
-  const text = duration(range[1] - range[0], 4);
+  const text = duration(range[1] - range[0]);
   context.font = `600 ${FONT}`;
   const w = context.measureText(text).width + 12;
   const middle = (Math.max(0, x0) + Math.min(width, x1)) / 2;

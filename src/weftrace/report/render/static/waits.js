@@ -48,7 +48,7 @@ function showIdle(idle, streams) {
           CAUSES.filter(([key]) => idle[key] > 0).map(([key, role, word]) =>
             h("div", {
               class: `part ${role}`,
-              title: `${word}: ${duration(idle[key], 4)}`,
+              title: `${word}: ${duration(idle[key])}`,
               style: { "flex-grow": idle[key] / total },
             }),
           ),
@@ -63,7 +63,7 @@ function showIdle(idle, streams) {
           {},
           h("i", { class: `swatch part ${role}` }),
           defined(role, word),
-          h("b", { text: duration(idle[key], 4) }),
+          h("b", { text: duration(idle[key]) }),
           h("span", { class: "muted", text: total ? percent(idle[key] / total) : "–" }),
         ),
       ),
@@ -72,7 +72,7 @@ function showIdle(idle, streams) {
       class: "muted",
       text:
         "Above, the time in which nothing ran; below, each stream's own, while others may have been busy. " +
-        `Gaps under ${duration(idle.threshold_ns, 2)} between kernels count as kernel gaps.`,
+        `Gaps under ${duration(idle.threshold_ns)} between kernels count as kernel gaps.`,
     }),
   );
   const present = CAUSES.filter(([key]) => idle.by_stream.some((row) => row[key]));
@@ -107,9 +107,9 @@ function showLaunch(launch) {
   byId("launch-box").hidden = !launch;
   if (!launch) return;
   showFacts("launch-facts", [
-    ["launch_delay", "launch delay, median", duration(launch.delay_p50_ns, 4)],
-    ["launch_delay", "launch delay, p99", duration(launch.delay_p99_ns, 4)],
-    ["launch_delay", "launch delay, longest", duration(launch.delay_max_ns, 4)],
+    ["launch_delay", "launch delay, median", duration(launch.delay_p50_ns)],
+    ["launch_delay", "launch delay, p99", duration(launch.delay_p99_ns)],
+    ["launch_delay", "launch delay, longest", duration(launch.delay_max_ns)],
     ["queue", "queue length, mean", launch.queue_mean === null ? "–" : grouped(launch.queue_mean, 1)],
     ["queue", "queue length, longest", count(launch.queue_max)],
     [null, "device events with their launch", count(launch.num_linked)],
@@ -154,11 +154,11 @@ function showHeadroom({ headroom, span_ns: span }) {
   byId("headroom-box").hidden = !headroom;
   if (!headroom) return;
   showFacts("headroom-facts", [
-    ["span", "span", duration(span, 4)],
-    ["headroom", "ideal step", duration(headroom.ideal_ns, 4)],
-    ["headroom", "headroom", `${duration(headroom.headroom_ns, 4)} (${percent(headroom.headroom_ns / (span || 1))})`],
+    ["span", "span", duration(span)],
+    ["headroom", "ideal step", duration(headroom.ideal_ns)],
+    ["headroom", "headroom", `${duration(headroom.headroom_ns)} (${percent(headroom.headroom_ns / (span || 1))})`],
     [null, "ideal step is", boundWords(headroom.bound_by)],
-    ["chain", "longest dependent chain", duration(headroom.longest_chain_ns, 4)],
+    ["chain", "longest dependent chain", duration(headroom.longest_chain_ns)],
   ]);
   byId("headroom-note").textContent = headroom.assumption ? `Assumes: ${headroom.assumption}` : "";
 }

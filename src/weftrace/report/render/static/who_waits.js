@@ -69,7 +69,7 @@ function pairMap({ ranks }, { pairs }, onOpen) {
     tip: (row, column) => {
       const pair = waited.get(row * ranks.length + column);
       return tipRows(`${names[row]} waited for ${names[column]}`, null, [
-        ["waited", duration(pair?.ns ?? 0, 4)],
+        ["waited", duration(pair?.ns ?? 0)],
         ["in", plural(pair?.num ?? 0, "collective")],
       ]);
     },
