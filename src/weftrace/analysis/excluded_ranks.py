@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args
@@ -87,35 +87,56 @@ def apart_of(ranks: Sequence[OneRank]) -> list[Apart | None]:
 def apart_notes(ranks: Sequence[OneRank], apart: Sequence[Apart | None], fate: Callable[[int], str]) -> Iterator[str]:
     """What is to be said of ranks that do not count, and of those that have no file. apart: of each why it does not.
     fate: what becomes of so many that do not, as in "rank 2 is ..."."""
+    for kind, names, numbers in _notes(ranks, apart):
+        number = len(names) or numbers[0]
+        yield _NOTES[kind][number != 1].format(
+            names=_listed(names), fate=fate(number), listed=_listed(numbers), numbers=[f"{each:,}" for each in numbers]
+        )
+
+
+_NOTES: Mapping[str, tuple[str, str]] = {  # of one, of several
+    "host": ("{names} holds no device work: {fate}", "{names} hold no device work: {fate}"),
+    "duplicate": (
+        "several files say that they are rank {listed}: {names} is {fate}, the first file counts",
+        "several files say that they are rank {listed}: {names} are {fate}, the first file counts",
+    ),
+    "unknown": (
+        "{numbers[0]} file does not say its rank, and its name does not tell it",
+        "{numbers[0]} files do not say their rank, and their names do not tell it",
+    ),
+    "world": (
+        "files of different jobs? they record world sizes {listed}: {names} is {fate}",
+        "files of different jobs? they record world sizes {listed}: {names} are {fate}",
+    ),
+    "missing": ("{numbers[0]} of {numbers[1]} ranks have no file here: sums and means are over those that have",) * 2,
+}
+
+
+def _notes(ranks: Sequence[OneRank], apart: Sequence[Apart | None]) -> Iterator[tuple[str, list[str], list[int]]]:
+    """What is to be said: its key in `_NOTES`, the files that it is of, and numbers: ranks, world sizes or counts."""
     kept = {reason: [r for r, why in zip(ranks, apart, strict=True) if why == reason] for reason in get_args(Apart)}
-    named = {reason: _named(those) for reason, those in kept.items()}
-    if (names := named["host"])[0]:
-        yield f"{names[0]} {'holds' if names[1] == 1 else 'hold'} no device work: {fate(names[1])}"
+    named = {reason: list(dict.fromkeys(map(name_of, those))) for reason, those in kept.items()}
     counted = [r for r, why in zip(ranks, apart, strict=True) if why is None]
-    if again := {r.rank: r.path for r in kept["duplicate"]}:
-        which = sorted({Path(r.path).name for r in kept["duplicate"]})
+    if named["host"]:
+        yield "host", named["host"], []
+    if again := kept["duplicate"]:
         yield (
-            f"several files say that they are rank {_listed(sorted(n for n in again if n is not None))}: "
-            f"{_listed(which)} {'is' if len(which) == 1 else 'are'} {fate(len(which))}, the first file counts"
+            "duplicate",
+            sorted({Path(r.path).name for r in again}),
+            sorted({r.rank for r in again if r.rank is not None}),
         )
     num_files = len({r.path for r in counted})  # a process that drove several devices has one
     unknown = len({r.path for r in counted if r.rank is None})
     if unknown and num_files > 1:
-        said = (
-            "file does not say its rank, and its name does"
-            if unknown == 1
-            else "files do not say their rank, and their names do"
-        )
-        yield f"{unknown:,} {said} not tell it"
-    if (names := named["world"])[0]:
-        sizes = sorted({r.world_size for r in (*counted, *kept["world"], *kept["duplicate"]) if r.world_size})
-        verb = "is" if names[1] == 1 else "are"
-        yield (f"files of different jobs? they record world sizes {_listed(sizes)}: {names[0]} {verb} {fate(names[1])}")
+        yield "unknown", [], [unknown]
+    if named["world"]:
+        sizes = {r.world_size for r in (*counted, *kept["world"], *again) if r.world_size}
+        yield "world", named["world"], sorted(sizes)
         return
     world = next((r.world_size for r in counted if r.world_size), None)
     present = len({r.rank for r in counted if r.rank is not None})
     if world and num_files > 1 and present < world:
-        yield f"{world - present:,} of {world:,} ranks have no file here: sums and means are over those that have"
+        yield "missing", [], [world - present, world]
 
 
 def in_no_sum(number: int) -> str:
@@ -141,12 +162,6 @@ def _name(rank: OneRank, *, with_device: bool) -> str:
         return rank.name
     name = PurePath(rank.path).name if rank.rank is None else f"rank {rank.rank}"
     return f"{name}, device {rank.device}" if with_device and rank.device is not None else name
-
-
-def _named(ranks: Iterable[OneRank]) -> tuple[str, int]:
-    """The names of ranks, each file once, and how many they are."""
-    names = list(dict.fromkeys(name_of(r) for r in ranks))
-    return _listed(names), len(names)
 
 
 def _listed(values: Sequence[int | str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -15,7 +15,7 @@ from weftrace.comparison.exact_changes import summed
 from weftrace.comparison.noise import is_noise
 from weftrace.comparison.runs import WAITING
 from weftrace.comparison.sides import Side
-from weftrace.units import percent, short_time
+from weftrace.units import duration, percent, signed, signed_duration
 
 #: By what a kernel's own time changes, see `changes_of`.
 EFFECTS = ("number", "duration", "overlap", "kernel")
@@ -39,6 +39,7 @@ _IDLE = {
 
 
 _GROUPS = ("part", "cause", "family")
+_By = Literal["family", "ranks", "most", "cause"] | None
 _COMMUNICATES = (pl.col("kind") == "communication") & (pl.col("part") == "exposed communication")
 
 
@@ -77,12 +78,12 @@ def headline(diff: Diff) -> str:
     verdict = diff.verdict
     if verdict.word == "not comparable":
         reason = verdict.reasons[0] if verdict.reasons else "they differ"
-        spans = f" Their steps take {short_time(diff.spans[0].median_ns)} and {short_time(diff.spans[1].median_ns)}."
+        spans = f" Their steps take {duration(diff.spans[0].median_ns)} and {duration(diff.spans[1].median_ns)}."
         return f"Not comparable: {reason}. No cause is told.{spans if min(_medians(diff)) else ''}"
     told = causes(diff)
     unseen = tuple(_unseen(diff))
     if not (told or diff.change_ns or unseen):
-        return f"Nothing changed: {_step(diff)} takes {short_time(diff.spans[0].median_ns)} in both."
+        return f"Nothing changed: {_step(diff)} takes {duration(diff.spans[0].median_ns)} in both."
     lead = _length(diff)
     if diff.is_noise:
         if not (found := [each for each in told if _is_sure(diff, each)]):
@@ -135,13 +136,13 @@ def _cause(diff: Diff, row: dict[str, Any]) -> Cause:
 
 
 def _sentence(told: _Told, changes: pl.DataFrame) -> str:
-    size = _size(told.change_ns)
+    size = signed_duration(told.change_ns)
     more = "more" if told.change_ns > 0 else "less"
     family = _named(told.family)
     if told.part == WAITING:
         is_gone = told.values["after_ns"] < _REST * told.values["before_ns"]
         late = f"which {'was' if is_gone else 'is'} late"
-        return f"ranks wait {short_time(abs(told.change_ns))} {more} for {told.cause}, {late}"
+        return f"ranks wait {duration(abs(told.change_ns))} {more} for {told.cause}, {late}"
     if told.part == "idle":
         return f"{_part_words('idle', told.cause)}, before {family} kernels: {size}{_how(told, 'gap')}"
     what = {"compute": f"{family} kernels", "exposed communication": f"exposed {family}"}.get(
@@ -223,11 +224,11 @@ def _length(diff: Diff) -> str:
     before, after = _medians(diff)
     change, subject = after - before, _step(diff)
     subject = subject[0].upper() + subject[1:]
-    spans = f"{short_time(before)} → {short_time(after)}"
+    spans = f"{duration(before)} → {duration(after)}"
     if abs(change) < _SAME * max(before, 1):
         return f"{subject} takes as long as before ({spans})"
-    relative = f", {change / before:+.1%}".replace("-", "−").replace("%", " %") if before else ""
-    return f"{subject} takes {short_time(abs(change))} {'longer' if change > 0 else 'less'} ({spans}{relative})"
+    relative = f", {signed(change / before)}" if before else ""
+    return f"{subject} takes {duration(abs(change))} {'longer' if change > 0 else 'less'} ({spans}{relative})"
 
 
 def _because(diff: Diff, told: tuple[Cause, ...]) -> str:
@@ -239,44 +240,70 @@ def _because(diff: Diff, told: tuple[Cause, ...]) -> str:
     along = parts.filter(pl.col("change_ns") * (0 if is_same else diff.change_ns) > 0)
     lead = (along if along.height else parts).row(0, named=True)
     against = parts.filter(pl.col("change_ns") * lead["change_ns"] < 0)
-    sentence = f": {_part_told(diff, lead, told)}"
+    sentence = f": {_part_sentence(_explained(diff, lead, told))}"
     if against.height and abs(against.item(0, "change_ns")) >= _BESIDE * abs(lead["change_ns"]):
-        sentence += f"; against it, {_part_told(diff, against.row(0, named=True), told)}"
+        sentence += f"; against it, {_part_sentence(_explained(diff, against.row(0, named=True), told))}"
     return sentence
 
 
-def _part_told(diff: Diff, part: dict[str, Any], told: tuple[Cause, ...]) -> str:
-    """A part's change, by the family that has most of it; nearly all of it is that family's change alone. Where a
-    family has more than all, what the others make up for is told.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Explained:
+    """A part's change and what explains it.
 
-    Idle time of one cause may become that of another without a change of its length: then no cause is told.
+    by: "family" where one has nearly all of it or more, "ranks" where several are late, "most" where one family has
+    more than half of its one cause, "cause" where one cause of idle time has more than half, else None. cause,
+    cause_ns: what it is nearly all of, or by what it is explained. first: the largest family.
     """
-    change_ns = part["change_ns"]
-    own = [each for each in told if each.part == part["part"] and each.change_ns * change_ns > 0]
-    by_cause = diff.by("part", "cause").filter(pl.col("part") == part["part"]).row(0, named=True)
-    is_one = _ALL <= by_cause["change_ns"] / change_ns <= 1 / _ALL
-    if is_one or part["part"] != "idle":
-        own = [each for each in own if not is_one or each.cause == by_cause["cause"]]
-        if own and own[0].change_ns / change_ns >= _ALL:
-            rest_ns = change_ns - own[0].change_ns
-            beside = f" (other {_part_words(part['part'], None)} {_size(rest_ns)})"
-            return own[0].sentence + (beside if abs(rest_ns) >= _REST * abs(own[0].change_ns) else "")
-    if part["part"] == WAITING:
-        return _late_ones(change_ns, own)
-    whole, name = (_part_words(part["part"], cause) for cause in (None, by_cause["cause"] if is_one else None))
-    words = f"{name} {_size(change_ns if name == whole else by_cause['change_ns'])}"
-    if is_one and own and own[0].change_ns / change_ns >= _MOST:
-        before = own[0].sentence.removeprefix(f"{name}, ")  # of idle time, before which kernels
-        return f"{words}, most of it{' ' if before != own[0].sentence else ': '}{before}"
-    is_most = part["part"] == "idle" and not is_one and _MOST <= by_cause["change_ns"] / change_ns <= 1 / _ALL
-    most = f"{_part_words('idle', by_cause['cause'])} {_size(by_cause['change_ns'])}"
-    return f"{words}, most of it {most}" if is_most else words
+
+    part: str
+    change_ns: int
+    by: _By
+    cause: str | None
+    cause_ns: int
+    first: Cause | None
 
 
-def _late_ones(change_ns: int, own: list[Cause]) -> str:
-    """Waiting for several ranks, and for which of them most."""
-    most = f", most for {own[0].cause}: {_size(own[0].change_ns)}" if own else ""
-    return f"ranks wait {short_time(abs(change_ns))} {'more' if change_ns > 0 else 'less'} for late ones{most}"
+def _explained(diff: Diff, row: dict[str, Any], causes: tuple[Cause, ...]) -> _Explained:
+    """Idle time of one cause may become that of another without a change of its length: then nothing explains it."""
+    part, change_ns = row["part"], row["change_ns"]
+    cause, cause_ns = diff.by("part", "cause").filter(part=part).select("cause", "change_ns").row(0)
+    is_one = _ALL <= cause_ns / change_ns <= 1 / _ALL
+    own = [each for each in causes if each.part == part and each.change_ns * change_ns > 0]
+    own = [each for each in own if not is_one or each.cause == cause]
+    of_first = own[0].change_ns / change_ns if own else 0.0
+    by: _By = None
+    if of_first >= _ALL and (is_one or part != "idle"):
+        by = "family"
+    elif part == WAITING:
+        by = "ranks"
+    elif of_first >= _MOST and is_one:
+        by = "most"
+    elif part == "idle" and _MOST <= cause_ns / change_ns < _ALL:
+        by = "cause"
+    return _Explained(
+        part=part, change_ns=change_ns, by=by, cause=cause if is_one or by == "cause" else None, cause_ns=cause_ns,
+        first=own[0] if own else None,
+    )  # fmt: skip
+
+
+def _part_sentence(told: _Explained) -> str:
+    """Where a family has more than all of a part's change, what the others make up for is told."""
+    whole, name, first = _part_words(told.part, None), _part_words(told.part, told.cause), told.first
+    if told.by == "family" and first:
+        rest_ns = told.change_ns - first.change_ns
+        beside = f" (other {whole} {signed_duration(rest_ns)})"
+        return first.sentence + beside * (abs(rest_ns) >= _REST * abs(first.change_ns))
+    if told.by == "ranks":
+        more = "more" if told.change_ns > 0 else "less"
+        most = f", most for {first.cause}: {signed_duration(first.change_ns)}" if first else ""
+        return f"ranks wait {duration(abs(told.change_ns))} {more} for late ones{most}"
+    if told.by == "cause":
+        return f"{whole} {signed_duration(told.change_ns)}, most of it {name} {signed_duration(told.cause_ns)}"
+    words = f"{name} {signed_duration(told.change_ns if name == whole else told.cause_ns)}"
+    if told.by == "most" and first:
+        before = first.sentence.removeprefix(f"{name}, ")  # of idle time, before which kernels
+        return f"{words}, most of it{' ' if before != first.sentence else ': '}{before}"
+    return words
 
 
 def _part_words(part: str, cause: str | None) -> str:
@@ -287,10 +314,6 @@ def _part_words(part: str, cause: str | None) -> str:
     if part == "exposed communication" and cause == "barrier":
         return "exposed communication kernels that wait and move nothing"
     return {"exposed memory": "copies with no kernel beside them"}.get(part, part)
-
-
-def _size(change_ns: int) -> str:
-    return f"{'+' if change_ns > 0 else '−'}{short_time(abs(change_ns))}"
 
 
 def _unseen(diff: Diff) -> Iterator[str]:
@@ -339,7 +362,7 @@ def _unseen_waits(diff: Diff) -> Iterator[str]:
             is_more = row["hidden_ns"] > 0
             late = "was" if row["after_raw_ns"] < _REST * row["before_raw_ns"] else "is"
             yield (
-                f"Behind computation, ranks wait {short_time(abs(row['hidden_ns']))} {'more' if is_more else 'less'} "
+                f"Behind computation, ranks wait {duration(abs(row['hidden_ns']))} {'more' if is_more else 'less'} "
                 f"for {row['cause']}, which {late} late: that leaves {'less' if is_more else 'more'} of it to hide "
                 "other communication."
             )
