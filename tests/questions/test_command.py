@@ -15,9 +15,11 @@ import pytest
 import weftrace as wt
 from tests.cli.test_cli import Run, run
 from tests.questions.test_tables import pencil
+from weftrace.files.schemas import schemas
 from weftrace.questions.columns import TABLES
-from weftrace.questions.document import QUERY_SCHEMA, TABLES_SCHEMA
+from weftrace.questions.document import SCHEMA, TABLES_SCHEMA
 
+SCHEMA_OF = {each.schema: each for each in schemas()}
 __all__ = ["run"]  # the fixture
 
 BY_FAMILY = "select family, sum(end_ns - start_ns) / 1e6 as ms from work group by family order by ms desc"
@@ -75,7 +77,7 @@ def test_an_answer_is_written_and_read_back(run: Run, folder: Path, tmp_path: Pa
     assert pl.read_parquet(tmp_path / "x.parquet").equals(frame)
     assert pl.read_csv(tmp_path / "x.csv")["dur_ns"].to_list() == frame["dur_ns"].to_list()
     document = json.loads((tmp_path / "x.json").read_text())
-    jsonschema.validate(document, QUERY_SCHEMA.json_schema())
+    jsonschema.validate(document, SCHEMA_OF[SCHEMA].json_schema())
     assert document["num_rows"] == 5 and document["rows"] == frame.to_dicts() and document["sql"] == sql
     again = wt.load(tmp_path / "x.json.gz")
     assert again.frame.drop("nothing").equals(frame.drop("nothing")) and again.read == {"work": 5}
@@ -116,7 +118,7 @@ def test_the_schema_explains_every_column(run: Run) -> None:
             assert f"{column.name} {str(column.dtype).lower()} {column.meaning.split()[0]}" in told, column
     code, out, _ = run("query", "--schema", "gaps", "--json")
     document = json.loads(out)
-    jsonschema.validate(document, TABLES_SCHEMA.json_schema())
+    jsonschema.validate(document, SCHEMA_OF[TABLES_SCHEMA].json_schema())
     assert [each["name"] for each in document["tables"]] == ["gaps"]
     units = {each["name"]: each["unit"] for each in document["tables"][0]["columns"]}
     assert units["dur_ns"] == "ns" and units["cause"] == ""

@@ -2,45 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TypeAlias
+from typing import Annotated, Any, TypedDict
 
 import polars as pl
+from msgspec import Meta
 
 from weftrace.errors import QueryError
+from weftrace.files.columns import Column
+from weftrace.files.values import As
 
-Dtype: TypeAlias = pl.DataType
-
-_UNITS = {"_ns": "ns", "_bytes": "bytes", "_GBps": "GB/s"}
 _INT, _FLOAT, _TEXT, _BOOL = pl.Int64(), pl.Float64(), pl.String(), pl.Boolean()
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """meaning: how it is counted, for a person. Where there is nothing to tell, a value is null."""
+class ColumnRow(TypedDict):
+    """A column of a table."""
 
     name: str
-    dtype: Dtype
+    type: str
+    unit: Annotated[str, Meta(description="Empty for counts and names.")]
     meaning: str
 
-    @property
-    def unit(self) -> str:
-        """What its numbers are in, told by the end of its name; empty for counts, names and the like."""
-        return next((unit for ending, unit in _UNITS.items() if self.name.endswith(ending)), "")
+
+def _column_rows(columns: Sequence[Column]) -> list[dict[str, Any]]:
+    return [{"name": c.name, "type": str(c.dtype), "unit": c.unit, "meaning": c.meaning} for c in columns]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """meaning: what a row is."""
+    """A table that questions are asked of."""
 
     name: str
-    meaning: str
-    columns: tuple[Column, ...]
+    meaning: Annotated[str, Meta(description="What a row is.")]
+    columns: Annotated[tuple[Column, ...], As(list[ColumnRow], save=_column_rows)]
 
     @property
-    def schema(self) -> dict[str, Dtype]:
+    def schema(self) -> dict[str, pl.DataType]:
         return {column.name: column.dtype for column in self.columns}
 
 

@@ -7,12 +7,14 @@ import io
 import polars as pl
 
 from weftrace.files.output import write_output
-from weftrace.outputs import Output, text_writer
+from weftrace.files.schemas import schema_for
+from weftrace.outputs import Output
 from weftrace.questions.asking import Answer
-from weftrace.questions.document import QUERY_SCHEMA, SCHEMA, TABLES_SCHEMA, answer_document, answer_of
+from weftrace.questions.document import SCHEMA, TABLES_SCHEMA, SavedAnswer, Tables, answer_document, answer_of
 from weftrace.questions.render.terminal import markdown, print_answer
 
-SCHEMAS = (QUERY_SCHEMA, TABLES_SCHEMA)
+TABLES = Output(value=Tables, schema=TABLES_SCHEMA, title="Tables and columns that questions are asked of")
+SCHEMAS = (schema_for(TABLES),)  # they are printed, and not loaded
 
 
 def _csv(answer: Answer) -> str:
@@ -34,10 +36,14 @@ def _save_parquet(answer: Answer, path: str) -> None:
 ANSWER = Output(
     value=Answer,
     schema=SCHEMA,
+    title="A question to a trace, and its answer",
+    kind=SavedAnswer,
     document=answer_document,
     load=answer_of,
     show=lambda answer, console: print_answer(answer, console),
-    save={".csv": text_writer(_csv), ".md": text_writer(markdown), ".parquet": _save_parquet},
+    csv=_csv,
+    markdown=markdown,
+    save={".parquet": _save_parquet},
 )
 
 OUTPUTS: tuple[Output, ...] = (ANSWER,)
