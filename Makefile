@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test times fuzz lint format schemas types glossary bench counts docs dist clean
+.PHONY: help setup demo test times fuzz fuzz-documents lint format schemas types glossary bench counts docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -93,6 +93,9 @@ times: $(VENV)/.ready-dev ## run the tests, then say where the processor time we
 fuzz: $(VENV)/.ready-dev ## read 24,000 damaged trace files and run 20,000 plans, where `make test` tries 1,200 and 1,000
 	@WEFTRACE_FUZZ_CASES=24000 $(BIN)/python -m pytest $(PARALLEL) tests/trace/chrome/test_reader_fuzz.py \
 		tests/plan/test_oracle.py $(PYTEST)
+
+fuzz-documents: $(VENV)/.ready-dev ## damage 100,000 saved documents, where `make test` tries 2,000
+	@WEFTRACE_FUZZ_CASES=60000 $(BIN)/python -m pytest $(PARALLEL) tests/test_documents_fuzz.py
 
 # Tools that check the pages' JavaScript: for developers only, no page is built.
 node_modules/.ready: package.json package-lock.json

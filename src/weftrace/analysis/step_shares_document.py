@@ -8,9 +8,11 @@ from typing import Annotated, TypedDict
 import numpy as np
 import polars as pl
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from weftrace.analysis.intervals import EMPTY
-from weftrace.analysis.step_shares import LABELS, PIECE_SCHEMA, SHARE_SCHEMA, SUMS, StepShares
+from weftrace.analysis.step_shares import LABELS, PIECE_SCHEMA, SHARE_SCHEMA, SUMS, WAITING, StepShares
+from weftrace.analysis.time_owners import PARTS
 
 #: Rows of labels, and steps, that a document holds of a rank.
 MOST_LABELS, MOST_STEPS = 2_000, 100
@@ -20,7 +22,9 @@ OTHER = "other"
 _WINDOWS = {"step": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64}
 
 Count = Annotated[int, Meta(ge=0)]
-Numbers = Annotated[str, Meta(description="Whole numbers with spaces between.")]
+Numbers = Annotated[
+    str, Meta(pattern=r"^(-?[0-9]{1,18}( -?[0-9]{1,18})*)?$", description="Whole numbers with spaces between.")
+]
 
 
 class LabelsDocument(TypedDict):
@@ -136,9 +140,17 @@ def shares_document(
 def shares_from(
     document: SharesDocument, *, zero_ns: int, kernels: Sequence[str] = ()
 ) -> tuple[StepShares, pl.DataFrame | None]:
-    """What a document holds: the shares of a rank, without pieces, and what splits waiting from them."""
+    """What a document holds: the shares of a rank, without pieces, and what splits waiting from them.
+
+    Raises ValueError, with the place within the document, where a position names nothing or rows have other lengths.
+    """
     names = pl.Series([*kernels, *document["names"], None], dtype=pl.String)
-    labels = pl.DataFrame({name: names.gather(_numbers(document["labels"][name]) % len(names)) for name in LABELS})  # type: ignore[literal-required] # as above
+    at = {name: _numbers(document["labels"][name]) for name in LABELS}  # type: ignore[literal-required] # as above
+    for name, positions in at.items():
+        _check(positions, len(at["part"]), (-1, len(names) - 2), f".labels.{name}")
+    labels = pl.DataFrame({name: names.gather(positions % len(names)) for name, positions in at.items()})
+    if strange := set(labels.get_column("part")) - {*PARTS, WAITING}:
+        raise ValueError(f"{next(iter(strange))!r} is no part of a step - at `.labels.part`")
     steps = document["steps"]
     starts_ns = [zero_ns + step["start_ns"] for step in steps]
     windows = [
@@ -147,13 +159,17 @@ def shares_from(
         if step["step"] is not None
     ]
     shared = StepShares(
-        shares=_rows(labels, [(step["step"], step["shares"]) for step in steps]),
+        shares=_rows(labels, [(step["step"], step["shares"], f".steps[{n}].shares") for n, step in enumerate(steps)]),
         pieces=pl.DataFrame(schema=PIECE_SCHEMA),
         exposed=EMPTY,
         windows=pl.DataFrame(windows, schema=_WINDOWS, orient="row"),
         seam_ns=document["seam_ns"],
     )
-    waits = [(step["step"], step["waits"]) for step in steps if step["waits"] is not None]
+    waits = [
+        (step["step"], step["waits"], f".steps[{number}].waits")
+        for number, step in enumerate(steps)
+        if step["waits"] is not None
+    ]
     return shared, _rows(labels, waits) if waits else None
 
 
@@ -199,15 +215,20 @@ def _columns(rows: pl.DataFrame) -> ShareColumns:
     }
 
 
-def _rows(labels: pl.DataFrame, steps: Sequence[tuple[int | None, ShareColumns]]) -> pl.DataFrame:
+def _rows(labels: pl.DataFrame, steps: Sequence[tuple[int | None, ShareColumns, str]]) -> pl.DataFrame:
     parts = []
-    for step, columns in steps:
-        raw_ns = _numbers(columns["raw_ns"])
-        beside_ns, hidden_ns = (_numbers(columns[name] or "0") for name in ("beside_ns", "hidden_ns"))
+    for step, columns, place in steps:
+        row, num, raw_ns = (_numbers(columns[name]) for name in ("row", "num", "raw_ns"))
+        beside_ns, hidden_ns = (
+            _numbers(columns[name]) if columns[name] else np.zeros_like(raw_ns) for name in ("beside_ns", "hidden_ns")
+        )
+        _check(row, len(row), (0, labels.height - 1), f"{place}.row")
+        for name, own in (("num", num), ("raw_ns", raw_ns), ("beside_ns", beside_ns), ("hidden_ns", hidden_ns)):
+            _check(own, len(row), None, f"{place}.{name}")
         parts.append(
-            labels[_numbers(columns["row"])].with_columns(
+            labels[row].with_columns(
                 step=pl.lit(step, dtype=pl.Int64),
-                num=pl.Series(_numbers(columns["num"])),
+                num=pl.Series(num),
                 raw_ns=pl.Series(raw_ns),
                 union_ns=pl.Series(raw_ns - beside_ns),
                 own_ns=pl.Series(raw_ns - beside_ns - hidden_ns),
@@ -224,5 +245,13 @@ def _unless_zero(numbers: pl.Series) -> str:
     return _text(numbers) if (numbers != 0).any() else ""
 
 
-def _numbers(text: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _check(numbers: NDArray[np.int64], num: int, within: tuple[int, int] | None, place: str) -> None:
+    """Raise ValueError where these are not so many numbers, or one of them is not within bounds."""
+    if len(numbers) != num:
+        raise ValueError(f"{len(numbers)} numbers, where others have {num} - at `{place}`")
+    if within is not None and num and not (within[0] <= numbers.min() and numbers.max() <= within[1]):
+        raise ValueError(f"positions are {within[0]} to {within[1]} - at `{place}`")
+
+
+def _numbers(text: str) -> NDArray[np.int64]:
     return np.array(text.split(), dtype=np.int64)

@@ -12,7 +12,7 @@ from weftrace.analysis.excluded_ranks import Apart, in_no_sum
 from weftrace.analysis.step_shares_document import SharesDocument, shares_from
 from weftrace.comparison.run_values import RankRun, Run
 from weftrace.errors import DocumentError
-from weftrace.files.documents import document_as, read_document
+from weftrace.files.documents import broken, document_as, read_document
 from weftrace.files.sources import open_bytes
 from weftrace.trace.job import Failure
 from weftrace.trace.work import Basis
@@ -90,20 +90,29 @@ def run_of_report(document: Mapping[str, Any], what: str) -> Run:
     counting = [rank for rank in report["ranks"] if rank["apart"] is None]
     return Run(
         source=what,
-        ranks=tuple(_rank(rank, what, report["weftrace"]) for rank in counting),
+        ranks=tuple(
+            _rank(rank, what, report["weftrace"], f"$.ranks[{at}].shares")
+            for at, rank in enumerate(report["ranks"])
+            if rank["apart"] is None
+        ),
         failures=tuple(Failure(path=each["path"], error=each["error"]) for each in report["failures"]),
         notes=(*notes, *_left_out(counting)),
     )
 
 
-def _rank(rank: _Rank, what: str, version: str) -> RankRun:
+def _rank(rank: _Rank, what: str, version: str, place: str) -> RankRun:
     if "shares" not in rank:
         raise DocumentError(
             f"{what}: a report without what a comparison needs: weftrace {version} wrote it before reports held that. "
             "Compare its trace instead, or report on that again: weftrace report TRACE -o report.json"
         )
     saved = rank["shares"]
-    shared, waits = shares_from(saved, zero_ns=rank["start_ns"], kernels=[kernel["name"] for kernel in rank["kernels"]])
+    kernels = [kernel["name"] for kernel in rank["kernels"]]
+    try:
+        shared, waits = shares_from(saved, zero_ns=rank["start_ns"], kernels=kernels)
+    except ValueError as error:
+        why, _, within = str(error).partition(" - at `")
+        raise broken(what, _REPORT, why, place + within.rstrip("`")) from error
     return RankRun(
         rank=rank["rank"],
         device=rank["device"],

@@ -4,15 +4,15 @@ back to a placement. `build.py` makes documents; docs/experts.md explains the fi
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 from msgspec import Meta
 
-from weftrace.errors import DocumentError, PlacementError
+from weftrace.errors import PlacementError
 from weftrace.experts.cluster import make_cluster
 from weftrace.experts.placement import Placement, make_placement
-from weftrace.files.documents import document_as, read_document
+from weftrace.files.documents import broken, document_as, need_lengths, read_document
 from weftrace.files.schemas import Amount, Count, DocumentSchema, Fraction, Positive
 
 SCHEMA: Final = "weftrace.placement/1"
@@ -196,6 +196,8 @@ def placement_of(document: Mapping[str, Any], *, what: str = "placement") -> Pla
     """
     told = document_as(document, PlacementDocument, schema=SCHEMA, what=what)
     gpus = told["cluster"]
+    _need_tables(told, what)
+    place = "$.cluster"
     try:
         cluster = make_cluster(
             None,
@@ -206,6 +208,7 @@ def placement_of(document: Mapping[str, Any], *, what: str = "placement") -> Pla
             dead=gpus["dead"],
             draining=gpus["draining"],
         )
+        place = "$.expert_of_slot" if told["share_of_slot"] is None else "$.expert_of_slot or $.share_of_slot"
         return make_placement(
             told["expert_of_slot"],
             cluster,
@@ -215,7 +218,30 @@ def placement_of(document: Mapping[str, Any], *, what: str = "placement") -> Pla
             solver_of_layer=tuple(told["solver_of_layer"]),
         )
     except PlacementError as error:
-        raise DocumentError(f"{what}: {error}") from error
+        raise broken(what, SCHEMA, str(error), place) from error
+
+
+def _need_tables(told: PlacementDocument, what: str) -> None:
+    """Raise `DocumentError` where tables have other sizes than the document says, or name experts beyond its number."""
+    num_layers, num_experts, num_slots = told["num_layers"], told["num_experts"], sum(told["cluster"]["slots_of_gpu"])
+    if num_experts > num_slots:
+        raise broken(what, SCHEMA, f"{num_experts:,} experts, and {num_slots:,} slots for them", "$.num_experts")
+    for layer, row in enumerate(told["expert_of_slot"]):
+        if row and max(row) >= num_experts:
+            place = f"$.expert_of_slot[{layer}][{row.index(max(row))}]"
+            raise broken(what, SCHEMA, f"expert {max(row)} does not exist; there are {num_experts}", place)
+    tables: dict[str, tuple[Sequence[Sequence[float]], int]] = {
+        "expert_of_slot": (told["expert_of_slot"], num_slots),
+        "share_of_slot": (told["share_of_slot"] or [[1.0] * num_slots] * num_layers, num_slots),
+        "loads": (told["loads"], num_experts),
+    }
+    by_layer: dict[str, Sequence[object]] = {"layers": told["layers"]}
+    if (certificate := told["certificate"]) is not None:
+        for name in ("mean", "bound", "achieved", "is_optimal", "binding"):
+            by_layer[f"certificate.{name}"] = certificate[name]
+    need_lengths(what, SCHEMA, num_layers, **by_layer, **{name: rows for name, (rows, _) in tables.items()})
+    for name, (rows, width) in tables.items():
+        need_lengths(what, SCHEMA, width, **{f"{name}[{layer}]": row for layer, row in enumerate(rows)})
 
 
 def read_placement(path: str | os.PathLike[str]) -> Placement:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -64,6 +64,18 @@ def document_as(
     except msgspec.ValidationError as cause:
         raise error(f"{what}: a {schema} document with a broken field: {cause}") from cause
     return cast(Document, document)
+
+
+def broken(what: str, schema: str, why: str, place: str) -> DocumentError:
+    """The error for a field that its type allows and the rest of the document does not. place: of it, `$.rows[3]`."""
+    return DocumentError(f"{what}: a {schema} document with a broken field: {why} - at `{place}`")
+
+
+def need_lengths(what: str, schema: str, num: int, **lists: Sequence[Any]) -> None:
+    """Raise `DocumentError` where one of these fields of the document, by name, has not `num` elements."""
+    for name, found in lists.items():
+        if len(found) != num:
+            raise broken(what, schema, f"{len(found)} elements, where others have {num}", f"$.{name}")
 
 
 def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:

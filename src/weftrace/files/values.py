@@ -213,7 +213,7 @@ def _read(kind: Any, mark: As, document: Any, place: str) -> Any:
 def _tried(make: Callable[[], Any], place: str) -> Any:
     try:
         return make()
-    except (ValueError, TypeError, WeftraceError) as cause:
+    except (ValueError, TypeError, OverflowError, WeftraceError) as cause:
         raise msgspec.ValidationError(f"{cause} - at `{place}`") from cause
 
 

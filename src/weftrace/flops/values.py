@@ -151,7 +151,7 @@ class FlopsReport(InNotebook):
     micro_batches: Annotated[Count, Meta(description="Forward calls of the root in the counted step.")] = 1
     parallel: Parallel = field(default_factory=Parallel)
     rank: int = 0
-    ranks: Annotated[Count, Meta(description="Ranks merged into the report.")] = 1
+    ranks: Annotated[Positive, Meta(description="Ranks merged into the report.")] = 1
     torch_version: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     global_partial: Annotated[

@@ -23,6 +23,8 @@ from weftrace.plan import Plan
 STREAMS: dict[Lane, int] = {"compute": 7, "side": 23, "communication": 27, "network": 28}
 #: Idle time between kernels back to back: the commonest gap on stream 7 of the training profile (505 of 926).
 GAP_NS = 2_000
+#: Times are below this, so that sums of them fit int64.
+MAX_NS = 1 << 61
 
 _Ints = NDArray[np.int64]
 _Edge = tuple[int, int, int]  # a piece waits for another's end, of so many repetitions before
@@ -144,8 +146,9 @@ def _durations(piece: Piece, name: str, num_layers: int, num_ranks: int) -> _Int
             f"{name!r}, {piece.name}: times of shape {np.shape(piece.duration_ns)} do not fit {num_layers} layers of "
             f"{num_ranks} ranks"
         ) from error
-    if not (np.isfinite(given).all() and (given >= 0).all()):
-        raise ProfileError(f"{name!r}, {piece.name}: a time of {given.min():,} ns")
+    if not ((given >= 0) & (given < MAX_NS)).all():
+        wrong = given[~((given >= 0) & (given < MAX_NS))]
+        raise ProfileError(f"{name!r}, {piece.name}: a time of {wrong[0]:,} ns")
     return np.rint(given).astype(np.int64)
 
 

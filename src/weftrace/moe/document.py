@@ -12,7 +12,8 @@ from typing import Annotated, Any, Final
 import polars as pl
 from msgspec import Meta
 
-from weftrace.errors import DocumentError, PlanError, ProfileError
+from weftrace.errors import PlanError, ProfileError
+from weftrace.files.documents import broken, need_lengths
 from weftrace.files.schemas import Amount, Count, Positive
 from weftrace.files.values import UNSAVED, As, from_document, to_document
 from weftrace.moe.derived.late_ranks import RankRow, stragglers
@@ -130,15 +131,16 @@ def load_profile(document: Mapping[str, Any], /, *, what: str = "profile") -> Pr
 
     what: names it in errors.
     """
+    saved = from_document(SavedProfile, document, schema=SCHEMA, what=what)
     try:
-        saved = from_document(SavedProfile, document, schema=SCHEMA, what=what)
         profile = simulated(
             saved.setting, saved.overlap, {each.operation: each.pieces for each in saved.prices}, level=saved.level,
             num_ranks=saved.num_ranks, share_sms=saved.share_sms, gap_ns=saved.gap_ns, routing=saved.routing,
         )  # fmt: skip
         if saved.stretched_ns is None:
             return profile
+        need_lengths(what, SCHEMA, len(profile.plan), stretched_ns=saved.stretched_ns)
         plan = profile.plan.with_ops(duration_ns=pl.Series(saved.stretched_ns, dtype=pl.Int64))
         return replace(profile, times=timetable(plan), contention=True)
-    except (ProfileError, PlanError, ValueError) as error:
-        raise DocumentError(f"{what}: {error}") from error
+    except (ProfileError, PlanError, ValueError, OverflowError) as error:
+        raise broken(what, SCHEMA, str(error), "$.prices, $.overlap, $.gap_ns or $.stretched_ns") from error

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
+import msgspec
 import polars as pl
 from msgspec import Meta
 
-from weftrace.errors import DocumentError
+from weftrace.files.documents import broken, need_lengths
 from weftrace.files.schemas import Count
 from weftrace.files.values import filled, from_document, to_document
 from weftrace.questions.asking import Answer
@@ -65,6 +66,11 @@ class Tables:
 
 
 _TYPES = {str(dtype): dtype for dtype in (pl.Int64(), pl.Float64(), pl.String(), pl.Boolean(), pl.Int32(), pl.UInt32())}
+#: What a value is in JSON, where it is no null.
+_VALUES: dict[str, Any] = {
+    "Int64": int, "Int32": Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)],
+    "UInt32": Annotated[int, Meta(ge=0, le=(1 << 32) - 1)], "Float64": float, "String": str, "Boolean": bool,
+}  # fmt: skip
 
 
 def answer_document(answer: Answer) -> dict[str, Any]:
@@ -84,13 +90,25 @@ def answer_document(answer: Answer) -> dict[str, Any]:
 def answer_of(document: Mapping[str, Any], *, what: str) -> Answer:
     """The way back. what: names the document in errors. Raises DocumentError."""
     saved = from_document(SavedAnswer, document, schema=SCHEMA, what=what)
-    columns = {column.name: _TYPES.get(column.type) for column in saved.columns}
-    rows = [[row.get(name) for name in columns] for row in saved.rows]
+    need_lengths(what, SCHEMA, saved.num_rows, rows=saved.rows)
+    columns = [_column(saved, at, what) for at in range(len(saved.columns))]
+    if len({column.name for column in columns}) < len(columns):
+        raise broken(what, SCHEMA, "two columns have one name", "$.columns")
+    return filled(Answer, saved, frame=pl.DataFrame(columns), read={each.table: each.rows for each in saved.read})
+
+
+def _column(saved: SavedAnswer, at: int, what: str) -> pl.Series:
+    """The values of a column, of the type that it says."""
+    name, type_ = saved.columns[at].name, saved.columns[at].type
+    for number, row in enumerate(saved.rows):
+        try:
+            msgspec.convert(row.get(name), _VALUES.get(type_, Any) | None)
+        except msgspec.ValidationError as error:
+            raise broken(what, SCHEMA, f"{error}, in a column of {type_}", f"$.rows[{number}].{name}") from error
     try:
-        frame = pl.DataFrame(rows, schema=columns, orient="row", infer_schema_length=None, strict=False)
+        return pl.Series(name, [row.get(name) for row in saved.rows], dtype=_TYPES.get(type_), strict=False)
     except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
-        raise DocumentError(f"{what}: rows that make no table: {error}") from error
-    return filled(Answer, saved, frame=frame, read={each.table: each.rows for each in saved.read})
+        raise broken(what, SCHEMA, f"values of several types: {error}", f"$.columns[{at}]") from error
 
 
 def tables_document(*names: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Annotated, Final, TypedDict
 
 from msgspec import UNSET, Meta, UnsetType
 
-from weftrace.files.schemas import Count
+from weftrace.files.schemas import Count, Positive
 from weftrace.flops.cost import Cost, Phase
 from weftrace.flops.derived.coverage import Coverage
 from weftrace.flops.derived.params import Params
@@ -127,7 +127,7 @@ class SavedReport:
     tokens: Count | None
     micro_batches: Annotated[Count, Meta(description="Forward calls of the root in the counted step.")]
     rank: int
-    ranks: Annotated[Count, Meta(description="Ranks merged into the report.")]
+    ranks: Annotated[Positive, Meta(description="Ranks merged into the report.")]
     torch_version: str
     global_partial: (
         Annotated[str, Meta(description="Why global_ops and totals.global are less than the work of all ranks.")]

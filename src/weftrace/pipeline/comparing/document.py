@@ -9,8 +9,9 @@ from typing import Annotated, Any, Final, Literal
 import polars as pl
 from msgspec import Meta
 
-from weftrace.errors import DocumentError, ScheduleError
+from weftrace.errors import ScheduleError
 from weftrace.files.columns import Shown, frame_of
+from weftrace.files.documents import broken
 from weftrace.files.schemas import Amount, Count, Fraction, Positive
 from weftrace.files.values import filled, from_document, to_document
 from weftrace.pipeline.comparing.comparison import Candidate, Comparison, compare
@@ -140,7 +141,7 @@ def comparison_of(document: Mapping[str, Any], *, what: str = "comparison") -> C
             memory_cap=saved.memory_cap,
         )
     except ScheduleError as error:
-        raise DocumentError(f"{what}: {error}") from error
+        raise broken(what, SCHEMA, str(error), "$.num_equal, $.num_micro_batches or $.costs") from error
 
 
 def comparison_table(comparison: Comparison) -> pl.DataFrame:
