@@ -30,7 +30,7 @@ ROOMS = {
     "torch runtime": r"/runtime/",
     "command line": r"/cli/",
     "words": r"words\.py$",
-    "kinds and __init__": r"(kinds|/__init__)\.py$",
+    "kinds and __init__": r"(kinds|outputs|/__init__)\.py$",
     "documents": r"document|/told\.py$",
     "figures": r"/render/.*figure",
     "terminal": r"/render/.*(terminal|text|console|markdown)",
