@@ -22,6 +22,7 @@ from weftrace.analysis.meetings import meetings_of
 from weftrace.analysis.module_times import CodeTimes, code_times
 from weftrace.analysis.operator_times import Operators, operator_rows, operators
 from weftrace.analysis.phase_times import phase_means, phases
+from weftrace.analysis.rank_tables import rank_tables
 from weftrace.analysis.run_facts import facts_of
 from weftrace.analysis.slow_work import ALL, TIMES_SCHEMA, SlowWork, slow_work
 from weftrace.analysis.step_shares import StepShares, step_shares
@@ -86,6 +87,7 @@ class RankAnalysis(InNotebook):
     name: str = ""
     places: tuple[tuple[str, int], ...] = ()
     configuration: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)  # of `rank_tables`
 
     def _told(self) -> Iterator[tuple[str, str]]:
         yield "rank", "–" if self.rank is None else str(self.rank)
@@ -170,6 +172,7 @@ def analyze_rank(source: Trace | Work, *, by: Sequence[By] = (), stepped: Work |
         places=worker.places if worker else (),
         code=tuple(code_times(account, each) for each in by),
         configuration=work.trace.configuration,
+        tables=rank_tables(work),
     )
 
 

@@ -173,6 +173,8 @@ def rank_document(
         most_labels=most_labels,
         most_steps=min(MOST_STEPS, most_steps),
     )
+    if rank.tables:
+        document["tables"] = to_document(rank.tables)
     if rank.configuration:
         document["configuration"] = dict(rank.configuration)
     if joined is not None:

@@ -5,7 +5,7 @@ Fields may be added within a version; readers ignore what they do not know. docs
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired, TypeAlias, TypedDict
 
 from msgspec import Meta
 
@@ -20,6 +20,7 @@ from weftrace.analysis.launch_delays import Queueing
 from weftrace.analysis.module_times import CodeNode
 from weftrace.analysis.operator_times import OperatorRow
 from weftrace.analysis.phase_times import PhaseMeanRow, PhaseRow
+from weftrace.analysis.rank_tables import tables_type
 from weftrace.analysis.slow_work import SlowStageRow
 from weftrace.analysis.step_shares_document import SharesDocument
 from weftrace.files.schemas import Count, Ns, Share
@@ -28,6 +29,11 @@ from weftrace.render.lane_types import BusyStretch, LaneDocument, SmUnit
 
 SCHEMA: Final = "weftrace.report/1"
 TITLE: Final = "What weftrace tells about a trace or a job"
+
+if TYPE_CHECKING:
+    TablesDocument = dict[str, list[dict[str, Any]]]
+else:
+    TablesDocument = tables_type()
 
 Ratio = Annotated[float, Meta(ge=0)]
 #: A value of the analysis as its document: `As` says which.
@@ -387,6 +393,9 @@ class RankDocument(TypedDict):
             SharesDocument,
             Meta(description="What `weftrace diff` compares; absent in pages and in reports of earlier versions."),
         ]
+    ]
+    tables: NotRequired[
+        Annotated[TablesDocument, Meta(description="Analyses that are one table each, by name; those with any row.")]
     ]
     flops: NotRequired[JoinedDocument]
     modules: NotRequired[Annotated[CodeDocument, Meta(description="Time by module; there where it was asked for.")]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weftrace.analysis.rank_tables import TABLES, tables_terms
 from weftrace.render.configuration import configured_terms
 from weftrace.render.page import render_page
 from weftrace.report.document_types import ReportDocument
@@ -50,7 +51,8 @@ def render_html(
         entry=ENTRY,
         styles=["render/page.css", "render/icicle.css", "render/path.css"],
         blocks=blocks,
-        terms={**TERMS, **(path_terms() if any(paths) else {}), **configured_terms(told)},
+        tables={name: table.row for name, table in TABLES.items()},
+        terms={**TERMS, **tables_terms(), **(path_terms() if any(paths) else {}), **configured_terms(told)},
         title=document["source"],
         headline=document["headline"],
         version=document["weftrace"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from rich.cells import cell_len
@@ -11,9 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from weftrace.analysis.kernel_times import KernelRow
+from weftrace.analysis.rank_tables import TABLES
 from weftrace.render import palette
 from weftrace.render.configuration import in_words
-from weftrace.render.console_parts import BOLD, DIM, section, settings_table, table
+from weftrace.render.console_parts import BOLD, DIM, rows_table, section, settings_table, table
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.report.document_types import RankDocument, WindowDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, CAUSES, PARTS
@@ -28,6 +30,7 @@ MAX_PHASES = 20
 MAX_MATRIX_ROWS = 12
 MAX_STEPS = 16
 MAX_STREAMS = 8
+MAX_TABLE_ROWS = 12
 MAX_SETTINGS = 24
 
 #: Columns of the table of steps that are left out where they are empty; on a narrow console there is room for one.
@@ -58,6 +61,7 @@ def rank_blocks(rank: RankDocument, width: int) -> list[RenderableType]:
         _unnamed(rank, width),
         _idle_causes(rank, width),
         _launch(rank),
+        *_tables(rank, width),
         _steps(rank, width),
         quality_line(rank),
     ]
@@ -358,6 +362,14 @@ def _launch(rank: RankDocument) -> RenderableType | None:
     if stalls:
         lines.append("It recorded nothing, computing or polling, in " + ", ".join(stalls) + ".")
     return Group(section("Launches", f"{launch['num_linked']:,} linked to their calls"), *map(Text, lines))
+
+
+def _tables(rank: RankDocument, width: int) -> Iterator[RenderableType]:
+    """The analyses that are one table each."""
+    for name, each in TABLES.items():
+        if rows := rank.get("tables", {}).get(name):
+            note = f"the first {MAX_TABLE_ROWS} of {len(rows):,}" if len(rows) > MAX_TABLE_ROWS else ""
+            yield Group(section(each.title, note), rows_table(each.row, rows[:MAX_TABLE_ROWS], width))
 
 
 def _steps(rank: RankDocument, width: int) -> RenderableType | None:

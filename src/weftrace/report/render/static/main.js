@@ -20,6 +20,7 @@ import { showMatrix } from "./matrix.js";
 import { startPerfetto } from "./perfetto.js";
 import { showPhases } from "./phases.js";
 import { showQuality } from "./quality.js";
+import { showRankTables } from "./rank_tables.js";
 import { rankTable } from "./ranks.js";
 import { stepMap } from "./step_map.js";
 import { showSteps } from "./steps.js";
@@ -103,6 +104,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     showKernels(rank, findInTimeline);
     showPhases(rank);
     showWaits(rank);
+    showRankTables(rank);
     showSteps(rank);
     showQuality(rank);
   }

@@ -1,0 +1,53 @@
+"""The analyses of a device that are one table each: a line in `TABLES`, and reports, pages and documents have it.
+
+A table is declared by the type of its rows: fields say what each column means and how it is shown (`files.columns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NotRequired, TypedDict
+
+import polars as pl
+
+from weftrace.files.columns import columns_of, frame_schema
+from weftrace.trace.work import Work
+
+#: Rows of a table that a report holds.
+MOST_ROWS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class RankTable:
+    """title: its heading. row: type of its rows, whose docstring says what a row is. rows: from a device's work to a
+    frame of them, the most important first."""
+
+    title: str
+    row: Any
+    rows: Callable[[Work], pl.DataFrame]
+
+
+#: Name in documents -> table, in the order in which they are shown.
+TABLES: dict[str, RankTable] = {
+}  # fmt: skip
+
+
+def rank_tables(work: Work) -> dict[str, pl.DataFrame]:
+    """Name -> rows of each table; those that are empty are left out."""
+    found = {name: table.rows(work).head(MOST_ROWS).cast(frame_schema(table.row)) for name, table in TABLES.items()}  # type: ignore[arg-type]
+    return {name: frame for name, frame in found.items() if frame.height}
+
+
+def tables_type() -> Any:
+    """The type of a document's `tables`: name -> rows of each table that a rank has."""
+    return TypedDict("TablesDocument", {name: NotRequired[list[table.row]] for name, table in TABLES.items()})  # type: ignore[misc]
+
+
+def tables_terms() -> Mapping[str, tuple[str, str]]:
+    """Definitions for pages: `NAME` of each table, and `NAME.COLUMN` of each column that has a meaning."""
+    terms = {name: (table.title, " ".join((table.row.__doc__ or "").split())) for name, table in TABLES.items()}
+    for name, table in TABLES.items():
+        columns = columns_of(table.row)
+        terms |= {f"{name}.{column.name}": (column.label, column.meaning) for column in columns if column.meaning}
+    return terms
