@@ -153,7 +153,7 @@ def main(before: str, after: str) -> int:
 
 
 def make_inputs(program: str, folder: Path) -> None:
-    """Loads of 4 layers over 12 windows, and a placement made of them, under both names of the package; costs of a chunk."""
+    """Loads of 4 layers over 12 windows, and a placement made of them, under both names of the package; costs."""
     is_old = Path(program).name == "weft"
     loads, placement = str(folder / "loads.npz"), folder / "weft.json"
     made = ["experts", "demo", "--layers", "4", "--windows", "12"]

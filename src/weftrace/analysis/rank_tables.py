@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
 import polars as pl
 
@@ -41,7 +41,8 @@ def rank_tables(work: Work) -> dict[str, pl.DataFrame]:
 
 def tables_type() -> Any:
     """The type of a document's `tables`: name -> rows of each table that a rank has."""
-    return TypedDict("TablesDocument", {name: NotRequired[list[table.row]] for name, table in TABLES.items()})  # type: ignore[misc]
+    rows: dict[str, Any] = {name: list[table.row] for name, table in TABLES.items()}  # type: ignore[name-defined]
+    return TypedDict("TablesDocument", rows, total=False)  # type: ignore[operator]
 
 
 def tables_terms() -> Mapping[str, tuple[str, str]]:
