@@ -31,6 +31,7 @@ DATA = shared_data_folder()
         ("NVIDIA A100-SXM4-40GB", "A100 SXM 40GB"),
         ("NVIDIA A100-PG509-200", "A100 SXM 40GB"),
         ("A100", "A100 SXM 80GB"),
+        ("Tesla V100-SXM2-32GB", "V100 SXM2 32GB"),
         ("NVIDIA B200", "B200 SXM"),
         ("NVIDIA GB200", "GB200 NVL72"),
         ("gb300", "GB300 NVL72"),
@@ -88,14 +89,14 @@ def test_a_rack_is_one_domain_of_nvlink(name: str) -> None:
 def test_numbers_agree_with_each_other(device: Hardware) -> None:
     peak = device.peak_flops
     assert set(peak) <= set(DTYPES)
-    assert peak["bf16"] == peak["fp16"]
-    order = [peak[dtype] for dtype in ("fp32", "tf32", "bf16", "fp8", "fp4") if dtype in peak]
+    assert peak.get("bf16", peak["fp16"]) == peak["fp16"]  # older tensor cores have no BF16
+    order = [peak[dtype] for dtype in ("fp32", "tf32", "fp16", "fp8", "fp4") if dtype in peak]
     assert order == sorted(order)
     if "fp8" in peak:  # half the bits, twice the rate, to the digits that vendors print
         assert peak["fp8"] / peak["bf16"] == pytest.approx(2, rel=1e-3)
     assert 2**35 <= device.hbm_bytes <= 2**39
     assert device.hbm_bytes % 2**30 == 0
-    assert 1e12 < device.hbm_bytes_per_s < 1e13
+    assert 9e11 <= device.hbm_bytes_per_s < 1e13
     assert device.nic_bytes_per_s < device.link_bytes_per_s < device.hbm_bytes_per_s
     assert device.sources.keys() == {
         *("num_sms", "hbm_bytes", "hbm_bytes_per_s", "link_bytes_per_s", "nic_bytes_per_s", "gpus_per_node"),
@@ -122,10 +123,10 @@ GUIDE = (ROOT / "docs" / "hardware.md").read_text("utf-8")
 @pytest.mark.parametrize("device", load_hardware(), ids=lambda device: device.name)
 def test_the_guides_table_holds_the_numbers_of_the_file(device: Hardware) -> None:
     row = next(line for line in GUIDE.splitlines() if line.startswith(f"| {device.name} |"))
-    fp8 = device.peak_flops.get("fp8")
+    bf16, fp8 = device.peak_flops.get("bf16"), device.peak_flops.get("fp8")
     assert [cell.strip() for cell in row.strip("|").split("|")] == [
         device.name,
-        f"{device.peak('bf16') / 1e12:,.10g}",
+        f"{bf16 / 1e12:,.10g}" if bf16 else "–",
         "–" if fp8 is None else f"{fp8 / 1e12:,.10g}",
         f"{device.hbm_bytes // 2**30} GiB",
         f"{device.hbm_bytes_per_s / 1e12:.10g}",
@@ -214,4 +215,4 @@ def test_real_traces_report_the_numbers_we_state() -> None:
             seen.add(known.name)
             assert device["numSms"] == known.num_sms
             assert 0.95 < device["totalGlobalMem"] / known.hbm_bytes <= 1
-    assert seen == {"H800 SXM", "H100 SXM", "A100 SXM 40GB", "MI300X"}
+    assert seen == {"H800 SXM", "H100 SXM", "A100 SXM 40GB", "V100 SXM2 32GB", "MI300X"}
