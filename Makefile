@@ -6,6 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 HTA    := .venv-hta
 DEEPSPEED := .venv-deepspeed
+LOWEST := .venv-lowest
 # Set one of these to pass options on: make test PYTEST="-k overlap", make bench BENCH="html --json out/bench.json"
 PYTEST ?=
 BENCH  ?=
@@ -21,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test times fuzz fuzz-documents lint format schemas types glossary bench counts docs dist clean
+.PHONY: help setup demo test times fuzz fuzz-documents lowest lint format schemas types glossary bench counts docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -90,12 +91,24 @@ test: $(VENV)/.ready-dev ## run the tests
 times: $(VENV)/.ready-dev ## run the tests, then say where the processor time went
 	@$(BIN)/python -m pytest $(PARALLEL) --junitxml=out/tests.xml $(PYTEST); $(BIN)/python -m tests.times out/tests.xml
 
-fuzz: $(VENV)/.ready-dev ## read 24,000 damaged trace files and run 20,000 plans, where `make test` tries 1,200 and 1,000
+fuzz: $(VENV)/.ready-dev ## read 24,000 damaged trace files and run 20,000 plans, where `make test` tries 400 and 333
 	@WEFTRACE_FUZZ_CASES=24000 $(BIN)/python -m pytest $(PARALLEL) tests/trace/chrome/test_reader_fuzz.py \
 		tests/plan/test_oracle.py $(PYTEST)
 
 fuzz-documents: $(VENV)/.ready-dev ## damage 100,000 saved documents, where `make test` tries 2,000
-	@WEFTRACE_FUZZ_CASES=60000 $(BIN)/python -m pytest $(PARALLEL) tests/test_documents_fuzz.py
+	@WEFTRACE_FUZZ_CASES=20000 $(BIN)/python -m pytest $(PARALLEL) tests/test_documents_fuzz.py
+
+# Every dependency of pyproject.toml at the lowest version that it names; torch and the tests' tools are those of .venv.
+$(LOWEST)/.ready: pyproject.toml | $(VENV)/.ready-dev
+	@echo "setting up $(LOWEST), with the lowest versions that weftrace asks for (once; about a minute)"
+	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	@$(PYTHON) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; print("\n".join(p["dependencies"] + p["optional-dependencies"]["notebook"]).replace(">=", "=="))' >$(LOWEST)/lowest.txt
+	@$(LOWEST)/bin/python -m pip install --quiet --no-compile --constraint $(LOWEST)/lowest.txt --editable '.[notebook]'
+	@echo $(abspath $(VENV))/lib/python*/site-packages >$$(echo $(LOWEST)/lib/python*/site-packages)/dev.pth
+	@touch $@
+
+lowest: $(LOWEST)/.ready ## run the tests with the lowest versions of all dependencies that pyproject.toml names
+	@NUMBA_CACHE_DIR=$(abspath $(LOWEST))/numba $(LOWEST)/bin/python -m pytest $(PARALLEL) --ignore=tests/test_distribution.py $(PYTEST)
 
 # Tools that check the pages' JavaScript: for developers only, no page is built.
 node_modules/.ready: package.json package-lock.json
@@ -140,4 +153,4 @@ dist: $(VENV)/.ready ## build a wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 clean: ## remove everything that make made, the environments included
-	rm -rf $(VENV) $(HTA) $(DEEPSPEED) node_modules out dist build benchmarks/.cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(HTA) $(DEEPSPEED) $(LOWEST) node_modules out dist build benchmarks/.cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
