@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from tests.browser import browser, idle_pages, open_html
 from tests.compile_once import share_compiled_functions
-from tests.fuzz import fuzz_cases, fuzz_seed
+from tests.fuzz import examples, fuzz_cases, fuzz_seed
 from tests.living import ranks
 from tests.times import PROPERTY, processor_s
 from tests.warm import warm
@@ -23,8 +23,8 @@ __all__ = ["browser", "idle_pages", "open_html", "ranks", "warm"]
 ROOT = Path(__file__).resolve().parents[1]
 
 # Deadlines fail on a busy machine for no fault of the code; in CI the examples are the same in every run, and fewer.
-settings.register_profile("weftrace", deadline=None)
-settings.register_profile("weftrace-ci", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("weftrace", deadline=None, max_examples=examples(100))
+settings.register_profile("weftrace-ci", deadline=None, derandomize=True, max_examples=examples(75))
 settings.load_profile("weftrace-ci" if os.environ.get("CI") else "weftrace")
 
 

@@ -1,4 +1,5 @@
-"""How many damaged files and random plans a run of the tests tries, and which: few, others each time unless told."""
+"""How many examples, damaged files and random plans a run of the tests tries, and which: few, others each time unless
+told. `make fuzz` tries more."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ import os
 import random
 from collections.abc import Callable
 
-DEFAULT_CASES = 1_200
+DEFAULT_CASES = 400
+# From so many cases on, a test tries all of its own examples.
+ALL_EXAMPLES = 1_200
 
 
 def fuzz_seed() -> int:
@@ -17,6 +20,11 @@ def fuzz_seed() -> int:
 def fuzz_cases() -> int:
     """$WEFTRACE_FUZZ_CASES: how many files in all; plans are five for every six of them."""
     return int(os.environ.setdefault("WEFTRACE_FUZZ_CASES", str(DEFAULT_CASES)))
+
+
+def examples(num: int) -> int:
+    """How many of `num` examples a test tries in this run: a third where $WEFTRACE_FUZZ_CASES is not set."""
+    return min(num, max(5, num * fuzz_cases() // ALL_EXAMPLES))
 
 
 def for_each_case(check: Callable[[str], None], *, share: float, block: int = 0, num_blocks: int = 1) -> None:

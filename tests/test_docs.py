@@ -14,13 +14,15 @@ README.md and docs/*.md are read top to bottom, each in a folder of its own that
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -109,23 +111,47 @@ def not_printed(quoted: str, output: str) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of a run share."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "documents"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def made_once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """A folder that the first process that asks for it makes."""
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            part = folder.with_suffix(".part")
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir()
+            make(part)
+            part.rename(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def samples(shared: Path) -> Path:
     """A folder with the traces that the documents name: simulated, so that nothing outside the repository is needed.
 
     train.json.gz: four of DeepSeek-V3's training layers. traces/rank0.json.gz … rank3.json.gz: the same on four ranks.
     before.json.gz, after.json.gz, before/, after/: two runs to compare, see `write_pair`.
     """
+    return made_once(shared / "samples", _write_samples)
+
+
+def _write_samples(folder: Path) -> None:
     import weftrace
     from weftrace.plan import deepseek_training_layers
 
-    folder = tmp_path_factory.mktemp("samples")
     trace = weftrace.simulate(deepseek_training_layers())
     weftrace.save(trace, folder / "train.json.gz")
     (folder / "traces").mkdir()
     for rank in range(4):
         weftrace.save(replace(trace, rank=rank, world_size=4), folder / "traces" / f"rank{rank}.json.gz")
     write_pair(folder)
-    return folder
 
 
 def run(command: list[str], folder: Path, programs: Path) -> subprocess.CompletedProcess[str]:
@@ -136,17 +162,40 @@ def run(command: list[str], folder: Path, programs: Path) -> subprocess.Complete
     )
 
 
-def run_command(where: str, command: str, folder: Path, programs: Path) -> str:
-    """What a command of a document prints; nothing of one that only sets up."""
-    if command.split()[0] != "weftrace":
+def run_command(where: str, command: str, folder: Path, programs: Path, shared: Path) -> str:
+    """What a command of a document prints; nothing of one that only sets up. A command that several documents have is
+    run once on the same files; then what it printed and wrote is taken from there."""
+    words = shlex.split(command, comments=True)
+    if words[0] != "weftrace":
         return ""
-    done = run(["bash", "-o", "pipefail", "-c", command], folder, programs)
-    assert done.returncode == 0, f"{where}: {command}\n{done.stdout}{done.stderr}"
-    return done.stdout
+
+    def run_it(kept: Path) -> None:
+        before = _stamps(folder)
+        done = run(["bash", "-o", "pipefail", "-c", command], folder, programs)
+        assert done.returncode == 0, f"{where}: {command}\n{done.stdout}{done.stderr}"
+        for path in _stamps(folder).items() - before.items():
+            (kept / "files" / path[0]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(folder / path[0], kept / "files" / path[0])
+        (kept / "printed").write_text(done.stdout)
+
+    named = [name for name in sorted(_stamps(folder)) if Path(name).parts[0] in command]
+    key = hashlib.sha256(repr((words, programs == BIN)).encode())
+    for name in named:
+        key.update(name.encode() + (folder / name).read_bytes())
+    kept = made_once(shared / key.hexdigest(), run_it)
+    if (kept / "files").exists():
+        shutil.copytree(kept / "files", folder, dirs_exist_ok=True)
+    return (kept / "printed").read_text()
+
+
+def _stamps(folder: Path) -> dict[str, tuple[int, int]]:
+    """When each file below a folder was written, and how long it is."""
+    found = {str(path.relative_to(folder)): path.stat() for path in folder.rglob("*") if path.is_file()}
+    return {name: (stat.st_mtime_ns, stat.st_size) for name, stat in found.items()}
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_examples_run(path: Path, samples: Path, warm: Path, tmp_path: Path) -> None:
+def test_examples_run(path: Path, samples: Path, shared: Path, warm: Path, tmp_path: Path) -> None:
     """README's first command is started from nothing, as a reader starts it; all others are warm."""
     programs = BIN if path.name == "README.md" else warm
     folder = tmp_path / "work"
@@ -161,7 +210,7 @@ def test_examples_run(path: Path, samples: Path, warm: Path, tmp_path: Path) -> 
         if in_shell(block):
             output = ""
             for line, command in [(block.line, block.instead)] if block.instead else commands(block):
-                output += run_command(f"{path.name}:{line}", command, folder, programs)
+                output += run_command(f"{path.name}:{line}", command, folder, programs, shared)
                 programs = warm
         elif block.language == "text" and path.name in QUOTING:
             assert not_printed(block.text, output) == [], (

@@ -43,16 +43,25 @@ def python(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_the_house_stands_without_a_wing(without: tuple[Path, str]) -> None:
+def test_the_house_stands_without_a_wing_and_the_other_commands_work(without: tuple[Path, str]) -> None:
     folder, wing = without
-    found = python(
+    # One process for all: to start one takes longer than each of them.
+    shown, _, found = python(
         folder,
         "-c",
         f"""
 import importlib, pkgutil, sys
 for library in ("torch", "transformers"):  # they take most of the time, and nothing but the runtimes needs them
     sys.modules[library] = None
+from weftrace.cli.main import main
+for arguments in (["--help"], ["demo", "--quiet", "-o", "demo.html", "-o", "demo.json"]):
+    sys.argv = ["weftrace", *arguments]
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code, ended.code
 import weftrace
+print("a document of", weftrace.load("demo.json").document["schema"])
 for module in pkgutil.walk_packages(weftrace.__path__, "weftrace.", onerror=print):
     if ".runtime" not in module.name:
         importlib.import_module(module.name)
@@ -64,34 +73,13 @@ for name in weftrace.__all__:
 assert not [name for name in sys.modules if name.startswith("weftrace.{wing}")]
 print(weftrace.__file__)
 """,
-    )
-    assert found.splitlines()[-1].startswith(str(folder))
-
-
-def test_its_commands_are_gone_and_the_others_work(without: tuple[Path, str]) -> None:
-    folder, wing = without
-    # One process for all: to start one takes longer than each of them.
-    shown, _, told = python(
-        folder,
-        "-c",
-        """
-import sys
-from weftrace.cli.main import main
-for arguments in (["--help"], ["demo", "--quiet", "-o", "demo.html", "-o", "demo.json"]):
-    sys.argv = ["weftrace", *arguments]
-    try:
-        main()
-    except SystemExit as ended:
-        assert not ended.code, ended.code
-import weftrace as wt
-print("a document of", wt.load("demo.json").document["schema"])
-""",
     ).partition("a document of ")
+    assert found.splitlines()[-1].startswith(str(folder))
     commands = re.findall(r"^│ (\w+) ", shown, re.MULTILINE)
     own = {shown.name: shown.command or shown.name for shown in SHOWN}
     assert "report" in commands and own.pop(wing, wing) not in commands
     assert set(own.values()) <= set(commands)
-    assert told.strip() == "weftrace.report/1"
+    assert found.splitlines()[0] == "weftrace.report/1"
 
 
 def test_the_contracts_hold(without: tuple[Path, str]) -> None:

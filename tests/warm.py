@@ -1,10 +1,10 @@
 """`weftrace` for the shell, quick to start: a process that has imported the libraries, and forks for each call.
 
-Most of the time of a short command goes into importing polars, numba and torch. `WarmWeftrace.start` runs a server that
-imports them once (no more than that: they compute nothing, and so run no threads that a fork would break), and writes a
-`weftrace` into a folder for PATH. That program hands its arguments, folder, environment and its three open files to the
-server. A fork of the server then is the command: a process of its own with real pipes and an exit code, in which
-weftrace itself is imported anew, as late as in a command that was started from nothing.
+Most of the time of a short command goes into importing polars, numba, torch and weftrace. `WarmWeftrace.start` runs a
+server that imports them once (no more than that: they compute nothing, and so run no threads that a fork would break),
+and writes a `weftrace` into a folder for PATH. That program hands its arguments, folder, environment and its three open
+files to the server. A fork of the server then is the command: a process of its own with real pipes and an exit code.
+What weftrace imports late is tested on processes started from nothing: tests/test_house.py, tests/cli/test_cli.py.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import runpy
 import select
 import socket
@@ -90,8 +91,11 @@ class WarmWeftrace:
 
 def serve(path: str) -> None:
     """Fork for each call, until stdin ends: then the tests are over."""
-    for library in LIBRARIES:
-        importlib.import_module(library)
+    import weftrace
+
+    modules = (module.name for module in pkgutil.walk_packages(weftrace.__path__, "weftrace."))
+    for name in (*LIBRARIES, *(name for name in modules if not {"runtime", "run", "__main__"} & set(name.split(".")))):
+        importlib.import_module(name)
     gc.freeze()  # forks look at none of these objects when they collect, and so copy none
     gc.set_threshold(20_000, 20, 20)  # as in the tests
     share_compiled_functions()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.analysis.random_traces import bits, device_events, of_kind, random_work, traces
+from tests.fuzz import examples
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.analysis import breakdown
 from weftrace.analysis.time_account import account_of
@@ -89,7 +90,7 @@ def test_stream_0_is_a_stream_as_any_other(tmp_path: Path, stream: int) -> None:
     assert breakdown(TraceFile().kernel(GEMM, 100, 5, stream=stream).trace(tmp_path)).compute_ns == 5 * US
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(traces())
 def test_accounts_agree_with_a_bitmap_and_add_up(trace: Trace) -> None:
     work = random_work(trace)

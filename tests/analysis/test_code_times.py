@@ -13,6 +13,7 @@ from hypothesis import given, settings
 
 from tests.analysis.captured import inclusive, record, times_by_module
 from tests.analysis.random_traces import random_work, traces
+from tests.fuzz import examples
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.analysis import CodeTimes, breakdown, code_times, idle
 from weftrace.errors import TraceError, WeftraceError
@@ -284,7 +285,7 @@ def test_graphs_that_no_module_launched_are_told(tmp_path: Path) -> None:
     assert times.outside.get_column("total_ns").item() == (2 + 3 + 4 + 5) * US
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(traces())
 def test_agrees_with_looking_at_every_frame_and_adds_up(trace: Trace) -> None:
     ranges = trace.events.filter(pl.col("cat") == "user_annotation")

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 
 from tests.analysis.random_traces import random_work, traces
+from tests.fuzz import examples
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.analysis import breakdown, headroom
 from weftrace.trace import Trace, events_frame, work_of
@@ -81,7 +82,7 @@ def test_nothing_at_all() -> None:
     assert (h.span_ns, h.ideal_ns, h.headroom_ns, h.longest_chain_ns) == (0, 0, 0, 0)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(traces())
 def test_the_ideal_lies_between_the_bounds_and_the_span(trace: Trace) -> None:
     work = random_work(trace)

@@ -8,6 +8,7 @@ import polars as pl
 from hypothesis import given, settings
 
 from tests.analysis.random_traces import bits, random_work, traces
+from tests.fuzz import examples
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.analysis import breakdown, idle
 from weftrace.trace import Trace, events_frame
@@ -69,7 +70,7 @@ def test_nothing_at_all() -> None:
     ]
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(traces())
 def test_causes_add_up_to_idle(trace: Trace) -> None:
     work = random_work(trace)

@@ -8,6 +8,7 @@ import polars as pl
 from hypothesis import given, settings
 
 from tests.analysis.random_traces import bits, random_work, traces
+from tests.fuzz import examples
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile, collective
 from weftrace.analysis import kernel_table
 from weftrace.trace import Trace, events_frame
@@ -64,7 +65,7 @@ def test_nothing_at_all() -> None:
     assert table.unnamed_share == 0
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(traces())
 def test_tables_add_up(trace: Trace) -> None:
     work = random_work(trace)

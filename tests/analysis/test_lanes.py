@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.analysis.random_traces import bits, of_kind, random_work, traces
+from tests.fuzz import examples
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
 from weftrace.analysis import Lane, lanes
 from weftrace.analysis.activity import stretches_of
@@ -194,7 +195,7 @@ def test_nothing_at_all() -> None:
         assert dict(lane.boxes.schema) == BOX_COLUMNS
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(traces())
 def test_boxes_hold_the_lane(trace: Trace) -> None:
     work = random_work(trace)

@@ -10,6 +10,7 @@ import polars as pl
 from hypothesis import given, settings
 
 from tests.analysis.random_traces import random_work, traces
+from tests.fuzz import examples
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.analysis import operators
 from weftrace.trace import Trace, events_frame
@@ -47,7 +48,7 @@ def test_nothing_at_all() -> None:
     assert (table.num_without, table.without_ns) == (0, 0)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(traces())
 def test_agrees_with_looking_at_every_operator(trace: Trace) -> None:
     is_range = pl.col("name").is_in(["attn(F)", "attn(B)", "dispatch(F)"])

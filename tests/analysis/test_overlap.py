@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.analysis.random_traces import bits, device_events, of_kind, random_work, traces
+from tests.fuzz import examples
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
 from weftrace.analysis import overlap
 from weftrace.analysis.hidden_communication import NO_PHASE, OTHER
@@ -120,7 +121,7 @@ def test_many_labels_are_gathered(tmp_path: Path) -> None:
     assert m.compute[:38] == tuple(f"block{number:02}" for number in range(38))  # of equals, the first by name
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(traces())
 def test_matrix_and_totals_agree_with_a_bitmap(trace: Trace) -> None:
     work = random_work(trace)

@@ -7,6 +7,7 @@ from pathlib import Path
 from hypothesis import given, settings
 
 from tests.analysis.random_traces import bits, device_events, of_kind, random_work, traces
+from tests.fuzz import examples
 from tests.tracefile import DISPATCH, GEMM, NOTIFY, TraceFile
 from weftrace.analysis import phase_means, phases
 from weftrace.analysis.phase_times import PHASE_COLUMNS
@@ -91,7 +92,7 @@ def test_means_by_pencil(tmp_path: Path) -> None:
     assert phase_means(table.head(0)).is_empty()
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(traces())
 def test_each_phase_agrees_with_a_bitmap(trace: Trace) -> None:
     work = random_work(trace)

@@ -7,6 +7,7 @@ from pathlib import Path
 from hypothesis import given, settings
 
 from tests.analysis.random_traces import random_work, traces
+from tests.fuzz import examples
 from tests.tracefile import GEMM, TraceFile
 from weftrace.analysis import host_stalls, queue_length, queueing
 from weftrace.trace import Trace, events_frame, work_of
@@ -98,7 +99,7 @@ def test_nothing_at_all(tmp_path: Path) -> None:
         assert q.host_blocked.is_empty() and q.host_stalls.is_empty()
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(traces())
 def test_queue_length_agrees_with_counting(trace: Trace) -> None:
     work = random_work(trace)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 from tests.analyses import analysed
 from tests.analysis.random_traces import few_rules, random_work, traces
+from tests.fuzz import examples
 from tests.trace.strategies import traces as hostile_traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile, collective
 from weftrace.analysis import Analysis, RankAnalysis, analyze_rank
@@ -155,14 +156,14 @@ def account(rank: RankAnalysis) -> None:
     assert sum(rank.kernels.streams["num_events"]) == sum(rank.kernels.kernels["num_events"])
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(hostile_traces())
 def test_no_trace_is_too_broken_to_account_for(trace: Trace) -> None:
     for work in works_of(trace, rules=few_rules()):
         account(analyze_rank(work))
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(traces())
 def test_parts_agree_and_do_not_depend_on_chance(trace: Trace) -> None:
     first, second = (analyze_rank(random_work(trace)) for _ in range(2))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.analysis.random_traces import bits, device_events, of_kind, random_work, traces
+from tests.fuzz import examples
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile, collective
 from weftrace.analysis import Breakdown, breakdown, idle, outside_steps, overlap, queueing, steps
 from weftrace.errors import TraceError
@@ -227,13 +228,13 @@ def assert_tiles(work: Work) -> None:
     assert all(part.events["start_ns"].is_sorted() for part in tiles)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(traces())
 def test_windows_tile_every_trace(trace: Trace) -> None:
     assert_tiles(random_work(trace))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(traces())
 def test_a_window_counts_every_nanosecond_in_it(trace: Trace) -> None:
     work, events = random_work(trace), device_events(trace)
@@ -257,7 +258,7 @@ def test_a_window_counts_every_nanosecond_in_it(trace: Trace) -> None:
         assert (step.ran_ahead_ns, step.spilled_ns) == (int(ran[:start].sum()), int(ran[end:].sum()))
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(traces())
 def test_steps_by_launch_share_out_the_events(trace: Trace) -> None:
     work = random_work(trace)

@@ -8,6 +8,7 @@ import polars as pl
 from hypothesis import given, settings
 
 from tests.analysis.random_traces import random_work, traces
+from tests.fuzz import examples
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.analysis import breakdown, steps
 from weftrace.analysis.time_account import Breakdown
@@ -26,7 +27,7 @@ def _sums(rows: pl.DataFrame) -> dict[str, int]:
     return {part: found.get(part, 0) for part in PARTS}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(trace=traces())
 def test_owned_times_add_up_to_the_breakdown(trace: Trace) -> None:
     work = random_work(trace)

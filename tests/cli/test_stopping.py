@@ -78,18 +78,19 @@ def in_group(group: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("number", "to_all", "code", "told"),
+    ("number", "to_all", "code", "told", "workers"),
     [
-        (signal.SIGINT, True, 130, "interrupted"),  # Ctrl-C: the terminal sends it to every process of the group
-        (signal.SIGINT, False, 130, "interrupted"),
-        (signal.SIGTERM, False, 143, "terminated"),  # kill, a scheduler
-        (signal.SIGTERM, True, 143, "terminated"),
+        (signal.SIGINT, True, 130, "interrupted", 3),  # Ctrl-C: the terminal sends it to every process of the group
+        (signal.SIGINT, False, 130, "interrupted", 3),
+        (signal.SIGTERM, False, 143, "terminated", 3),  # kill, a scheduler
+        (signal.SIGTERM, True, 143, "terminated", 3),
+        (signal.SIGINT, True, 130, "interrupted", 1),
+        (signal.SIGTERM, False, 143, "terminated", 1),
     ],
 )
-@pytest.mark.parametrize("workers", [1, 3])
 def test_a_signal_ends_all_processes_and_leaves_nothing_half_written(
     started: Callable[..., subprocess.Popen[str]], tmp_path: Path,
-    workers: int, number: signal.Signals, to_all: bool, code: int, told: str,
+    number: signal.Signals, to_all: bool, code: int, told: str, workers: int,
 ) -> None:  # fmt: skip
     out = tmp_path / "out"
     process = started("convert", ranks(tmp_path / "ranks", 8), "-o", out, "--workers", workers)
@@ -156,9 +157,7 @@ def test_a_termination_that_is_lost_on_its_way_ends_the_program_all_the_same(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
-@pytest.mark.parametrize(
-    "command", [["report"], ["report", "--json"], ["lanes"], ["lanes", "--help"], ["--version"]], ids=" ".join
-)
+@pytest.mark.parametrize("command", [["report"], ["lanes"], ["--version"]], ids=" ".join)
 def test_a_standard_output_that_takes_nothing_gets_one_sentence(
     started: Callable[..., subprocess.Popen[str]], tmp_path: Path, command: list[str]
 ) -> None:
@@ -174,7 +173,7 @@ def test_a_standard_output_that_takes_nothing_gets_one_sentence(
     )
 
 
-@pytest.mark.parametrize("arguments", [["flops", "models"], ["report"], ["lanes"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["flops", "models"], ["report"]], ids=" ".join)
 def test_a_reader_that_has_seen_enough_is_no_error(
     started: Callable[..., subprocess.Popen[str]], tmp_path: Path, arguments: list[str]
 ) -> None:

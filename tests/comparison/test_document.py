@@ -18,7 +18,7 @@ from weftrace.files.documents import document_text, read_document
 def checked(document: Any) -> Any:
     """The document as it is in a file, once it is what its schema says."""
     told = json.loads(document_text(document))
-    jsonschema.validate(told, DIFF_SCHEMA.json_schema())
+    jsonschema.Draft202012Validator(DIFF_SCHEMA.json_schema()).validate(told)
     return told
 
 

@@ -17,6 +17,7 @@ from tests.cli.test_cli import Run as RunCommand
 from tests.cli.test_cli import run
 from tests.comparison.test_named_steps import decode
 from tests.comparison.test_straggler_attribution import check_parts, work_and_meet
+from tests.fuzz import examples
 from weftrace.analysis.step_shares import SUMS, step_shares
 from weftrace.analysis.step_shares_document import shares_document, shares_from
 from weftrace.comparison.diffs import Diff, diff
@@ -45,7 +46,7 @@ def check_same(one: Diff, other: Diff) -> None:
     assert [side.steady for side in (one.before, one.after)] == [side.steady for side in (other.before, other.after)]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(before=traces(), after=traces())
 def test_a_report_and_a_trace_differ_as_the_traces_do(before: Trace, after: Trace) -> None:
     one, other = run_of(before), run_of(after)
@@ -106,7 +107,7 @@ def test_ranges_that_stand_for_steps(tmp_path: Path) -> None:
     assert diff(saved(before), after).notes == diff(before, after).notes
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(trace=traces(), most=st.integers(1, 6))
 def test_what_is_merged_still_adds_up(trace: Trace, most: int) -> None:
     from weftrace.trace import work_of

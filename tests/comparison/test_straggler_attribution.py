@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.jobs import Job
+from tests.fuzz import examples
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.comparison.diffs import Diff, diff
 from weftrace.comparison.runs import WAITING, Run, run_of
@@ -184,7 +185,7 @@ def test_where_only_transfers_are_recorded_waiting_is_taken_out_of_idle_time(tmp
     assert found.by("part").filter(part="idle")["change_ns"].to_list() in ([], [0])
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(data=st.data())
 def test_parts_of_random_jobs_add_up(data: st.DataObject) -> None:
     """Plans of ranks that work and meet in groups, some beside computation."""

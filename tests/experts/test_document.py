@@ -50,7 +50,7 @@ def plain(document: Mapping[str, Any]) -> dict[str, Any]:
 def test_a_placement_is_valid_and_read_back_equal(split: str, options: dict[str, Any], tmp_path: Path) -> None:
     placement = balance(LOADS, 48, 8, 2, 4, split=split, time_budget_s=0, **options)
     document = plain(placement_document(placement, LOADS, source="made", num_groups=4))
-    jsonschema.validate(document, PLACEMENT_SCHEMA.json_schema())
+    jsonschema.Draft202012Validator(PLACEMENT_SCHEMA.json_schema()).validate(document)
     (tmp_path / "p.json.gz").write_bytes(gzip.compress(json.dumps(document).encode()))
     again = read_placement(tmp_path / "p.json.gz")
     np.testing.assert_array_equal(again.expert_of_slot_LP, placement.expert_of_slot_LP)
@@ -91,7 +91,7 @@ def test_the_baseline_is_what_the_published_code_does_with_nodes_and_groups() ->
 def test_what_the_published_code_cannot_do_has_no_baseline(options: dict[str, Any]) -> None:
     placement = balance(LOADS, 48, 8, time_budget_s=0, **options)
     document = placement_document(placement, LOADS)
-    jsonschema.validate(plain(document), PLACEMENT_SCHEMA.json_schema())
+    jsonschema.Draft202012Validator(PLACEMENT_SCHEMA.json_schema()).validate(plain(document))
     assert document["gpu_load"]["before"] is None
 
 
@@ -122,7 +122,7 @@ def test_moves_are_part_of_the_document() -> None:
     old = balance(LOADS, 48, 8, 2, 4, time_budget_s=0)
     new = replan(old, LOADS[::-1].copy(), max_moves=0.2, num_groups=4)
     document = plain(placement_document(new.placement, LOADS[::-1], num_groups=4, before=old))
-    jsonschema.validate(document, PLACEMENT_SCHEMA.json_schema())
+    jsonschema.Draft202012Validator(PLACEMENT_SCHEMA.json_schema()).validate(document)
     moves = document["moves"]
     assert moves["num_moves"] == len(moves["list"]) == new.num_moves > 0
     assert moves["after_balancedness"] == pytest.approx(new.after)
@@ -135,7 +135,7 @@ def test_moves_are_part_of_the_document() -> None:
 def test_a_replay_is_valid() -> None:
     replayed = replay(generate_loads("real", 8, 2, 32), num_slots=48, num_gpus=8, windows=(2,), intervals=(2,))
     document = plain(replay_document(replayed))
-    jsonschema.validate(document, REPLAY_SCHEMA.json_schema())
+    jsonschema.Draft202012Validator(REPLAY_SCHEMA.json_schema()).validate(document)
     assert len(document["rows"]) == len(document["series"]) == len(replayed.rows)
 
 

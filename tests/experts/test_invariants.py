@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import examples
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Floats
 from weftrace.experts.placement import Placement, make_placement
@@ -18,7 +19,7 @@ from weftrace.experts.solvers.balance import balance
 from weftrace.experts.solvers.deepseek import rebalance_experts
 from weftrace.experts.solvers.semi_hierarchical import foreign_replicas
 
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.flops.small_reports import FREE, MODULES, OPS, TINY, UNTIMED, B, F, O, R, huge, matmul, op, unknown
+from tests.fuzz import examples
 from weftrace.errors import FlopsError
 from weftrace.flops.cost import NOTHING, PHASES, Phase, Status
 from weftrace.flops.derived.coverage import coverage
@@ -157,7 +158,7 @@ def reports(draw: st.DrawFn) -> FlopsReport:
     return replace(TINY, modules=modules, ops=ops, times=())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(reports())
 def test_children_and_self_make_the_parent_exactly(report: FlopsReport) -> None:
     own, whole = exclusive(report), inclusive(report)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import examples
 from weftrace.moe import Overlap, Piece, Prices, Setting, load_overlap, plan_of
 from weftrace.plan import timetable
 
@@ -62,7 +63,7 @@ def test_each_lane_waits_once_for_what_the_other_issued_before() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.sampled_from([None, 40, 72, 112])), min_size=22, max_size=22))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_what_asks_for_more_sms_than_are_left_never_runs_at_once(drawn: list[tuple[int, int | None]]) -> None:
     """Two pieces an operation, of any length and SMs: those of both lanes that ask for over 112 together are apart."""
     overlap = load_overlap("training")

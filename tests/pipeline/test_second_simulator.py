@@ -8,11 +8,12 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import examples
 from tests.pipeline.event_loop import EventLoop, halves, held, random_costs, random_schedule
 from weftrace.pipeline import check, simulate
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.integers(0, 1 << 48))
 def test_both_simulators_agree(seed: int) -> None:
     chance = random.Random(seed)
@@ -37,7 +38,7 @@ def test_both_simulators_agree(seed: int) -> None:
         assert found.memory(rank)["bytes"].max() == row["peak_bytes"]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.integers(0, 1 << 48), st.sampled_from(["barrier", "span"]))
 def test_idle_time_is_what_no_action_fills(seed: int, boundary: str) -> None:
     """Nanosecond by nanosecond: idle in warm-up before the first backward, in cool-down after the last forward."""

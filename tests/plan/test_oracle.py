@@ -36,7 +36,7 @@ from weftrace.plan import (
 from weftrace.plan.graph import graph_of, latest_start_ns, run
 from weftrace.trace.model import on_device as is_on_device
 
-# Shares of the cases of a run, which are 1,200 unless WEFTRACE_FUZZ_CASES says otherwise.
+# Shares of the cases of a run, `tests.fuzz.fuzz_cases`.
 PLANS, PATHS, SMALL, SOME = 1_000 / 1_200, 150 / 1_200, 150 / 1_200, 60 / 1_200
 
 

@@ -9,6 +9,7 @@ import polars as pl
 from hypothesis import given, settings
 
 from tests.analysis.random_traces import few_rules, random_work, traces
+from tests.fuzz import examples
 from tests.trace.plain.pipeline_job import artefact, simulate, slow, write
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.analysis import breakdown, idle, queueing, steps
@@ -138,7 +139,7 @@ def test_collectives_kernels_and_the_queue_by_pencil(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(trace=traces())
 def test_tables_add_up_to_the_analyses(trace: Trace) -> None:
     built = build(trace, EVERYTHING, rules=few_rules())
@@ -163,7 +164,7 @@ def test_tables_add_up_to_the_analyses(trace: Trace) -> None:
     assert queued["at_ns"].is_sorted()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(trace=traces())
 def test_steps_are_those_of_the_analysis(trace: Trace) -> None:
     frame = build(trace, {"steps": EVERYTHING["steps"], "work": EVERYTHING["work"]}, rules=few_rules())

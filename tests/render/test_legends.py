@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from itertools import combinations
+from collections.abc import Callable, Iterable
+from itertools import combinations, cycle
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +123,12 @@ PICTURES: dict[str, Callable[[Path], str]] = {
 }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", PICTURES)
+def in_turn(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Each picture once, the first in the light scheme, the next in the dark one, and so on."""
+    return list(zip(names, cycle(["light", "dark"]), strict=False))
+
+
+@pytest.mark.parametrize(("name", "scheme"), in_turn(PICTURES))
 def test_every_colour_drawn_stands_in_the_legend(name: str, scheme: str, open_html: Open, tmp_path: Path) -> None:
     page = open_html(PICTURES[name](tmp_path), color_scheme=scheme)
     pictures = [(["lanes-canvas"], "lanes-legend")]
@@ -225,8 +229,7 @@ UNTOLD = """() => {
 }"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["one rank", "flops", "placement", "replay"])
+@pytest.mark.parametrize(("name", "scheme"), in_turn(["one rank", "flops", "placement", "replay"]))
 def test_every_colour_of_a_chart_stands_in_its_section_s_legend(
     name: str, scheme: str, open_html: Open, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT, shared_data_folder
+from tests.fuzz import examples
 from weftrace.errors import RulesError, WeftraceError
 from weftrace.trace.kernels import (
     BUILT_IN,
@@ -487,7 +488,7 @@ def test_repeated_null_and_categorical_names_keep_their_rows() -> None:
         assert table["family"].to_list() == ["memset", "attention", "memset", "other", "attention"]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.text() | st.sampled_from([row[-1] for row in COMMUNICATION]), max_size=20))
 def test_any_text_has_a_class_whatever_its_neighbours(names: list[str]) -> None:
     together = classify(pl.Series(names, dtype=pl.String), RULES)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from rich.console import Console
 
 from tests.comparison.alignment.frames import Row, diff_of, gap, random_rows, work
+from tests.fuzz import examples
 from weftrace.comparison.alignment.movers import MOVER_SCHEMA, Level, movers_of
 from weftrace.comparison.document import diff_document
 from weftrace.comparison.render.terminal import print_diff
@@ -131,7 +132,7 @@ def test_another_level_is_refused() -> None:
         movers_of(diff_of([], []), "stream")  # type: ignore[arg-type]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(random_rows(), random_rows())
 def test_rows_add_up_to_the_nanosecond_at_every_level(before: list[Row], after: list[Row]) -> None:
     diff = diff_of(before, after, num_steps=2)

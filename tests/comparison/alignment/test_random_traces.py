@@ -5,12 +5,13 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from tests.analysis.random_traces import few_rules, traces
+from tests.fuzz import examples
 from weftrace.comparison.alignment.movers import Level, movers_of
 from weftrace.comparison.diffs import diff
 from weftrace.trace import Trace
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(traces(), traces())
 def test_movers_of_random_traces_add_up_to_the_nanosecond(before: Trace, after: Trace) -> None:
     found = diff(before, after, rules=few_rules())

@@ -6,6 +6,7 @@ import polars as pl
 from hypothesis import given, settings
 
 from tests.comparison.alignment.frames import Row, diff_of, gap, random_rows, work
+from tests.fuzz import examples
 from weftrace.comparison.exact_changes import CHANGE_COLUMNS
 from weftrace.comparison.explanations import causes
 
@@ -99,7 +100,7 @@ def test_the_end_of_a_step_is_no_kernel() -> None:
     assert effects([gap(None, None, 1, 5)], []) == (-5, 0, 0, 0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(random_rows(), random_rows())
 def test_nothing_is_added_or_lost_whatever_both_runs_hold(before: list[Row], after: list[Row]) -> None:
     diff = diff_of(before, after, num_steps=2)
@@ -119,7 +120,7 @@ def test_nothing_is_added_or_lost_whatever_both_runs_hold(before: list[Row], aft
         assert (rows["after_num"] + rows["after_raw_ns"] > 0).any()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(random_rows())
 def test_a_run_beside_itself_has_no_change_and_nothing_replaced(rows: list[Row]) -> None:
     diff = diff_of(rows, rows, num_steps=2)

@@ -1,4 +1,4 @@
-"""Of 200 random pairs of plans: what a comparison says adds up to the nanosecond, and is what counting by hand says."""
+"""Of random pairs of plans: what a comparison says adds up to the nanosecond, and is what counting by hand says."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import polars as pl
 import pytest
 
 from tests.comparison.truth.random_runs import Owned, owned, random_job
+from tests.fuzz import examples
 from weftrace.comparison import Diff, Run, diff
 from weftrace.comparison.alignment.movers import Level, movers_of
 from weftrace.comparison.document import diff_document
 from weftrace.comparison.runs import LABELS, rank_run
 from weftrace.trace import work_of
 
-NUM_JOBS, NUM_PAIRS = 40, 200
+NUM_JOBS, NUM_PAIRS = 40, examples(200)
 LEVELS: list[Sequence[str]] = [
     *((label,) for label in LABELS),
     ("part", "cause"),
@@ -48,7 +49,7 @@ def test_each_nanosecond_is_whose_counting_says(seed: int) -> None:
         assert {step: (start, end) for step, start, end in rank.windows.iter_rows()} == window
 
 
-def test_200_random_pairs_add_up_at_every_level() -> None:
+def test_random_pairs_add_up_at_every_level() -> None:
     chance = Random(16)
     pairs = [chance.sample(range(NUM_JOBS), 2) for _ in range(NUM_PAIRS)]
     for number, pair in enumerate(pairs):

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import examples
 from weftrace.experts.moves.few_moves import share_moves
 
 
@@ -43,7 +44,7 @@ def test_points_that_do_not_exist_are_never_chosen() -> None:
     assert chosen([([0, 0, 0], [0.5, -1.0, -1.0])], 9) == [0]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.lists(st.floats(0, 0.25), min_size=4, max_size=4), min_size=1, max_size=4), st.integers(0, 20))
 def test_within_one_segment_of_the_best(gains: list[list[float]], budget: int) -> None:
     layers = [points(*np.cumsum([0.0, *row]).tolist()) for row in gains]

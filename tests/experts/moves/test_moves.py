@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import examples
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Ints
 from weftrace.experts.cluster import make_cluster
@@ -167,7 +168,7 @@ def test_moving_everything_of_deepseek_v3_takes_about_half_a_second() -> None:
     assert check(old, relabel(old, new)).num_moves < 0.96 * moves.num_moves
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_any_two_placements(data: st.DataObject) -> None:
     gpus = data.draw(st.sampled_from([2, 3, 4, 6]))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import examples
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Ints
 from weftrace.experts.cluster import make_cluster
@@ -61,7 +62,7 @@ def test_another_shape_is_refused() -> None:
         )
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 2), st.integers(0, 1000))
 def test_only_numbers_change(slots: int, gpus_per_node: int, nodes: int, seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import examples
 from weftrace.errors import LoadsError, PlacementError
 from weftrace.experts.arrays import Floats
 from weftrace.experts.cluster import Cluster, make_cluster
@@ -215,7 +216,7 @@ def test_bad_input() -> None:
         replan(old, [[1, 2, 3, 4]], cluster=make_cluster(4, 4))
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(data=st.data())
 def test_any_replan(data: st.DataObject) -> None:
     gpus = data.draw(st.sampled_from([2, 3, 4, 6]))

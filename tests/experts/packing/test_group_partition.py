@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.experts.problems import DEEPSEEK, problem_of
+from tests.fuzz import examples
 from weftrace.experts.arrays import Floats
 from weftrace.experts.cluster import Cluster, make_cluster
 from weftrace.experts.packing.group_partition import best_partition, group_of_expert
@@ -78,7 +79,7 @@ def brute_force(load_N: Floats, num_groups: int, slots: int, speed_D: list[float
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     load_N=st.lists(st.integers(0, 50), min_size=12, max_size=12).filter(any),
     shape=st.sampled_from([(6, 2), (6, 3), (4, 2), (3, 3)]),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import examples
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.cluster import Cluster, make_cluster
 from weftrace.experts.packing.packing import pack, pack_counts, solve_lpt_swaps
@@ -107,7 +108,7 @@ def test_repeats_only_where_nothing_else_is_possible() -> None:
 
 
 @given(st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_repeats_are_avoided_whenever_they_can_be(data: st.DataObject) -> None:
     """Counts, capacities and pins come from a placement without repeats, so there is one to find."""
     num_experts, num_gpus = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 6))
@@ -170,7 +171,7 @@ def test_kicks_never_make_it_worse() -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_problem_is_solved(data: st.DataObject) -> None:
     """Unequal slots and speeds, lost GPUs, budgets, pins, either split."""
     num_gpus, num_layers = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import examples
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.packing.replication import greedy_counts, replicas_of
 from weftrace.experts.recorded.generator import synthetic_loads
@@ -69,7 +70,7 @@ def test_counts_are_the_largest_quotients() -> None:
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=4), st.integers(0, 4), st.integers(1, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_counts_have_a_smaller_largest_replica(loads: list[int], extra: int, most: int) -> None:
     replicas = min(len(loads) + extra, len(loads) * most)
     mine = counts([float(load) for load in loads], replicas, most)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.experts.proof.test_exact import least_maximum
+from tests.fuzz import examples
 from weftrace.experts.arrays import Floats
 from weftrace.experts.certificate import BINDINGS, Certificate
 from weftrace.experts.cluster import make_cluster
@@ -140,7 +141,7 @@ def test_a_layer_with_repeats_gets_a_bound_that_holds_for_it() -> None:
     assert certificate.bound_L[0] == pytest.approx(1 / 3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_bound_is_the_optimum_of_every_small_layer(data: st.DataObject) -> None:
     num_experts = data.draw(st.integers(1, 5), label="experts")
@@ -234,7 +235,7 @@ def test_two_slots_a_gpu_with_a_pencil() -> None:
     assert certificate.binding_L == ("replica granularity",)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 4), st.sampled_from([0.3, 1.0, 2.0]))
 def test_two_slots_a_gpu_never_above_the_optimum(seed: int, num_gpus: int, sigma: float) -> None:
     random = np.random.default_rng(seed)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import examples
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.cluster import make_cluster
 from weftrace.experts.constraints import make_problem
@@ -68,7 +69,7 @@ def test_a_gpu_without_slots_is_left_out() -> None:
     assert sorted(gpus_N.tolist()) == [2, 8]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_equals_every_placement_tried(data: st.DataObject) -> None:
     num_experts = data.draw(st.integers(1, 5), label="experts")

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.fuzz import examples
 from weftrace.errors import LoadsError
 from weftrace.experts.arrays import Floats
 from weftrace.experts.recorded.estimators import ESTIMATORS, half_life_of_window, make_estimator
@@ -50,7 +51,7 @@ def test_half_life_matches_the_age_of_a_window() -> None:
     assert (weights * np.arange(10_000)).sum() / weights.sum() == pytest.approx(4)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     hnp.arrays(np.float64, st.tuples(st.integers(1, 12), st.just(2), st.just(3)), elements=st.floats(0, 1e6)),
     st.integers(1, 5),

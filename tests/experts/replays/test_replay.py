@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import examples
 from weftrace.errors import LoadsError, PlacementError
 from weftrace.experts.arrays import Floats
 from weftrace.experts.cluster import make_cluster
@@ -138,7 +139,7 @@ def test_hierarchical_placements_are_kept_hierarchical() -> None:
     assert _mean(played, solver="oracle") <= _mean(free, solver="oracle") + 1e-9
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(
     num_windows=st.integers(2, 6),
     interval=st.integers(1, 4),

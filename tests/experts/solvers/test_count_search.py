@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from tests.experts.packing.test_packing import balancedness, check, problem_of
+from tests.fuzz import examples
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.cluster import make_cluster
 from weftrace.experts.packing.packing import solve_lpt_swaps
@@ -58,7 +59,7 @@ def test_two_slots_match_the_best_of_all_counts() -> None:
 
 
 @given(st.integers(2, 12), st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_fold_counts_keep_the_slots(num_gpus: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     num_experts = int(random.integers(2, 2 * num_gpus + 1))
@@ -118,7 +119,7 @@ def test_two_slots_come_close_to_an_exact_solver(kind: str, num_experts: int, nu
 
 
 @given(st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_any_problem_is_solved_or_refused(data: st.DataObject) -> None:
     num_gpus = data.draw(st.integers(2, 6))
     slots = data.draw(st.lists(st.integers(1, 4), min_size=num_gpus, max_size=num_gpus))

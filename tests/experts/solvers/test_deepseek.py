@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.experts.described_eplb import rebalance
+from tests.fuzz import examples
 from weftrace.errors import LoadsError, PlacementError
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.cluster import make_cluster
@@ -89,7 +90,7 @@ def test_bit_identical(shape: tuple[int, ...]) -> None:
         assert_as_described(torch.tensor(random.integers(0, most, (num_layers, num_experts))), *numbers)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_bit_identical_anywhere(data: st.DataObject) -> None:
     nodes, groups_a_node, group = (data.draw(st.integers(1, most)) for most in (4, 4, 5))
@@ -271,7 +272,7 @@ def test_swaps_do_not_cost_balance() -> None:
     assert (worst_ours / worst)[kept_L].mean() < 1.005
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_solver_never_repeats_an_expert_on_a_gpu(data: st.DataObject) -> None:
     num_nodes, gpus_a_node, per_node = (data.draw(st.integers(1, most)) for most in (3, 5, 6))

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.experts.problems import DEEPSEEK, balancedness_of, check_answer, problem_of, repeats_of, worst_of
+from tests.fuzz import examples
 from weftrace.experts.cluster import make_cluster
 from weftrace.experts.packing.group_partition import best_partition
 from weftrace.experts.problem import NotApplicable, Problem, Solution
@@ -60,7 +61,7 @@ def test_uneven_shares_reach_the_bound(kind: str) -> None:
     np.testing.assert_allclose(worst_of(problem, solved(problem)), partition.bound_L, rtol=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     seed=st.integers(0, 1000),
     shape=st.sampled_from([(16, 4, 2, 4), (24, 6, 3, 3), (24, 8, 2, 4), (12, 2, 2, 6), (16, 4, 4, 4)]),

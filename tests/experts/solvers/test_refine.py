@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.experts.problems import problem_of
+from tests.fuzz import examples
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.cluster import Cluster, make_cluster
 from weftrace.experts.packing.packing import solve_lpt_swaps
@@ -52,7 +53,7 @@ def test_unequal_gpus_and_single_nodes_stay() -> None:
         assert spread_over_nodes(map_LP, share_LP, load_LN, cluster)[0] is map_LP
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seed=st.integers(0, 1000), slots=st.integers(1, 3), nodes=st.sampled_from([1, 2, 3, 6]))
 def test_gpus_keep_what_they_carry(seed: int, slots: int, nodes: int) -> None:
     cluster = make_cluster(12 * slots, 12, nodes)

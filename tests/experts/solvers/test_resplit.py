@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from tests.fuzz import examples
 from weftrace.errors import LoadsError, PlacementError
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.cluster import make_cluster
@@ -79,7 +80,7 @@ def maps(draw: st.DrawFn) -> tuple[Ints, Floats, Ints, Floats]:
     return np.array([experts]), np.array([loads]), np.concatenate([[0], np.cumsum(slots_G)]), np.array(speeds)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(maps())
 def test_shares_are_as_good_as_the_linear_program_and_prove_it(case: tuple[Ints, Floats, Ints, Floats]) -> None:
     expert_of_slot_LP, load_LN, first_slot_G, speed_G = case
@@ -130,7 +131,7 @@ def test_a_large_map_is_solved_to_the_linear_program() -> None:
     np.testing.assert_allclose(most_L, expected_L, rtol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(maps(), st.floats(1e-200, 1e200))
 def test_shares_do_not_depend_on_the_unit_of_loads(case: tuple[Ints, Floats, Ints, Floats], unit: float) -> None:
     expert_of_slot_LP, load_LN, first_slot_G, speed_G = case

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.experts.problems import DEEPSEEK, balancedness_of, check_answer, problem_of, repeats_of, worst_of
+from tests.fuzz import examples
 from weftrace.experts.cluster import make_cluster
 from weftrace.experts.problem import NotApplicable, Problem, Solution
 from weftrace.experts.recorded.generator import synthetic_loads
@@ -62,7 +63,7 @@ def test_without_foreign_replicas_it_is_the_hierarchical_policy() -> None:
     assert (worst_of(problem, solved(problem)) <= worst_of(problem, whole)).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     seed=st.integers(0, 1000),
     shape=st.sampled_from([(16, 4, 2, 4), (24, 6, 3, 3), (24, 8, 2, 4), (12, 2, 2, 6), (16, 4, 4, 4)]),

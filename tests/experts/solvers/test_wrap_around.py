@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import examples
 from weftrace.experts.arrays import Floats
 from weftrace.experts.cluster import make_cluster
 from weftrace.experts.packing.shares import best_shares
@@ -104,7 +105,7 @@ def problems(draw: st.DrawFn) -> Problem:
     return asked([loads, loads[::-1]] if any(loads) else [[1.0] * num_experts], slots * num_gpus, num_gpus)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.composite(problems)())
 def test_every_layer_is_exactly_balanced(problem: Problem) -> None:
     assert balancedness(problem, solved(problem)).min() > 1 - 1e-9

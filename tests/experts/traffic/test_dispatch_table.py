@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import examples
 from weftrace.errors import PlacementError
 from weftrace.experts.cluster import make_cluster
 from weftrace.experts.placement import Placement, make_placement
@@ -75,7 +76,7 @@ def placements(draw: st.DrawFn) -> Placement:
     return resplit(placement, [loads]) if draw(st.booleans()) else placement
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(placements(), st.integers(1, 20))
 def test_every_copy_gets_its_share_to_one_source(placement: Placement, num_sources: int) -> None:
     table_LNR = dispatch_table(placement, num_sources)

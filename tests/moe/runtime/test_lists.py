@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.profiler import ProfilerActivity, profile, schedule
 
+from tests.fuzz import examples
 from tests.moe.runtime.small import MLA, apart, drawn, gradients, layers_of, plain, prompts
 from tests.moe.runtime.written import any_order, backward, forward, in_turn, operation
 from weftrace.alphabet import numbers_in
@@ -97,7 +98,7 @@ def test_a_list_that_interleaves_layers_begins_and_ends_with_parts_of_itself() -
     assert [layer for name, layer in training if name == "attn(F)"] == [0, 1]
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.randoms(use_true_random=False))
 def test_any_order_that_values_allow_computes_the_same_bits(draw: Random) -> None:
     out, grads = trained(any_order(draw))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import examples
 from weftrace.pipeline import Costs, Schedule, check, simulate
 from weftrace.pipeline.costs import UNIT_NS
 from weftrace.pipeline.generators.families import FAMILIES, Family, generate
@@ -22,7 +23,7 @@ ANY_SIZE = [family for family in FAMILIES.values() if family.replicas == 1 and n
 
 
 @pytest.mark.parametrize("family", ANY_SIZE, ids=lambda family: family.name)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(ranks=RANKS, micro_batches=MICRO_BATCHES, option=st.integers(2, 4))
 def test_every_schedule_can_run_and_does_all_the_work_once(
     family: Family, ranks: int, micro_batches: int, option: int
@@ -37,7 +38,7 @@ def test_every_schedule_can_run_and_does_all_the_work_once(
 
 
 @pytest.mark.parametrize("make", [gpipe, one_f_one_b, zb1p, interleaved, seq1f1b])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(ranks=st.integers(1, 9), more=st.integers(0, 20), costs=st.tuples(*[st.integers(1, 30)] * 3))
 def test_bubbles_are_the_laws_for_any_costs_from_as_many_micro_batches_as_ranks_on(
     make: Callable[[int, int], Schedule], ranks: int, more: int, costs: tuple[int, int, int]
@@ -48,7 +49,7 @@ def test_bubbles_are_the_laws_for_any_costs_from_as_many_micro_batches_as_ranks_
     assert found.bubble_ns == (ranks - 1) * (forward + back - filled) * UNIT_NS
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(ranks=st.integers(3, 20), more=st.integers(0, 20), option=st.integers(2, 4))
 def test_bubbles_at_equal_times_do_not_depend_on_the_number_of_micro_batches(
     ranks: int, more: int, option: int
@@ -73,7 +74,7 @@ def held(schedule: Schedule) -> list[int]:
     return simulate(schedule, Costs.units()).ranks["peak_activations"].to_list()
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(ranks=st.integers(1, 16), micro_batches=MICRO_BATCHES, option=st.integers(2, 4))
 def test_no_rank_holds_more_than_is_said(ranks: int, micro_batches: int, option: int) -> None:
     rank = range(ranks)

@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 import weftrace
+from tests.fuzz import examples
 from tests.plan.bellman_ford import constraints_of, relaxed
 from tests.plan.inference.random_runs import Run, Shown, random_run
 from tests.plan.inference.truth import Found, found, inferred_crossings, inferred_from, reread, span_ns, without_a_wait
@@ -25,9 +26,13 @@ from weftrace.advice.jobs import infer_job
 from weftrace.plan import Inferred, Plan, Timetable, critical_path, infer
 from weftrace.trace import Trace
 
-#: Seeds of each way to show waits, and of jobs of two ranks and more: 200 runs in all.
-SEEDS: dict[Shown, range] = {"records": range(70), "calls": range(70, 130), "nothing": range(130, 190)}
-JOBS = range(190, 200)
+#: Seeds of each way to show waits, and of jobs of two ranks and more: up to 200 runs in all.
+SEEDS: dict[Shown, range] = {
+    "records": range(examples(70)),
+    "calls": range(70, 70 + examples(60)),
+    "nothing": range(130, 130 + examples(60)),
+}
+JOBS = range(190, 190 + examples(10))
 #: More, in which autograd's thread launches a part.
 AUTOGRAD = range(200, 206)
 MOST_OFF = 0.01

@@ -277,7 +277,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 def test_recorded_traces_are_kept_byte_for_byte(shared_data: Path, tmp_path: Path) -> None:
     for path in sorted(shared_data.glob("**/*.json.gz")):
         original = b"".join(open_bytes(path).chunks)
-        for name in ("out.json", "out.json.gz", "out.json.zst"):
+        others = ("out.json", "out.json.zst") if path.name.startswith("deepseek") else ()
+        for name in ("out.json.gz", *others):
             assert annotate(path, [MARK, MARK], tmp_path / name) == Annotated(num_events=2)
             assert without_additions(b"".join(open_bytes(tmp_path / name).chunks)) == original, path.name
         again, before = read_chrome(tmp_path / "out.json.gz", rank=0), read_chrome(path, rank=0)
