@@ -6,15 +6,16 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import TYPE_CHECKING
 
 from weftrace.errors import WeftraceError
 from weftrace.facts.tables import read_tables
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
 BUILT_IN = Path(__file__).with_name("gemm_table.toml")
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,16 +33,18 @@ class GemmRate:
     source: str
     grouped: bool = False
 
-    def seconds(self, rows: ArrayLike, inner: int, columns: int, groups: int = 1) -> Floats:
+    def seconds(self, rows: ArrayLike, inner: int, columns: int, groups: int = 1) -> NDArray[np.float64]:
         """Time of a product of that many rows, of one group each, at the published rate.
 
         Between published numbers of rows the rate is interpolated, both as logarithms; below the fewest a product takes
         as long as that (the matrix is read all the same); above the most the rate stays.
         """
+        import numpy as np
+
         many = np.asarray(rows, np.float64)
         least = np.maximum(many, self.rows[0])
         rate = np.exp(np.interp(np.log(least), np.log(self.rows), np.log(self.tflops))) * 1e12
-        found: Floats = np.where(many > 0, 2.0 * groups * least * inner * columns / rate, 0.0)
+        found: NDArray[np.float64] = np.where(many > 0, 2.0 * groups * least * inner * columns / rate, 0.0)
         return found
 
     @property
