@@ -12,11 +12,10 @@ from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.costs_document import COSTS_SCHEMA, costs_document, costs_of
 from weftrace.pipeline.document import SCHEMA, SavedSimulation, pipeline_document, simulation_of
 from weftrace.pipeline.notation import to_text, to_torch_csv
-from weftrace.pipeline.render.comparison_page import render_comparison_html
+from weftrace.pipeline.render.comparison_page import render_comparison_html, render_recommendation_html
 from weftrace.pipeline.render.comparison_terminal import print_comparison
 from weftrace.pipeline.render.page import render_schedules_html
 from weftrace.pipeline.render.perfetto import write_perfetto
-from weftrace.pipeline.render.recommendation_page import render_recommendation_html
 from weftrace.pipeline.render.recommendation_terminal import print_recommendation
 from weftrace.pipeline.render.scene import figure_schedule, svg_of
 from weftrace.pipeline.render.slip_page import render_slip_html

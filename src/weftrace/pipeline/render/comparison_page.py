@@ -1,11 +1,16 @@
-"""HTML of a comparison of pipeline schedules: time against memory, the table, pictures of those that are chosen."""
+"""HTML of a comparison of pipeline schedules: time against memory, the table, pictures of those that are chosen.
+
+The page of a recommendation is that of a comparison, with the choice as its headline and what would flip it below.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TypedDict
 
-from weftrace.files.values import to_document
+from weftrace.errors import OutputError
+from weftrace.files.values import filled, to_document
+from weftrace.pipeline.choices.document import RecommendationReport
 from weftrace.pipeline.comparing.comparison import Comparison
 from weftrace.pipeline.comparing.document import ImpossibleRow, ScheduleRow, comparison_summary
 from weftrace.pipeline.render.comparison_words import (
@@ -121,3 +126,30 @@ def _front(rows: Sequence[ScheduleRow]) -> list[int]:
 
 def _device_ns(row: ScheduleRow) -> int:
     return row.step_ns * row.num_devices
+
+
+def render_recommendation_html(report: RecommendationReport) -> str:
+    """One self-contained page of a recommendation, as text.
+
+    Raises `OutputError` for one that was read from a file: it holds no schedules to draw.
+    """
+    return render_comparison(
+        _recommendation_block(report),
+        title=f"Which schedule: {report.num_devices} devices, {report.num_micro_batches} micro-batches",
+        headline=report.headline,
+    )
+
+
+def _recommendation_block(report: RecommendationReport) -> ComparisonBlock:
+    """The comparison of the same schedules, with the sentences of the recommendation; the choice is drawn at first."""
+    found = report.found
+    if found is None:
+        raise OutputError(
+            "a saved recommendation holds no schedules to draw: make the page with the command that makes the "
+            "recommendation, `weftrace pipeline recommend ... -o choice.html`."
+        )
+    comparison = filled(Comparison, found, num_stages=None, candidates=(*found.ranked, *found.impossible))
+    block = comparison_block(comparison)
+    block["first"] = [at for at, each in enumerate(comparison.ranked) if each in (found.choice, found.baseline)]
+    block["facts"] = [*report.sentences, *block["facts"]]
+    return block
