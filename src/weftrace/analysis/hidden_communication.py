@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from weftrace.analysis.intervals import Array, Intervals, covered, grouped_union, of_events, sums_by_group
 from weftrace.analysis.time_account import Source, account_of
-from weftrace.files.columns import frame_of
+from weftrace.files.columns import Shown, frame_of
 from weftrace.files.schemas import Count, Ns
 from weftrace.notebook import InNotebook
 from weftrace.trace.kernels import bus_factor
@@ -34,14 +34,18 @@ class CollectiveRow(TypedDict):
 
     collective: str
     num_events: Count
-    busy_ns: Ns
-    hidden_ns: Ns
-    exposed_ns: Ns
-    data_ns: Ns
-    barrier_ns: Ns
+    busy_ns: Annotated[Ns, Shown(term="busy")]
+    hidden_ns: Annotated[Ns, Shown(term="hidden")]
+    exposed_ns: Annotated[Ns, Shown(term="exposed")]
+    data_ns: Annotated[Ns, Shown("moves data", term="data_barrier")]
+    barrier_ns: Annotated[Ns, Shown("waits", term="data_barrier")]
     payload_bytes: Annotated[Count | None, Meta(description="Null where the trace does not record sizes.")]
-    algbw_GBps: Annotated[float | None, Meta(description="payload_bytes / duration, decimal GB.")]
-    busbw_GBps: Annotated[float | None, Meta(description="The same times NCCL's factor.")]
+    algbw_GBps: Annotated[
+        float | None,
+        Meta(description="payload_bytes / duration, decimal GB."),
+        Shown("algbw GB/s", term="algbw"),
+    ]
+    busbw_GBps: Annotated[float | None, Meta(description="The same times NCCL's factor."), Shown("busbw GB/s")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

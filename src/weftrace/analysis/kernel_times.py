@@ -10,31 +10,33 @@ from msgspec import Meta
 
 from weftrace.analysis.intervals import of_events
 from weftrace.analysis.phase_times import held_longest, with_sms
-from weftrace.files.columns import frame_of
+from weftrace.files.columns import Shown, frame_of
 from weftrace.files.schemas import Count, Ns, Share
 from weftrace.files.values import As
 from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 
-Class = Annotated[str, Meta(description="Class of device work: compute, communication, memory or fused.")]
+Class = Annotated[
+    str, Meta(description="Class of device work: compute, communication, memory or fused."), Shown("class")
+]
 
 
 class KernelRow(TypedDict):
     """All calls of one kernel."""
 
-    name: str
+    name: Annotated[str, Shown("kernel", wide=True)]
     kind: Class
     family: str
-    num_events: Count
+    num_events: Annotated[Count, Shown("count")]
     total_ns: Ns
     mean_ns: float
-    p50_ns: float
+    p50_ns: Annotated[float, Shown(term="p99")]
     p99_ns: float
     min_ns: Ns
     max_ns: Ns
-    share: Annotated[Share, Meta(description="Of the sum of all durations.")]
-    sms: Annotated[Count | None, Meta(description="min(blocks, SMs), the value that held longest.")]
+    share: Annotated[Share, Meta(description="Of the sum of all durations."), Shown(term="share")]
+    sms: Annotated[Count | None, Meta(description="min(blocks, SMs), the value that held longest."), Shown(term="sms")]
     sms_exact: Annotated[bool, Meta(description="Whether it holds one block per SM; else sms is an upper bound.")]
 
 
@@ -45,7 +47,7 @@ class FamilyRow(TypedDict):
     family: str
     num_events: Count
     total_ns: Annotated[Ns, Meta(description="Sum.")]
-    busy_ns: Annotated[Ns, Meta(description="Union.")]
+    busy_ns: Annotated[Ns, Meta(description="Union."), Shown(term="busy")]
 
 
 class StreamRow(TypedDict):
@@ -60,8 +62,8 @@ class StreamRow(TypedDict):
 class UnnamedRow(TypedDict):
     """A kernel that no rule names, counted as other compute."""
 
-    name: str
-    num_events: Count
+    name: Annotated[str, Shown("kernel", wide=True)]
+    num_events: Annotated[Count, Shown("count")]
     total_ns: Ns
 
 

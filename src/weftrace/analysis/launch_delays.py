@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from msgspec import Meta
 
+from weftrace.files.columns import Shown
 from weftrace.files.schemas import Count, Ns
 from weftrace.files.values import As
 from weftrace.notebook import InNotebook
@@ -26,9 +27,9 @@ _WAITS = r"(?i)synchroni|StreamWaitValue|EventQuery|^cudaFree$|^cudaMalloc$|^hip
 class HostCallRow(TypedDict):
     """Host calls that wait for the device."""
 
-    name: str
-    num_events: Count
-    total_ns: Ns
+    name: Annotated[str, Shown("host waits in", wide=True)]
+    num_events: Annotated[Count, Shown("calls")]
+    total_ns: Annotated[Ns, Shown(term="host_blocked")]
 
 
 class HostStallRow(TypedDict):
@@ -37,9 +38,9 @@ class HostStallRow(TypedDict):
     There it computes, or waits without a call, as DeepEP's dispatch polls for the number of tokens to receive.
     """
 
-    name: str
-    num_events: Annotated[Count, Meta(description="Stretches.")]
-    total_ns: Ns
+    name: Annotated[str, Shown("host silent in", wide=True)]
+    num_events: Annotated[Count, Meta(description="Stretches."), Shown("times")]
+    total_ns: Annotated[Ns, Shown(term="host_silent")]
     longest_ns: Ns
 
 

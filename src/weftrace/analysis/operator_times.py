@@ -8,6 +8,7 @@ from typing import Annotated, TypedDict
 import polars as pl
 from msgspec import Meta
 
+from weftrace.files.columns import Shown
 from weftrace.files.schemas import Count, Ns, Share
 from weftrace.notebook import InNotebook
 from weftrace.trace.containment import open_at_launch
@@ -18,11 +19,11 @@ from weftrace.trace.work import Work, as_work
 class OperatorRow(TypedDict):
     """All calls of one operator."""
 
-    name: str
+    name: Annotated[str, Shown("operator", wide=True)]
     num_calls: Annotated[Count, Meta(description="Calls that launched something.")]
-    num_events: Annotated[Count, Meta(description="Device events.")]
+    num_events: Annotated[Count, Meta(description="Device events."), Shown("device events")]
     total_ns: Annotated[Ns, Meta(description="Sum of their durations.")]
-    share: Annotated[Share, Meta(description="Of the sum over all device events.")]
+    share: Annotated[Share, Meta(description="Of the sum over all device events."), Shown(term="share")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

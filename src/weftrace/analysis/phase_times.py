@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from weftrace.analysis.intervals import covered, grouped_union, sums_by_group, totals_by_group
 from weftrace.analysis.time_account import Source, account_of
-from weftrace.files.columns import frame_schema
+from weftrace.files.columns import Shown, frame_schema
 from weftrace.files.schemas import Count, Ns
 from weftrace.trace.work import LANES, in_lane
 
@@ -45,13 +45,15 @@ class PhaseRow(TypedDict):
 class PhaseMeanRow(TypedDict):
     """All occurrences of a phase together."""
 
-    name: str
-    lane: Annotated[Literal["compute", "communication"], Meta(description="In which most of its busy time is.")]
-    count: Count
-    mean_busy_ns: Ns
-    mean_data_ns: Ns
-    mean_hidden_ns: Ns
-    mean_exposed_ns: Ns
+    name: Annotated[str, Shown("phase")]
+    lane: Annotated[
+        Literal["compute", "communication"], Meta(description="In which most of its busy time is."), Shown(term="lane")
+    ]
+    count: Annotated[Count, Shown("times")]
+    mean_busy_ns: Annotated[Ns, Shown(term="busy")]
+    mean_data_ns: Annotated[Ns, Shown("moves data", term="data_barrier")]
+    mean_hidden_ns: Annotated[Ns, Shown("hidden", term="hidden")]
+    mean_exposed_ns: Annotated[Ns, Shown("exposed", term="exposed")]
 
 
 #: Columns of `phases`: phase, its row in `Work.phases`, and those of `PhaseRow`; starts and ends are absolute.

@@ -23,6 +23,7 @@ from weftrace.analysis.phase_times import PhaseMeanRow, PhaseRow
 from weftrace.analysis.rank_tables import tables_type
 from weftrace.analysis.slow_work import SlowStageRow
 from weftrace.analysis.step_shares_document import SharesDocument
+from weftrace.files.columns import Shown
 from weftrace.files.schemas import Count, Ns, Share
 from weftrace.files.values import As
 from weftrace.render.lane_types import BusyStretch, LaneDocument, SmUnit
@@ -190,22 +191,30 @@ class SlowWorkDocument(TypedDict):
 class WindowDocument(TypedDict):
     """A stretch of the device's time, and what all that ran in it makes of it."""
 
-    span_ns: Ns
-    compute_ns: Ns
-    exposed_communication_ns: Ns
-    exposed_memory_ns: Ns
-    idle_ns: Ns
-    hidden_fraction: Share | None
+    span_ns: Annotated[Ns, Shown(term="span")]
+    compute_ns: Annotated[Ns, Shown(term="compute")]
+    exposed_communication_ns: Annotated[Ns, Shown("exposed", term="exposed")]
+    exposed_memory_ns: Annotated[Ns, Shown(term="exposed_memory")]
+    idle_ns: Annotated[Ns, Shown(term="idle")]
+    hidden_fraction: Annotated[Share | None, Shown("hidden %", term="hidden")]
 
 
 class StepDocument(WindowDocument):
     """One ProfilerStep: the window from the first device event that it launched to the next step's."""
 
-    step: int
+    step: Annotated[int, Shown(term="step")]
     start_ns: Annotated[int, Meta(description="Start of the window, from the rank's start_ns.")]
-    from_other_steps_ns: Annotated[Ns, Meta(description="Busy in the window with what other steps, or none, launched.")]
-    ran_ahead_ns: Annotated[Ns, Meta(description="Busy before the window with what the step launched.")]
-    spilled_ns: Annotated[Ns, Meta(description="Busy after the window with what the step launched.")]
+    from_other_steps_ns: Annotated[
+        Ns,
+        Meta(description="Busy in the window with what other steps, or none, launched."),
+        Shown("launched by others", term="from_other_steps"),
+    ]
+    ran_ahead_ns: Annotated[
+        Ns, Meta(description="Busy before the window with what the step launched."), Shown(term="ran_ahead")
+    ]
+    spilled_ns: Annotated[
+        Ns, Meta(description="Busy after the window with what the step launched."), Shown("ran later", term="spilled")
+    ]
 
 
 class OutsideStepsDocument(WindowDocument):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from weftrace.advice.cli.inferring import Level, LevelChoice, exit_if_off, inferred_from, working
 from weftrace.cli import options, outputs
+from weftrace.cli.requests import command_of
 from weftrace.errors import NOT_MET, UNUSABLE_INPUT
+from weftrace.options import Option
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -28,43 +32,44 @@ Strict = Annotated[
 Top = Annotated[int, typer.Option("--top", help="Rows of each table in the terminal.", min=1, metavar="N")]
 
 
-def command(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Which path, or the check of many files instead."""
+
+    check: Annotated[bool, Option("Instead of a path: a line a file, how far the replay of its plan is off.")] = False
+    step: Annotated[int | None, Option("Only what of the path is in ProfilerStep N.", metavar="N")] = None
+
+
+def run(
+    request: Request,
+    to: outputs.Destination,
     sources: options.Sources,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Instead of a path: a line a file, how far the replay of its plan is off."),
-    ] = False,
-    step: Annotated[
-        int | None,
-        typer.Option("--step", help="Only what of the path is in ProfilerStep N.", metavar="N", show_default=False),
-    ] = None,
     level: Level = LevelChoice.kernel,
     top: Top = 8,
     strict: Strict = False,
     ranks: options.Ranks = None,
     workers: options.Workers = None,
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
 ) -> None:
     """Find what decided how long a run took: its critical path, by class, phase, kernel and cause."""
     from weftrace.advice.outputs import CHECKS, CRITICAL_PATH
 
-    inputs = options.inputs_of(sources)
-    if check:
-        to = outputs.wanted(output, writes=CHECKS, inputs=inputs, json=json, quiet=quiet)
-        _check(sources, max_bytes, to, strict=strict)
+    wanted = to.wanted(writes=CHECKS if request.check else CRITICAL_PATH, inputs=options.inputs_of(sources))
+    if request.check:
+        _check(sources, max_bytes, wanted, strict=strict)
         return
-    to = outputs.wanted(output, writes=CRITICAL_PATH, inputs=inputs, json=json, quiet=quiet)
     inferred = inferred_from(sources, level=level, ranks=ranks, workers=workers, max_bytes=max_bytes)
     from weftrace.advice.document import critical_path_report
     from weftrace.advice.render.terminal import print_critical_path
 
     with working("following the path"):
-        report = critical_path_report(inferred, step=step)
-    outputs.deliver(report, CRITICAL_PATH, to, show=lambda report, console: print_critical_path(report, console, top))
+        report = critical_path_report(inferred, step=request.step)
+    show = partial(print_critical_path, top=top)
+    outputs.deliver(report, CRITICAL_PATH, wanted, show=show)
     exit_if_off(report.replay, strict=strict)
+
+
+command = command_of((Request, outputs.Destination), run)
 
 
 def _check(sources: list[str], max_bytes: str, to: outputs.Wanted, *, strict: bool) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,9 +12,13 @@ import typer
 from weftrace.advice.cli.critical_path import Strict, Top
 from weftrace.advice.cli.inferring import Level, LevelChoice, exit_if_off, inferred_from, working
 from weftrace.cli import options, outputs
+from weftrace.cli.requests import command_of
+from weftrace.options import Option
 
 if TYPE_CHECKING:
     from weftrace.advice.changes import Change
+    from weftrace.advice.whatif_document import SensitivityReport, WhatIfReport
+    from weftrace.plan import Inferred
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -54,154 +60,132 @@ def complete_scale(incomplete: str) -> list[str]:
     return [name if name.endswith(":") else f"{name}=" for name in complete_selector(incomplete)]
 
 
-def command(
-    sources: options.Sources,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to try: changes, another schedule, or how much each selection is worth."""
+
     scale: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scale",
-            help=f"Durations of what SELECTOR names times FACTOR, repeatable: {SELECTOR_HELP}.",
+        tuple[str, ...],
+        Option(
+            f"Durations of what SELECTOR names times FACTOR, repeatable: {SELECTOR_HELP}.",
             metavar="SELECTOR=FACTOR",
-            autocompletion=complete_scale,
-            show_default=False,
+            completes="weftrace.advice.cli.whatif:complete_scale",
         ),
-    ] = None,
-    no_barrier_wait: Annotated[
-        bool, typer.Option("--no-barrier-wait", help="Kernels that only wait for other ranks take no time.")
-    ] = False,
-    perfect_overlap: Annotated[
-        bool,
-        typer.Option("--perfect-overlap", help="Communication and other work never wait for each other: a bound."),
-    ] = False,
-    no_host_gaps: Annotated[
-        bool, typer.Option("--no-host-gaps", help="The host takes no time to launch, nor between its calls.")
-    ] = False,
-    sms: Annotated[
-        str | None,
-        typer.Option(
-            "--sms",
-            help="Another split of the SMs, compute/communication: 124/8.",
-            metavar="N/M",
-            show_default=False,
-        ),
-    ] = None,
+    ] = ()
+    no_barrier_wait: Annotated[bool, Option("Kernels that only wait for other ranks take no time.")] = False
+    perfect_overlap: Annotated[bool, Option("Communication and other work never wait for each other: a bound.")] = False
+    no_host_gaps: Annotated[bool, Option("The host takes no time to launch, nor between its calls.")] = False
+    sms: Annotated[str | None, Option("Another split of the SMs, compute/communication: 124/8.", metavar="N/M")] = None
     placement: Annotated[
         str | None,
-        typer.Option(
-            "--placement",
-            help="Experts placed as in this document (weftrace experts balance -o placement.json): their kernels, and "
-            "the rows moved to them, follow the loads of their GPUs.",
+        Option(
+            "Experts placed as in this document (weftrace experts balance -o placement.json): their kernels, and the "
+            "rows moved to them, follow the loads of their GPUs.",
             metavar="FILE",
-            show_default=False,
         ),
-    ] = None,
+    ] = None
     placed_as: Annotated[
         str | None,
-        typer.Option(
-            "--placed-as",
-            help="With --placement: the document of the placement that was measured.",
+        Option(
+            "With --placement: the document of the placement that was measured.",
             metavar="FILE",
-            show_default="the one that it replaced, else experts in order",
+            shows_default="the one that it replaced, else experts in order",
         ),
-    ] = None,
+    ] = None
     schedule: Annotated[
         str | None,
-        typer.Option(
-            "--schedule",
-            help="Instead of a change: the measured pipeline's chunks in another order, 1f1b, zb1p, dualpipe … as in "
+        Option(
+            "Instead of a change: the measured pipeline's chunks in another order, 1f1b, zb1p, dualpipe … as in "
             "weftrace pipeline.",
             metavar="NAME",
-            show_default=False,
         ),
-    ] = None,
+    ] = None
     sensitivity: Annotated[
-        bool,
-        typer.Option(
-            "--sensitivity", help="Instead of a change: 1 % less time of each class, family and phase, alone."
-        ),
-    ] = False,
+        bool, Option("Instead of a change: 1 % less time of each class, family and phase, alone.")
+    ] = False
     curve: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--curve",
-            help="With --sensitivity: the span over the factor of one selector, repeatable.",
+        tuple[str, ...],
+        Option(
+            "With --sensitivity: the span over the factor of one selector, repeatable.",
             metavar="SELECTOR",
-            autocompletion=complete_selector,
-            show_default=False,
+            completes="weftrace.advice.cli.whatif:complete_selector",
         ),
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option("--by", help="With --sensitivity: how much faster.", metavar="PART", show_default="1%"),
-    ] = None,
+    ] = ()
+    by: Annotated[str | None, Option("With --sensitivity: how much faster.", metavar="PART", shows_default="1%")] = None
+
+    @property
+    def asks_sensitivity(self) -> bool:
+        return self.sensitivity or bool(self.curve)
+
+
+def run(
+    request: Request,
+    to: outputs.Destination,
+    sources: options.Sources,
     level: Level = LevelChoice.kernel,
     top: Top = 8,
     strict: Strict = False,
     ranks: options.Ranks = None,
     workers: options.Workers = None,
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
 ) -> None:
     """Try changes on a measured run before anyone builds them: how long it would take, and what decides then."""
     from weftrace.advice.outputs import SCHEDULE_SWAP, SENSITIVITY, WHAT_IF
 
-    changes = _changes(
-        scale,
-        sms,
-        (placement, placed_as),
-        no_barrier_wait=no_barrier_wait,
-        perfect_overlap=perfect_overlap,
-        no_host_gaps=no_host_gaps,
-    )
-    asks = sensitivity or bool(curve)
-    inputs = options.inputs_of(sources, placement, placed_as)
-    if schedule is not None:
-        _refuse_beside_schedule(changes, asks=asks)
-        to = outputs.wanted(output, writes=SCHEDULE_SWAP, inputs=inputs, json=json, quiet=quiet)
-        _swap_schedule(sources, schedule, to, ranks=ranks, workers=workers, max_bytes=max_bytes)
+    changes = _changes(request)
+    _check(request, changes)
+    inputs = options.inputs_of(sources, request.placement, request.placed_as)
+    writes = SENSITIVITY if request.asks_sensitivity else WHAT_IF
+    if request.schedule is not None:
+        wanted = to.wanted(writes=SCHEDULE_SWAP, inputs=inputs)
+        _swap_schedule(sources, request.schedule, wanted, ranks=ranks, workers=workers, max_bytes=max_bytes)
         return
-    _check_asked(changes, asks=asks, by=by)
-    _refuse_traces(output)
-    to = outputs.wanted(output, writes=SENSITIVITY if asks else WHAT_IF, inputs=inputs, json=json, quiet=quiet)
+    _refuse_traces(to.output)
+    wanted = to.wanted(writes=writes, inputs=inputs)
     inferred = inferred_from(sources, level=level, ranks=ranks, workers=workers, max_bytes=max_bytes)
-    from weftrace.advice import sensitivities, whatifs
     from weftrace.advice.render.whatif_terminal import print_sensitivity, print_what_if
-    from weftrace.advice.whatif_document import sensitivity_report, what_if_report
 
-    if asks:
-        with working("trying each selection"):
-            curves = tuple(sensitivities.curve(inferred, selector) for selector in curve or ())
-            found = sensitivities.sensitivity(inferred, by=options.parse_part(by or "1%", "--by"))
-        worth = sensitivity_report(found, curves, inferred)
-        outputs.deliver(worth, SENSITIVITY, to, show=lambda report, console: print_sensitivity(report, console, top))
-        exit_if_off(worth.replay, strict=strict)
-        return
+    report: SensitivityReport | WhatIfReport
+    show: Callable[..., None]
+    if request.asks_sensitivity:
+        report, show = _sensitivity(request, inferred), print_sensitivity
+    else:
+        report, show = _what_if(changes, inferred), print_what_if
+    outputs.deliver(report, writes, wanted, show=partial(show, top=top))
+    exit_if_off(report.replay, strict=strict)
+
+
+command = command_of((Request, outputs.Destination), run)
+
+
+def _sensitivity(request: Request, inferred: Inferred) -> SensitivityReport:
+    from weftrace.advice import sensitivities
+    from weftrace.advice.whatif_document import sensitivity_report
+
+    with working("trying each selection"):
+        curves = [sensitivities.curve(inferred, selector) for selector in request.curve]
+        found = sensitivities.sensitivity(inferred, by=options.parse_part(request.by or "1%", "--by"))
+    return sensitivity_report(found, curves, inferred)
+
+
+def _what_if(changes: list[Change], inferred: Inferred) -> WhatIfReport:
+    from weftrace.advice.whatif_document import what_if_report
+    from weftrace.advice.whatifs import what_if
+
     with working("trying the changes"):
-        answer = what_if_report(whatifs.what_if(inferred, changes), inferred)
-    outputs.deliver(answer, WHAT_IF, to, show=lambda report, console: print_what_if(report, console, top))
-    exit_if_off(answer.replay, strict=strict)
+        return what_if_report(what_if(inferred, changes), inferred)
 
 
-def _changes(
-    scale: list[str] | None,
-    sms: str | None,
-    placements: tuple[str | None, str | None],
-    *,
-    no_barrier_wait: bool,
-    perfect_overlap: bool,
-    no_host_gaps: bool,
-) -> list[Change]:
+def _changes(request: Request) -> list[Change]:
     """What the options ask for, in a fixed order. Raises `AdviceError` for what is no change."""
     from weftrace.advice.changes import NoBarrierWait, NoHostGaps, PerfectOverlap, parse_change, parse_sms
 
-    changes: list[Change] = [parse_change(text) for text in scale or ()]
-    changes += [NoBarrierWait()] * no_barrier_wait + [NoHostGaps()] * no_host_gaps
-    changes += [parse_sms(sms)] if sms is not None else []
-    if placements != (None, None):
-        changes.append(_placement(*placements))
-    return changes + [PerfectOverlap()] * perfect_overlap
+    changes: list[Change] = [parse_change(text) for text in request.scale]
+    changes += [NoBarrierWait()] * request.no_barrier_wait + [NoHostGaps()] * request.no_host_gaps
+    changes += [parse_sms(request.sms)] if request.sms is not None else []
+    if request.placement is not None or request.placed_as is not None:
+        changes.append(_placement(request.placement, request.placed_as))
+    return changes + [PerfectOverlap()] * request.perfect_overlap
 
 
 def _placement(path: str | None, placed_as: str | None) -> Change:
@@ -233,29 +217,29 @@ def _swap_schedule(
     outputs.deliver(found, SCHEDULE_SWAP, to)
 
 
-def _refuse_beside_schedule(changes: list[Change], *, asks: bool) -> None:
-    if asks or changes:
-        raise typer.BadParameter(
-            "it simulates both schedules from measured chunks, and takes no other change", param_hint="--schedule"
-        )
-
-
-def _refuse_traces(output: list[str] | None) -> None:
+def _refuse_traces(output: Sequence[str]) -> None:
     """`critical-path` writes a trace with its path; a changed plan was never recorded."""
-    for path in output or ():
+    for path in output:
         if path.lower().endswith(("annotated.json", "annotated.json.gz", "annotated.json.zst")):
             raise typer.BadParameter(
                 f"{path}: a change has no trace to be drawn into; give the document another name", param_hint="--output"
             )
 
 
-def _check_asked(changes: list[Change], *, asks: bool, by: str | None) -> None:
+def _check(request: Request, changes: list[Change]) -> None:
     """Raises `typer.BadParameter` where nothing is to be tried, or two questions are asked at once."""
+    asks = request.asks_sensitivity
+    if request.schedule is not None:
+        if asks or changes:
+            raise typer.BadParameter(
+                "it simulates both schedules from measured chunks, and takes no other change", param_hint="--schedule"
+            )
+        return
     if asks and changes:
         raise typer.BadParameter(
             "it tries each selection alone; ask for changes without it", param_hint="--sensitivity"
         )
-    if not asks and by is not None:
+    if not asks and request.by is not None:
         raise typer.BadParameter("it has no meaning without --sensitivity", param_hint="--by")
     if not asks and not changes:
         raise typer.BadParameter(

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weftrace.analysis.hidden_communication import CollectiveRow
+from weftrace.analysis.kernel_times import FamilyRow, KernelRow, UnnamedRow
+from weftrace.analysis.launch_delays import HostCallRow, HostStallRow
+from weftrace.analysis.operator_times import OperatorRow
+from weftrace.analysis.phase_times import PhaseMeanRow
 from weftrace.analysis.rank_tables import TABLES, tables_terms
 from weftrace.render.configuration import configured_terms
 from weftrace.render.page import render_page
-from weftrace.report.document_types import ReportDocument
+from weftrace.report.document_types import ReportDocument, StepDocument
 from weftrace.report.render.critical import path_terms
 from weftrace.report.render.words import TERMS
 from weftrace.report.timeline_types import TimelinePayload
 
+#: The page's own tables: name -> the type of its rows.
+ROWS: dict[str, Any] = {
+    "kernels": KernelRow, "families": FamilyRow, "unnamed": UnnamedRow, "operators": OperatorRow,
+    "phases": PhaseMeanRow, "collectives": CollectiveRow, "steps": StepDocument, "blocked": HostCallRow,
+    "stalls": HostStallRow,
+}  # fmt: skip
 #: The package that holds the page's template and static files, and its first module.
 HOME, ENTRY = "weftrace.report.render", "main"
 
@@ -51,7 +62,7 @@ def render_html(
         entry=ENTRY,
         styles=["render/page.css", "render/icicle.css", "render/path.css"],
         blocks=blocks,
-        tables={name: table.row for name, table in TABLES.items()},
+        tables=ROWS | {name: table.row for name, table in TABLES.items()},
         terms={**TERMS, **tables_terms(), **(path_terms() if any(paths) else {}), **configured_terms(told)},
         title=document["source"],
         headline=document["headline"],

@@ -2,10 +2,23 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { bareName, grouped, percent, plural } from "render/format.js";
-import { kernelName, kindChip, sortableTable } from "render/tables.js";
+import { columnsOf, kernelName, kindChip, sortableTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
 
 const FIRST = 15;
+const KERNEL_COLUMNS = [
+  "name",
+  "kind",
+  "family",
+  "num_events",
+  "total_ns",
+  "share",
+  "mean_ns",
+  "p50_ns",
+  "p99_ns",
+  "min_ns",
+  "max_ns",
+];
 
 /**
  * onFind(name): the reader wants to see a kernel in the timeline.
@@ -16,14 +29,6 @@ export function showKernels(rank, onFind) {
   const { kernels } = rank;
   const top = Math.max(1e-12, ...kernels.map((kernel) => kernel.share));
   const shared = kernels.some((kernel) => kernel.sms !== null);
-  /** @type {import("render/tables.js").Column<page.Rank["kernels"][number]>} */
-  const sms = {
-    key: "sms",
-    label: rank.sm_unit,
-    kind: "count",
-    def: "sms",
-    text: (row) => (row.sms === null ? "–" : `${row.sms_exact ? "" : "≤ "}${row.sms}`),
-  };
   const table = sortableTable({
     name: "kernels",
     rows: kernels,
@@ -31,12 +36,8 @@ export function showKernels(rank, onFind) {
     sort: { key: "total_ns", down: true },
     unitEach: true,
     empty: "No kernel fits the filter.",
-    columns: [
-      {
-        key: "name",
-        label: "kernel",
-        kind: "text",
-        wide: true,
+    columns: columnsOf("kernels", [...KERNEL_COLUMNS, ...(shared ? ["sms"] : [])], {
+      name: {
         value: (row) => bareName(row.name),
         node: (row) =>
           h(
@@ -50,18 +51,13 @@ export function showKernels(rank, onFind) {
             kernelName(row.name),
           ),
       },
-      { key: "kind", label: "class", kind: "text", node: (row) => kindChip(row.kind) },
-      { key: "family", label: "family", kind: "text" },
-      { key: "num_events", label: "count", kind: "count" },
-      { key: "total_ns", label: "total", kind: "time" },
-      { key: "share", label: "share", kind: "percent", def: "share", bar: (row) => row.share / top },
-      { key: "mean_ns", label: "mean", kind: "time" },
-      { key: "p50_ns", label: "p50", kind: "time", def: "p99" },
-      { key: "p99_ns", label: "p99", kind: "time" },
-      { key: "min_ns", label: "min", kind: "time" },
-      { key: "max_ns", label: "max", kind: "time" },
-      ...(shared ? [sms] : []),
-    ],
+      kind: { node: (row) => kindChip(row.kind) },
+      share: { bar: (row) => row.share / top },
+      sms: {
+        label: rank.sm_unit,
+        text: (row) => (row.sms === null ? "–" : `${row.sms_exact ? "" : "≤ "}${row.sms}`),
+      },
+    }),
   });
   const text = h("input", {
     type: "search",
@@ -108,14 +104,11 @@ function showFamilies({ families, serial_ns: serial }) {
       rows: families,
       limit: 12,
       sort: { key: "total_ns", down: true },
-      columns: [
-        { key: "family", label: "family", kind: "text" },
-        { key: "kind", label: "class", kind: "text", node: (row) => kindChip(row.kind) },
-        { key: "num_events", label: "events", kind: "count" },
-        { key: "total_ns", label: "total", kind: "time", bar: (row) => row.total_ns / top },
-        { key: "busy_ns", label: "busy", kind: "time", def: "busy" },
-        { key: "share", label: "share", kind: "percent", def: "share", value: (row) => row.total_ns / (serial || 1) },
-      ],
+      columns: columnsOf("families", ["family", "kind", "num_events", "total_ns", "busy_ns", "share"], {
+        kind: { node: (row) => kindChip(row.kind) },
+        total_ns: { bar: (row) => row.total_ns / top },
+        share: { kind: "percent", def: "share", value: (row) => row.total_ns / (serial || 1) },
+      }),
     }).element,
   );
 }
@@ -137,13 +130,10 @@ function showOperators({
       rows: operators,
       limit: 10,
       sort: { key: "total_ns", down: true },
-      columns: [
-        { key: "name", label: "operator", kind: "text", wide: true, node: (row) => kernelName(row.name) },
-        { key: "num_calls", label: "calls", kind: "count" },
-        { key: "num_events", label: "device events", kind: "count" },
-        { key: "total_ns", label: "total", kind: "time" },
-        { key: "share", label: "share", kind: "percent", def: "share", bar: (row) => row.share / top },
-      ],
+      columns: columnsOf("operators", ["name", "num_calls", "num_events", "total_ns", "share"], {
+        name: { node: (row) => kernelName(row.name) },
+        share: { bar: (row) => row.share / top },
+      }),
     }).element,
   );
   const outside = `${plural(without, "device event")} (${percent(rest / (serial || 1))} of the time)`;
@@ -166,11 +156,9 @@ function showUnnamed({ unnamed, unnamed_share: share }) {
       rows: unnamed,
       limit: 10,
       sort: { key: "total_ns", down: true },
-      columns: [
-        { key: "name", label: "kernel", kind: "text", wide: true, node: (row) => kernelName(row.name) },
-        { key: "num_events", label: "count", kind: "count" },
-        { key: "total_ns", label: "total", kind: "time" },
-      ],
+      columns: columnsOf("unnamed", ["name", "num_events", "total_ns"], {
+        name: { node: (row) => kernelName(row.name) },
+      }),
     }).element,
   );
 }

@@ -2,7 +2,20 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { bytes, grouped } from "render/format.js";
-import { kindChip, sortableTable } from "render/tables.js";
+import { columnsOf, kindChip, sortableTable } from "render/tables.js";
+
+const MEAN_COLUMNS = [
+  "name",
+  "lane",
+  "count",
+  "mean_busy_ns",
+  "mean_data_ns",
+  "mean_hidden_ns",
+  "mean_exposed_ns",
+  "hidden_share",
+];
+const COLLECTIVE_COLUMNS = ["collective", "num_events", "busy_ns", "data_ns", "barrier_ns", "hidden_ns", "exposed_ns"];
+const SIZE_COLUMNS = ["payload_bytes", "algbw_GBps", "busbw_GBps"];
 
 /**
  * @typedef {page.Rank["phase_means"][number]} Mean
@@ -33,52 +46,21 @@ function showMeans(means) {
       rows: means,
       limit: 24,
       sort: { key: "", down: false },
-      columns: [
-        {
-          key: "name",
-          label: "phase",
-          kind: "text",
-          node: (row) => h("b", { class: "phase-name", text: row.name, title: row.name }),
-        },
-        { key: "lane", label: "lane", kind: "text", def: "lane", node: (row) => kindChip(row.lane) },
-        { key: "count", label: "times", kind: "count" },
-        {
-          key: "mean_busy_ns",
-          label: "mean busy",
-          kind: "time",
-          def: "busy",
-          bar: (row) => row.mean_busy_ns / longest,
-        },
-        {
-          key: "mean_data_ns",
-          label: "moves data",
-          kind: "time",
-          def: "data_barrier",
-          value: only("communication", "mean_data_ns"),
-        },
-        {
-          key: "mean_hidden_ns",
-          label: "hidden",
-          kind: "time",
-          def: "hidden",
-          value: only("communication", "mean_hidden_ns"),
-        },
-        {
-          key: "mean_exposed_ns",
-          label: "exposed",
-          kind: "time",
-          def: "exposed",
-          value: only("communication", "mean_exposed_ns"),
-        },
-        {
-          key: "hidden_share",
+      columns: columnsOf("phases", MEAN_COLUMNS, {
+        name: { node: (row) => h("b", { class: "phase-name", text: row.name, title: row.name }) },
+        lane: { node: (row) => kindChip(row.lane) },
+        mean_busy_ns: { bar: (row) => row.mean_busy_ns / longest },
+        mean_data_ns: { value: only("communication", "mean_data_ns") },
+        mean_hidden_ns: { value: only("communication", "mean_hidden_ns") },
+        mean_exposed_ns: { value: only("communication", "mean_exposed_ns") },
+        hidden_share: {
           label: "hidden %",
           kind: "percent",
           def: "hidden",
           value: (row) =>
             row.lane === "communication" ? row.mean_hidden_ns / (row.mean_hidden_ns + row.mean_exposed_ns || 1) : null,
         },
-      ],
+      }),
     }).element,
   );
 }
@@ -89,12 +71,6 @@ function showCollectives(collectives) {
   const sized = collectives.some((collective) => collective.payload_bytes !== null);
   /** @param {"algbw_GBps" | "busbw_GBps"} key */
   const rate = (key) => (/** @type {Collective} */ row) => (row[key] === null ? "–" : grouped(row[key], 1));
-  /** @type {import("render/tables.js").Column<Collective>[]} */
-  const sizes = [
-    { key: "payload_bytes", label: "payload", kind: "count", text: (row) => bytes(row.payload_bytes) },
-    { key: "algbw_GBps", label: "algbw GB/s", kind: "count", def: "algbw", text: rate("algbw_GBps") },
-    { key: "busbw_GBps", label: "busbw GB/s", kind: "count", text: rate("busbw_GBps") },
-  ];
   fill(
     byId("collective-table"),
     sortableTable({
@@ -102,16 +78,13 @@ function showCollectives(collectives) {
       rows: collectives,
       limit: 16,
       sort: { key: "busy_ns", down: true },
-      columns: [
-        { key: "collective", label: "collective", kind: "text", node: (row) => h("b", { text: row.collective }) },
-        { key: "num_events", label: "events", kind: "count" },
-        { key: "busy_ns", label: "busy", kind: "time", def: "busy", bar: (row) => row.busy_ns / busiest },
-        { key: "data_ns", label: "moves data", kind: "time", def: "data_barrier" },
-        { key: "barrier_ns", label: "waits", kind: "time", def: "data_barrier" },
-        { key: "hidden_ns", label: "hidden", kind: "time", def: "hidden" },
-        { key: "exposed_ns", label: "exposed", kind: "time", def: "exposed" },
-        ...(sized ? sizes : []),
-      ],
+      columns: columnsOf("collectives", [...COLLECTIVE_COLUMNS, ...(sized ? SIZE_COLUMNS : [])], {
+        collective: { node: (row) => h("b", { text: row.collective }) },
+        busy_ns: { bar: (row) => row.busy_ns / busiest },
+        payload_bytes: { kind: "count", text: (row) => bytes(row.payload_bytes) },
+        algbw_GBps: { text: rate("algbw_GBps") },
+        busbw_GBps: { text: rate("busbw_GBps") },
+      }),
     }).element,
   );
 }

@@ -2,7 +2,7 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { count, duration, grouped, percent } from "render/format.js";
-import { sortableTable } from "render/tables.js";
+import { columnsOf, sortableTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
 import { boundWords } from "./summary.js";
 
@@ -122,11 +122,7 @@ function showLaunch(launch) {
       limit: 8,
       sort: { key: "total_ns", down: true },
       empty: "The host never waited for the device.",
-      columns: [
-        { key: "name", label: "host waits in", kind: "text", wide: true },
-        { key: "num_events", label: "calls", kind: "count" },
-        { key: "total_ns", label: "total", kind: "time", def: "host_blocked" },
-      ],
+      columns: columnsOf("blocked", ["name", "num_events", "total_ns"]),
     }).element,
   );
   const stalls = launch.host_stalls ?? [];
@@ -139,12 +135,7 @@ function showLaunch(launch) {
         rows: stalls,
         limit: 8,
         sort: { key: "total_ns", down: true },
-        columns: [
-          { key: "name", label: "host silent in", kind: "text", wide: true },
-          { key: "num_events", label: "times", kind: "count" },
-          { key: "longest_ns", label: "longest", kind: "time" },
-          { key: "total_ns", label: "total", kind: "time", def: "host_silent" },
-        ],
+        columns: columnsOf("stalls", ["name", "num_events", "longest_ns", "total_ns"]),
       }).element,
     );
 }
