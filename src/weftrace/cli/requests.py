@@ -12,6 +12,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 from msgspec import Meta
+from typer.models import ParameterInfo
 
 from weftrace.cli.options import complete_from
 from weftrace.options import Option
@@ -28,7 +29,8 @@ def command_of(
     """A function for `app.command(...)`: its options are the fields of the request that are marked with an `Option`, in
     their order, then the parameters of run after the first.
 
-    request: what run takes first; of several, run takes each. without: fields that this command does not ask for.
+    request: what run takes first; of several, run takes each. A field may have a mark of Typer's instead, as the
+    options that commands share (`cli.options`) do. without: fields that this command does not ask for.
     fixed: name -> value of fields that the command sets itself. narrowed: name -> type of fields of which it takes
     fewer values. Bounds come from a field's `Meta`, its default from the field.
     """
@@ -60,12 +62,14 @@ def command_of(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A field that is asked for. kind: its type, without what is said beside it."""
+    """A field that is asked for. kind: its type, without what is said beside it. option: None of one with a mark of
+    Typer's, whose annotation, hint, is taken as it is."""
 
     field: dataclasses.Field[Any]
     kind: Any
-    option: Option
+    option: Option | None
     metas: list[Meta]
+    hint: Any = None
 
     @property
     def is_repeated(self) -> bool:
@@ -78,6 +82,8 @@ class _Asked:
 
     def value(self, typed: Any) -> Any:
         """The field's value, of what Typer gives."""
+        if self.option is None:
+            return typed
         read = self.option.reads
         if self.is_repeated:
             return tuple(typed or () if read is None else map(read, typed or ()))
@@ -88,6 +94,9 @@ class _Asked:
     def parameter(self) -> inspect.Parameter:
         """The parameter of which Typer makes the option."""
         name, option, default = self.field.name, self.option, self.default
+        if option is None:
+            none = inspect.Parameter.empty if default is dataclasses.MISSING else default
+            return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=none, annotation=self.hint)
         if (option.reads is not None and default is not dataclasses.MISSING) or default == ():
             default = None
         shown = option.shows_default if option.shows_default is not None else default is not None
@@ -107,6 +116,7 @@ class _Asked:
 
     def _typed(self) -> Any:
         """The type as Typer knows it: a tuple of any length is a list, an option that may stand several times."""
+        assert self.option is not None, self.field.name
         own = str if self.option.reads is not None else get_args(self.kind)[0] if self.is_repeated else self.kind
         if self.is_repeated:
             return list[own] | None  # type: ignore[valid-type]
@@ -118,10 +128,10 @@ def _asked_of(request: type, narrowed: Mapping[str, Any]) -> list[_Asked]:
     found = []
     for field in dataclasses.fields(request):
         marks = get_args(hints[field.name])[1:] if get_origin(hints[field.name]) is Annotated else ()
-        option = next((mark for mark in marks if isinstance(mark, Option)), None)
-        if option is not None:
-            kind = narrowed.get(field.name, plain[field.name])
-            found.append(_Asked(field, kind, option, _metas(hints[field.name])))
+        mark = next((mark for mark in marks if isinstance(mark, Option | ParameterInfo)), None)
+        if mark is not None:
+            kind, option = narrowed.get(field.name, plain[field.name]), mark if isinstance(mark, Option) else None
+            found.append(_Asked(field, kind, option, _metas(hints[field.name]), hints[field.name]))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from weftrace.advice.cli.inferring import Level, LevelChoice, exit_if_off, inferred_from, working
+from weftrace.advice.cli.inferring import Traces, exit_if_off, inferred_from, working
 from weftrace.cli import options, outputs
 from weftrace.cli.requests import command_of
 from weftrace.errors import NOT_MET, UNUSABLE_INPUT
@@ -26,11 +26,6 @@ weftrace critical-path traces/                                      the ranks of
 
 weftrace critical-path --check traces/*.json.gz -o replays.md       how far the replay of each file is off"""
 
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Exit with 1 where the replay is not to be trusted: 3 % off, say.")
-]
-Top = Annotated[int, typer.Option("--top", help="Rows of each table in the terminal.", min=1, metavar="N")]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -40,50 +35,40 @@ class Request:
     step: Annotated[int | None, Option("Only what of the path is in ProfilerStep N.", metavar="N")] = None
 
 
-def run(
-    request: Request,
-    to: outputs.Destination,
-    sources: options.Sources,
-    level: Level = LevelChoice.kernel,
-    top: Top = 8,
-    strict: Strict = False,
-    ranks: options.Ranks = None,
-    workers: options.Workers = None,
-    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
-) -> None:
+def run(request: Request, traces: Traces, to: outputs.Destination) -> None:
     """Find what decided how long a run took: its critical path, by class, phase, kernel and cause."""
     from weftrace.advice.outputs import CHECKS, CRITICAL_PATH
 
-    wanted = to.wanted(writes=CHECKS if request.check else CRITICAL_PATH, inputs=options.inputs_of(sources))
+    wanted = to.wanted(writes=CHECKS if request.check else CRITICAL_PATH, inputs=options.inputs_of(traces.sources))
     if request.check:
-        _check(sources, max_bytes, wanted, strict=strict)
+        _check(traces, wanted)
         return
-    inferred = inferred_from(sources, level=level, ranks=ranks, workers=workers, max_bytes=max_bytes)
+    inferred = inferred_from(traces)
     from weftrace.advice.document import critical_path_report
     from weftrace.advice.render.terminal import print_critical_path
 
     with working("following the path"):
         report = critical_path_report(inferred, step=request.step)
-    show = partial(print_critical_path, top=top)
+    show = partial(print_critical_path, top=traces.top)
     outputs.deliver(report, CRITICAL_PATH, wanted, show=show)
-    exit_if_off(report.replay, strict=strict)
+    exit_if_off(report.replay, strict=traces.strict)
 
 
-command = command_of((Request, outputs.Destination), run)
+command = command_of((Request, Traces, outputs.Destination), run)
 
 
-def _check(sources: list[str], max_bytes: str, to: outputs.Wanted, *, strict: bool) -> None:
+def _check(traces: Traces, to: outputs.Wanted) -> None:
     """A line a file, each taken by itself."""
     from weftrace.advice.outputs import CHECKS
     from weftrace.advice.replay_checks import check_replays
     from weftrace.files.sources import is_remote
     from weftrace.trace import find_traces
 
-    files = [path for source in sources for path in ([source] if is_remote(source) else find_traces(source))]
+    files = [path for source in traces.sources for path in ([source] if is_remote(source) else find_traces(source))]
     with outputs.progress_bar("replaying") as on_progress:
-        found = check_replays(files, max_bytes=options.parse_size(max_bytes), on_progress=on_progress)
+        found = check_replays(files, max_bytes=options.parse_size(traces.max_bytes), on_progress=on_progress)
     outputs.deliver(found, CHECKS, to)
     if not found.replays:
         raise typer.Exit(UNUSABLE_INPUT)
-    if strict and not found.are_trustworthy:
+    if traces.strict and not found.are_trustworthy:
         raise typer.Exit(NOT_MET)

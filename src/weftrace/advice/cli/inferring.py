@@ -5,17 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Meta
 
 from weftrace.cli import options
 from weftrace.cli.outputs import stderr
 from weftrace.errors import NOT_MET
+from weftrace.options import Option
 
 if TYPE_CHECKING:
     from weftrace.plan import Inferred, Replay
+    from weftrace.trace import Job, Trace
 
 
 class LevelChoice(StrEnum):
@@ -25,27 +29,38 @@ class LevelChoice(StrEnum):
     phase = "phase"
 
 
-Level = Annotated[
-    LevelChoice,
-    typer.Option(
-        "--level",
-        help="What the plan's ops are: [bold]kernel[/bold]s, or stretches of a [bold]phase[/bold], which is smaller.",
-    ),
-]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traces:
+    """The traces that a plan is inferred from, and how it is shown."""
+
+    sources: options.Sources
+    level: Annotated[
+        LevelChoice,
+        Option(
+            "What the plan's ops are: [bold]kernel[/bold]s, or stretches of a [bold]phase[/bold], which is smaller."
+        ),
+    ] = LevelChoice.kernel
+    top: Annotated[int, Meta(ge=1), Option("Rows of each table in the terminal.", metavar="N")] = 8
+    strict: Annotated[bool, Option("Exit with 1 where the replay is not to be trusted: 3 % off, say.")] = False
+    ranks: options.Ranks = None
+    workers: options.Workers = None
+    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
+
+    def opened(self) -> Trace | Job:
+        """Raises as `options.opened`."""
+        with options.opened(self.sources, ranks=self.ranks, max_bytes=self.max_bytes, workers=self.workers) as source:
+            return source
 
 
-def inferred_from(
-    sources: list[str], *, level: LevelChoice, ranks: str | None, workers: int | None, max_bytes: str
-) -> Inferred:
+def inferred_from(traces: Traces) -> Inferred:
     """The plan of a trace, or of the ranks of a job, joined where their collectives match."""
     from weftrace.advice.jobs import infer_job
     from weftrace.plan import by_phase
 
-    with options.opened(sources, ranks=ranks, max_bytes=max_bytes, workers=workers) as source:
-        pass
+    source = traces.opened()
     with working("inferring the plan"):
-        inferred = infer_job(source, workers=workers)
-        return by_phase(inferred) if level is LevelChoice.phase else inferred
+        inferred = infer_job(source, workers=traces.workers)
+        return by_phase(inferred) if traces.level is LevelChoice.phase else inferred
 
 
 @contextmanager

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weftrace.advice.cli.critical_path import Strict, Top
-from weftrace.advice.cli.inferring import Level, LevelChoice, exit_if_off, inferred_from, working
+from weftrace.advice.cli.inferring import Traces, exit_if_off, inferred_from, working
 from weftrace.cli import options, outputs
 from weftrace.cli.requests import command_of
 from weftrace.options import Option
@@ -118,31 +117,21 @@ class Request:
         return self.sensitivity or bool(self.curve)
 
 
-def run(
-    request: Request,
-    to: outputs.Destination,
-    sources: options.Sources,
-    level: Level = LevelChoice.kernel,
-    top: Top = 8,
-    strict: Strict = False,
-    ranks: options.Ranks = None,
-    workers: options.Workers = None,
-    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
-) -> None:
+def run(request: Request, traces: Traces, to: outputs.Destination) -> None:
     """Try changes on a measured run before anyone builds them: how long it would take, and what decides then."""
     from weftrace.advice.outputs import SCHEDULE_SWAP, SENSITIVITY, WHAT_IF
 
     changes = _changes(request)
     _check(request, changes)
-    inputs = options.inputs_of(sources, request.placement, request.placed_as)
+    inputs = options.inputs_of(traces.sources, request.placement, request.placed_as)
     writes = SENSITIVITY if request.asks_sensitivity else WHAT_IF
     if request.schedule is not None:
         wanted = to.wanted(writes=SCHEDULE_SWAP, inputs=inputs)
-        _swap_schedule(sources, request.schedule, wanted, ranks=ranks, workers=workers, max_bytes=max_bytes)
+        _swap_schedule(traces, request.schedule, wanted)
         return
     _refuse_traces(to.output)
     wanted = to.wanted(writes=writes, inputs=inputs)
-    inferred = inferred_from(sources, level=level, ranks=ranks, workers=workers, max_bytes=max_bytes)
+    inferred = inferred_from(traces)
     from weftrace.advice.render.whatif_terminal import print_sensitivity, print_what_if
 
     report: SensitivityReport | WhatIfReport
@@ -151,11 +140,11 @@ def run(
         report, show = _sensitivity(request, inferred), print_sensitivity
     else:
         report, show = _what_if(changes, inferred), print_what_if
-    outputs.deliver(report, writes, wanted, show=partial(show, top=top))
-    exit_if_off(report.replay, strict=strict)
+    outputs.deliver(report, writes, wanted, show=partial(show, top=traces.top))
+    exit_if_off(report.replay, strict=traces.strict)
 
 
-command = command_of((Request, outputs.Destination), run)
+command = command_of((Request, Traces, outputs.Destination), run)
 
 
 def _sensitivity(request: Request, inferred: Inferred) -> SensitivityReport:
@@ -203,17 +192,14 @@ def _placement(path: str | None, placed_as: str | None) -> Change:
     return placement_swap(*told, name=path)
 
 
-def _swap_schedule(
-    sources: list[str], name: str, to: outputs.Wanted, *, ranks: str | None, workers: int | None, max_bytes: str
-) -> None:
+def _swap_schedule(traces: Traces, name: str, to: outputs.Wanted) -> None:
     """Another schedule, tried and handed out."""
     from weftrace.advice.outputs import SCHEDULE_SWAP
     from weftrace.advice.swaps.schedules import measured_pipeline, swap_schedule
 
-    with options.opened(sources, ranks=ranks, max_bytes=max_bytes, workers=workers) as source:
-        pass
+    source = traces.opened()
     with working("simulating both schedules"):
-        found = swap_schedule(measured_pipeline(source, workers=workers), name)
+        found = swap_schedule(measured_pipeline(source, workers=traces.workers), name)
     outputs.deliver(found, SCHEDULE_SWAP, to)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from weftrace.cli import options, outputs
+from weftrace.cli.requests import command_of
 from weftrace.errors import WeftraceError
+from weftrace.options import Option
 from weftrace.outputs import DOCUMENT_SUFFIXES
 from weftrace.report.cli.report import read_counted
 
@@ -27,65 +30,75 @@ weftrace annotate train.json.gz --in-place               the file itself, replac
 weftrace annotate train.json.gz --flops flops.json -o with-mfu.json.gz     FLOP/s and MFU of each phase as counters"""
 
 
-def command(
-    sources: options.Sources,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Which traces to annotate, with what, and where the copies go."""
+
+    sources: options.Sources
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", help="Chrome JSON to write, compressed by its ending; for many ranks, a folder.",
-                     metavar="PATH", show_default=False),
-    ] = None,
-    in_place: Annotated[
-        bool, typer.Option("--in-place", help="Instead of --output: replace each trace by its annotated copy.")
-    ] = False,
+        Option(
+            "Chrome JSON to write, compressed by its ending; for many ranks, a folder.",
+            ("-o", "--output"),
+            metavar="PATH",
+        ),
+    ] = None
+    in_place: Annotated[bool, Option("Instead of --output: replace each trace by its annotated copy.")] = False
     flops: Annotated[
         str | None,
-        typer.Option("--flops", help="FLOPs of the same run, as [bold]weftrace flops -o flops.json[/bold] saved them: "
-                     "add counters of FLOP/s, bytes/s and MFU instead of lanes.", metavar="FILE", show_default=False),
-    ] = None,
+        Option(
+            "FLOPs of the same run, as [bold]weftrace flops -o flops.json[/bold] saved them: add counters of FLOP/s, "
+            "bytes/s and MFU instead of lanes.",
+            metavar="FILE",
+        ),
+    ] = None
     device: Annotated[
         str | None,
-        typer.Option("--hardware", help="With --flops: the accelerator whose peaks make the MFU.", metavar="NAME",
-                     show_default=False),
-    ] = None,
-    step: options.Step = None,
-    step_by: options.StepByChoice = None,
-    ranks: options.Ranks = None,
-    kernels: options.Kernels = None,
-    workers: options.Workers = None,
-    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
-) -> None:  # fmt: skip
+        Option("With --flops: the accelerator whose peaks make the MFU.", ("--hardware",), metavar="NAME"),
+    ] = None
+    step: options.Step = None
+    step_by: options.StepByChoice = None
+    ranks: options.Ranks = None
+    kernels: options.Kernels = None
+    workers: options.Workers = None
+    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
+
+
+def run(request: Request) -> None:
     """Add lanes, phases and counters to a trace for chrome://tracing and Perfetto; every original byte stays."""
-    if (output is None) != in_place:
+    if (request.output is None) != request.in_place:
         raise typer.BadParameter("say where to: either -o PATH or --in-place", param_hint="--output")
     inputs: list[str] = []
-    if output is not None:
-        inputs = options.inputs_of(sources, flops, *(kernels or ()))
-        options.check_target(output, sources, ranks, endings=DOCUMENT_SUFFIXES, inputs=inputs)
-    selected_by = options.step_by_of(step, step_by)
-    rules = options.load_kernels(kernels)
-    limit = options.parse_size(max_bytes)
-    if flops is None and device is not None:
+    if request.output is not None:
+        inputs = options.inputs_of(request.sources, request.flops, *(request.kernels or ()))
+        options.check_target(request.output, request.sources, request.ranks, endings=DOCUMENT_SUFFIXES, inputs=inputs)
+    selected_by = options.step_by_of(request.step, request.step_by)
+    rules = options.load_kernels(request.kernels)
+    limit = options.parse_size(request.max_bytes)
+    if request.flops is None and request.device is not None:
         raise typer.BadParameter("it has no meaning without --flops", param_hint="--hardware")
-    if flops is not None:
-        unused = {"--step": step, "--kernels": kernels, "--workers": workers}
+    if request.flops is not None:
+        unused = {"--step": request.step, "--kernels": request.kernels, "--workers": request.workers}
         if given := [name for name, value in unused.items() if value]:
             raise typer.BadParameter("it has no meaning with --flops", param_hint=", ".join(given))
-    with options.opened(sources, ranks=ranks, max_bytes=max_bytes, workers=workers) as trace:
+    with options.opened(
+        request.sources, ranks=request.ranks, max_bytes=request.max_bytes, workers=request.workers
+    ) as trace:
         from weftrace.report import annotate_trace
         from weftrace.trace import Job
 
         if isinstance(trace, Job):
-            if flops is not None:
+            if request.flops is not None:
                 raise WeftraceError("--flops belongs to one trace; choose a rank of this job with --ranks")
-            one = partial(_annotated, rules=rules, step=step, step_by=selected_by, limit=limit)
-            for folder, job in _folders(trace, output):
-                options.save_ranks(job, one, folder, workers, inputs=inputs, in_place=in_place)
+            one = partial(_annotated, rules=rules, step=request.step, step_by=selected_by, limit=limit)
+            for folder, job in _folders(trace, request.output):
+                options.save_ranks(job, one, folder, request.workers, inputs=inputs, in_place=request.in_place)
             return
-        path = trace.path if output is None else output
-        if flops is not None:
-            done = _with_flops(trace, flops, device, path, limit)
+        path = trace.path if request.output is None else request.output
+        if request.flops is not None:
+            done = _with_flops(trace, request.flops, request.device, path, limit)
         else:
-            done = annotate_trace(trace, path, rules=rules, step=step, step_by=selected_by, max_bytes=limit)
+            done = annotate_trace(trace, path, rules=rules, step=request.step, step_by=selected_by, max_bytes=limit)
     outputs.tell_written(path)
     typer.echo(f"{done.num_events:,} events added as process “weftrace”", err=True)
     if done.truncated:
@@ -93,6 +106,9 @@ def command(
             f"weftrace: the original is incomplete: {done.truncated}; the copy was closed after its last whole event",
             err=True,
         )
+
+
+command = command_of(Request, run)
 
 
 def _folders(job: Job, output: str | None) -> list[tuple[str, Job]]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Meta
 
 from weftrace.cli import options, outputs
+from weftrace.cli.requests import command_of
 from weftrace.errors import UNUSABLE_INPUT
+from weftrace.options import Option
 from weftrace.units import MS
 
 if TYPE_CHECKING:
@@ -25,28 +29,35 @@ weftrace lanes train.json.gz --from 30 --to 60 -o lanes.svg    as a picture for 
 weftrace lanes traces/ --ranks 3                     one rank of a folder"""
 
 
-def command(
-    sources: options.Sources,
-    output: outputs.Files = None,
-    start_ms: Annotated[
-        float | None, typer.Option("--from", help="Start, ms from the first device event.", metavar="MS")
-    ] = None,
-    end_ms: Annotated[
-        float | None, typer.Option("--to", help="End, ms from the first device event.", metavar="MS")
-    ] = None,
-    width: Annotated[int | None, typer.Option("--width", help="Columns; default: the terminal's.", min=40)] = None,
-    step: options.Step = None,
-    step_by: options.StepByChoice = None,
-    ranks: options.Ranks = None,
-    kernels: options.Kernels = None,
-    workers: options.Workers = None,
-    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Whose lanes to draw, and from when to when."""
+
+    sources: options.Sources
+    output: outputs.Files = None
+    start_ms: Annotated[float | None, Option("Start, ms from the first device event.", ("--from",), metavar="MS")] = (
+        None
+    )
+    end_ms: Annotated[float | None, Option("End, ms from the first device event.", ("--to",), metavar="MS")] = None
+    width: Annotated[int | None, Meta(ge=40), Option("Columns; default: the terminal's.")] = None
+    step: options.Step = None
+    step_by: options.StepByChoice = None
+    ranks: options.Ranks = None
+    kernels: options.Kernels = None
+    workers: options.Workers = None
+    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
+
+
+def run(request: Request) -> None:
     """Draw the compute lane over the communication lane, a box a phase, as DeepSeek publishes its profiles."""
-    selected_by = options.step_by_of(step, step_by)
-    rules = options.load_kernels(kernels)
-    wanted = outputs.wanted(output, writes=[".svg"], inputs=options.inputs_of(sources, *(kernels or ())))
-    with options.opened(sources, ranks=ranks, max_bytes=max_bytes, workers=workers) as trace:
+    selected_by = options.step_by_of(request.step, request.step_by)
+    rules = options.load_kernels(request.kernels)
+    wanted = outputs.wanted(
+        request.output, writes=[".svg"], inputs=options.inputs_of(request.sources, *(request.kernels or ()))
+    )
+    with options.opened(
+        request.sources, ranks=request.ranks, max_bytes=request.max_bytes, workers=request.workers
+    ) as trace:
         from weftrace.analysis.activity import MOST
         from weftrace.render.lanes_text import print_lanes
         from weftrace.report import analyze
@@ -55,15 +66,15 @@ def command(
             report = analyze(
                 trace,
                 rules=rules,
-                step=step,
+                step=request.step,
                 step_by=selected_by,
                 timelines=False,
                 most_stretches=MOST,
-                workers=workers,
+                workers=request.workers,
                 on_done=on_done,
             )
     console = outputs.stdout()
-    start, end = (None if time is None else round(time * MS) for time in (start_ms, end_ms))
+    start, end = (None if time is None else round(time * MS) for time in (request.start_ms, request.end_ms))
     drawn = report.document["ranks"]
     for path in wanted.paths:
         _write_svg(path, drawn, start or 0, end)
@@ -71,10 +82,13 @@ def command(
     for number, rank in enumerate(drawn):
         if number:
             console.print()
-        print_lanes(rank, console, width, start_ns=start, end_ns=end, with_device=several)
+        print_lanes(rank, console, request.width, start_ns=start, end_ns=end, with_device=several)
     options.tell_failures([failure["error"] for failure in report.document["failures"]])
     if not report.document["ranks"]:
         raise typer.Exit(UNUSABLE_INPUT)
+
+
+command = command_of(Request, run)
 
 
 def _write_svg(path: str, drawn: Sequence[RankDocument], start_ns: int, end_ns: int | None) -> None:

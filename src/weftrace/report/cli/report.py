@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from weftrace.cli import options, outputs
+from weftrace.cli.requests import command_of
 from weftrace.errors import NOT_MET, UNUSABLE_INPUT
+from weftrace.options import Option
 
 if TYPE_CHECKING:
     from weftrace.flops import FlopsReport
@@ -37,86 +40,91 @@ class ByChoice(StrEnum):
     line = "line"
 
 
-def command(
-    sources: options.Sources,
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    step: options.Step = None,
-    step_by: options.StepByChoice = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The traces to report on, and what of them."""
+
+    sources: options.Sources
+    step: options.Step = None
+    step_by: options.StepByChoice = None
     by: Annotated[
-        list[ByChoice] | None,
-        typer.Option(
-            "--by",
-            help="Time by [bold]module[/bold] (nn.Module), or by [bold]line[/bold]: by Python function, and the line "
-            "at which it begins. Reads the file's Python frames; repeatable.",
-            show_default=False,
+        tuple[ByChoice, ...],
+        Option(
+            "Time by [bold]module[/bold] (nn.Module), or by [bold]line[/bold]: by Python function, and the line at "
+            "which it begins. Reads the file's Python frames; repeatable.",
+            shows_default=False,
         ),
-    ] = None,
-    ranks: options.Ranks = None,
-    kernels: options.Kernels = None,
+    ] = ()
+    ranks: options.Ranks = None
+    kernels: options.Kernels = None
     flops: Annotated[
         str | None,
-        typer.Option(
-            "--flops",
-            help="What a step of the same run costs (`weftrace flops … -o flops.json`): adds MFU by phase.",
+        Option(
+            "What a step of the same run costs (`weftrace flops … -o flops.json`): adds MFU by phase.",
             metavar="JSON",
         ),
-    ] = None,
+    ] = None
     hardware: Annotated[
-        str | None,
-        typer.Option(
-            "--hardware", help="With --flops: whose peaks count; default: the trace's device.", metavar="NAME"
-        ),
-    ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Exit with 1 where a rank's file was unusable, or events were lost in reading."),
-    ] = False,
-    workers: options.Workers = None,
-    cluster: options.Cluster = "local",
-    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
-    quiet: outputs.Quiet = False,
-) -> None:
+        str | None, Option("With --flops: whose peaks count; default: the trace's device.", metavar="NAME")
+    ] = None
+    strict: Annotated[bool, Option("Exit with 1 where a rank's file was unusable, or events were lost in reading.")] = (
+        False
+    )
+    workers: options.Workers = None
+    cluster: options.Cluster = "local"
+    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
+
+
+def run(request: Request, to: outputs.Destination) -> None:
     """Report where the step went: what hides what, what is exposed, what could be saved."""
     from weftrace.report.outputs import REPORT
 
-    options.check_cluster(cluster)
-    inputs = options.inputs_of(sources, flops, *(kernels or ()))
-    wanted = outputs.wanted(output, writes=REPORT, inputs=inputs, json=json, quiet=quiet)
-    rules = options.load_kernels(kernels)
-    selected_by = options.step_by_of(step, step_by)
+    options.check_cluster(request.cluster)
+    inputs = options.inputs_of(request.sources, request.flops, *(request.kernels or ()))
+    wanted = to.wanted(writes=REPORT, inputs=inputs)
+    rules = options.load_kernels(request.kernels)
+    selected_by = options.step_by_of(request.step, request.step_by)
     counted = None
-    if flops is not None:
-        counted = read_counted(flops)
-    elif hardware is not None:
+    if request.flops is not None:
+        counted = read_counted(request.flops)
+    elif request.hardware is not None:
         raise typer.BadParameter("it has no meaning without --flops", param_hint="--hardware")
-    with options.opened(sources, ranks=ranks, max_bytes=max_bytes, frames=bool(by), workers=workers) as trace:
+    with options.opened(
+        request.sources,
+        ranks=request.ranks,
+        max_bytes=request.max_bytes,
+        frames=bool(request.by),
+        workers=request.workers,
+    ) as trace:
         from weftrace.report import analyze
 
-        with options.executor_on(cluster, trace) as executor, options.rank_progress(trace) as on_done:
+        with options.executor_on(request.cluster, trace) as executor, options.rank_progress(trace) as on_done:
             report = analyze(
                 trace,
                 rules=rules,
-                step=step,
+                step=request.step,
                 step_by=selected_by,
-                by=tuple(choice.value for choice in dict.fromkeys(by or ())),
+                by=tuple(choice.value for choice in dict.fromkeys(request.by)),
                 timelines=wanted.has(".html"),
                 flops=counted,
-                hardware=hardware,
-                workers=workers,
+                hardware=request.hardware,
+                workers=request.workers,
                 executor=executor,
                 on_done=on_done,
             )
     outputs.deliver(report, REPORT, wanted)
     document = report.document
-    if json or quiet or strict or not document["ranks"]:  # else the summary has named them
+    if to.json or to.quiet or request.strict or not document["ranks"]:  # else the summary has named them
         options.tell_failures([failure["error"] for failure in document["failures"]])
     if not document["ranks"]:
         raise typer.Exit(UNUSABLE_INPUT)
-    if strict and (document["failures"] or any(rank["quality"]["dropped"] for rank in document["ranks"])):
+    if request.strict and (document["failures"] or any(rank["quality"]["dropped"] for rank in document["ranks"])):
         lost = sum(rank["quality"]["dropped"] for rank in document["ranks"])
         typer.echo(f"weftrace: --strict: {len(document['failures'])} unusable files, {lost:,} lost events", err=True)
         raise typer.Exit(NOT_MET)
+
+
+command = command_of((Request, outputs.Destination), run)
 
 
 def read_counted(path: str) -> FlopsReport:
