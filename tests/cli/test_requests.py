@@ -45,15 +45,17 @@ def test_a_command_fills_its_request() -> None:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traces:
+    files: Annotated[list[str], typer.Argument(metavar="TRACE...")]
+    workers: Annotated[int | None, typer.Option("--workers", min=1)] = None
+
+
+def show(traces: Traces) -> None:
+    typer.echo(f"{traces.files} {traces.workers}")
+
+
 def test_a_field_may_be_an_option_that_commands_share() -> None:
-    @dataclass(frozen=True, slots=True, kw_only=True)
-    class Traces:
-        files: Annotated[list[str], typer.Argument(metavar="TRACE...")]
-        workers: Annotated[int | None, typer.Option("--workers", min=1)] = None
-
-    def show(traces: Traces) -> None:
-        typer.echo(f"{traces.files} {traces.workers}")
-
     app = typer.Typer(add_completion=False)
     app.command()(command_of(Traces, show))
     assert CliRunner().invoke(app, ["a", "b", "--workers", "2"]).output.strip() == "['a', 'b'] 2"
