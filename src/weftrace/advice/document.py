@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from weftrace.advice.critical_paths import NO_PHASE, CriticalPath, WeakestEdge, critical_path_of
 from weftrace.advice.deciding_ranks import StepRow, decided_steps, path_in_step
+from weftrace.advice.jobs import source_of
 from weftrace.advice.waterfalls import BarRow, waterfall
 from weftrace.files.schemas import Count
 from weftrace.files.values import UNSAVED, As
@@ -161,13 +162,6 @@ def headline_of(sentence: str, replay: Replay) -> str:
     if replay.is_trustworthy:
         return sentence
     return f"The replay is off, so the answer cannot be told from it: {'; '.join(replay.doubts)}. Untrusted: {sentence}"
-
-
-def source_of(inferred: Inferred) -> str:
-    """The trace's file, or the first of a job's and how many there are. A process may drive several devices."""
-    traces = {id(work.trace): work.trace.path or "trace" for work in inferred.works}
-    paths = list(traces.values())
-    return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1:,} more"
 
 
 def waits_by_source(inferred: Inferred) -> list[WaitsRow]:

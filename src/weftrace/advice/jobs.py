@@ -48,6 +48,13 @@ def infer_job(source: Job | Trace | Iterable[Trace | Work], *, workers: int | No
     )  # fmt: skip
 
 
+def source_of(inferred: Inferred) -> str:
+    """The trace's file, or the first of a job's and how many there are. A process may drive several devices."""
+    traces = {id(work.trace): work.trace.path or "trace" for work in inferred.works}
+    paths = list(traces.values())
+    return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1:,} more"
+
+
 def _inferred(
     source: Job | Trace | Iterable[Trace | Work], workers: int | None
 ) -> tuple[list[Inferred], list[Failure]]:

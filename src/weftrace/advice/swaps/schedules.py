@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import polars as pl
 from msgspec import Meta
 
-from weftrace.advice.document import source_of
-from weftrace.advice.jobs import infer_job
+from weftrace.advice.jobs import infer_job, source_of
 from weftrace.advice.swaps.chunks import pipeline_actions
 from weftrace.errors import AdviceError, ScheduleError
 from weftrace.files.schemas import Count, Positive
