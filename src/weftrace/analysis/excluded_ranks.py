@@ -89,26 +89,20 @@ def apart_notes(ranks: Sequence[OneRank], apart: Sequence[Apart | None], fate: C
     fate: what becomes of so many that do not, as in "rank 2 is ..."."""
     for kind, names, numbers in _notes(ranks, apart):
         number = len(names) or numbers[0]
-        yield _NOTES[kind][number != 1].format(
-            names=_listed(names), fate=fate(number), listed=_listed(numbers), numbers=[f"{each:,}" for each in numbers]
+        are, hold = ("is", "holds") if number == 1 else ("are", "hold")
+        few = [f"{each:,}" for each in numbers]
+        yield _NOTES[kind].format(
+            few, names=_listed(names), listed=_listed(numbers), are=are, hold=hold, fate=fate(number)
         )
 
 
-_NOTES: Mapping[str, tuple[str, str]] = {  # of one, of several
-    "host": ("{names} holds no device work: {fate}", "{names} hold no device work: {fate}"),
-    "duplicate": (
-        "several files say that they are rank {listed}: {names} is {fate}, the first file counts",
-        "several files say that they are rank {listed}: {names} are {fate}, the first file counts",
-    ),
-    "unknown": (
-        "{numbers[0]} file does not say its rank, and its name does not tell it",
-        "{numbers[0]} files do not say their rank, and their names do not tell it",
-    ),
-    "world": (
-        "files of different jobs? they record world sizes {listed}: {names} is {fate}",
-        "files of different jobs? they record world sizes {listed}: {names} are {fate}",
-    ),
-    "missing": ("{numbers[0]} of {numbers[1]} ranks have no file here: sums and means are over those that have",) * 2,
+_NOTES: Mapping[str, str] = {
+    "host": "{names} {hold} no device work: {fate}",
+    "duplicate": "several files say that they are rank {listed}: {names} {are} {fate}, the first file counts",
+    "unknown file": "1 file does not say its rank, and its name does not tell it",
+    "unknown files": "{0[0]} files do not say their rank, and their names do not tell it",
+    "world": "files of different jobs? they record world sizes {listed}: {names} {are} {fate}",
+    "missing": "{0[0]} of {0[1]} ranks have no file here: sums and means are over those that have",
 }
 
 
@@ -128,7 +122,7 @@ def _notes(ranks: Sequence[OneRank], apart: Sequence[Apart | None]) -> Iterator[
     num_files = len({r.path for r in counted})  # a process that drove several devices has one
     unknown = len({r.path for r in counted if r.rank is None})
     if unknown and num_files > 1:
-        yield "unknown", [], [unknown]
+        yield "unknown file" + "s" * (unknown > 1), [], [unknown]
     if named["world"]:
         sizes = {r.world_size for r in (*counted, *kept["world"], *again) if r.world_size}
         yield "world", named["world"], sorted(sizes)
