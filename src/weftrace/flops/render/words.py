@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from weftrace.units import percent
+
 #: key -> (term, what it means).
 TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -158,4 +160,4 @@ JOIN_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 def covered_text(fraction: float | None) -> str:
     """A part as per cent, rounded down: what is not all of it does not look like all of it."""
-    return "–" if fraction is None else f"{math.floor(1000 * fraction + 1e-9) / 10:.1f} %"
+    return percent(None if fraction is None else math.floor(1000 * fraction + 1e-9) / 1000)

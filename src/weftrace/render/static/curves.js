@@ -1,5 +1,6 @@
 // Curves over a number, or bars over words: each value stands for a simulation, and lines only lead the eye.
 
+import { percent } from "./format.js";
 import { columnPicker, digitsFor, drawnToWidth, grid, roundTicks, svg } from "./svg.js";
 import { tipRows } from "./tooltip.js";
 
@@ -44,7 +45,7 @@ export function curves(holder, chart) {
  * @param {number} step
  */
 export function percentTick(value, step) {
-  return `${value < 0 ? "−" : ""}${(100 * Math.abs(value)).toFixed(digitsFor(100 * step))} %`;
+  return percent(value, digitsFor(100 * step));
 }
 
 /**

@@ -1,7 +1,7 @@
 // What does balance cost in moved weights? Every row as a point: the best ones lie up and to the left.
 
 import { byId, fill, h } from "render/dom.js";
-import { smallPercent } from "render/format.js";
+import { percent, smallPercent } from "render/format.js";
 import { digitsFor, drawnToWidth, grid, roundTicks, svg } from "render/svg.js";
 import { rowKeys } from "./series.js";
 import { balance } from "./words.js";
@@ -62,7 +62,7 @@ export function tradeOff(model, shown, onRow) {
             x: x(value),
             y: HEIGHT - BOTTOM + 15,
             "text-anchor": "middle",
-            text: `${(100 * value).toFixed(digitsFor(across.step * 100))} %`,
+            text: percent(value, digitsFor(100 * across.step)),
           }),
         ]),
         svg("text", {

@@ -2,7 +2,7 @@
 // remarks.
 
 import { byId, fill, h } from "render/dom.js";
-import { count, si } from "render/format.js";
+import { count, percent, si } from "render/format.js";
 import { sortableTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
 
@@ -57,7 +57,7 @@ export function showWorst({ doc }) {
  * @param {number | null} fraction
  */
 function covered(fraction) {
-  return fraction === null ? "–" : `${(Math.floor(1000 * fraction + 1e-9) / 10).toFixed(1)} %`;
+  return percent(fraction === null ? null : Math.floor(1000 * fraction + 1e-9) / 1000);
 }
 
 /** @param {FlopsModel} model */

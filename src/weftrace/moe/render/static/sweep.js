@@ -2,7 +2,7 @@
 
 import { showConfiguration } from "render/configuration.js";
 import { byId, fill, h } from "render/dom.js";
-import { duration, grouped, percent } from "render/format.js";
+import { duration, grouped, percent, tickLabel } from "render/format.js";
 import { startPage } from "render/start.js";
 import { columnsOf, sortableTable } from "render/tables.js";
 import { showAssumed } from "./assumed.js";
@@ -33,7 +33,12 @@ const MEASURES = {
     text: (value) => percent(value),
     tick: percentTick,
   },
-  layer: { name: "time of a layer", of: (row) => row.layer_ns, text: (value) => duration(value, 4) },
+  layer: {
+    name: "time of a layer",
+    of: (row) => row.layer_ns,
+    text: (value) => duration(value, 4),
+    tick: (value, step) => tickLabel(value, step, 5 * step),
+  },
 };
 /** @type {Record<string, string>} */
 const LIMITS = {
