@@ -46,16 +46,16 @@ def both(before: str, after: str) -> dict[str, Any]:
 def compared(before: str, after: str) -> dict[str, Any]:
     """Reading both and comparing them, down to the document that the command prints."""
     from weftrace.comparison import diff
-    from weftrace.comparison.document import diff_document
+    from weftrace.comparison.document import diff_report
 
     start = time.perf_counter()
     found = diff(before, after)
-    document = diff_document(found)
+    document = diff_report(found)
     inside_s = time.perf_counter() - start
     steps = [found.before.num_steps, found.after.num_steps]
     return {
         "inside_s": inside_s,
-        "headline": document["headline"],
+        "headline": document.headline,
         "num_steps": steps,
         "num_rows": found.changes.height,
     }

@@ -15,7 +15,7 @@ import pytest
 
 from weftrace.comparison import Diff, Run, diff, run_of
 from weftrace.comparison.alignment.movers import movers_of
-from weftrace.comparison.document import diff_document
+from weftrace.comparison.document import diff_report
 from weftrace.comparison.explanations import headline
 from weftrace.comparison.render.words import difference_words
 from weftrace.comparison.runs import RankRun
@@ -99,9 +99,9 @@ def test_what_was_kept_of_ten_simulated_steps() -> None:
 def test_the_change_is_told_with_its_interval() -> None:
     """Six gemms of 500 µs take 5 % longer: 150 µs. Noise of a step is 2 % of each op by itself."""
     one = runs(2 * RUNS)[0]
-    document = diff_document(diff(one, runs(1, STEP[1][0])[0]))
-    told = document["difference"]
-    assert told is not None and told["low_ns"] < 150 * US < told["high_ns"]
+    document = diff_report(diff(one, runs(1, STEP[1][0])[0]))
+    told = document.difference
+    assert told is not None and told.low_ns < 150 * US < told.high_ns
     assert difference_words(told) == "+138 µs ± 29.5 µs of the mean step (98 % sure)"
-    alone = diff_document(diff(run_of(simulate(Plan.of([Op(name="gemm", duration_ns=US)], name="one"))), one))
-    assert alone["difference"] is None
+    alone = diff_report(diff(run_of(simulate(Plan.of([Op(name="gemm", duration_ns=US)], name="one"))), one))
+    assert alone.difference is None

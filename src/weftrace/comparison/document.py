@@ -1,4 +1,4 @@
-"""A comparison as JSON values, versioned (`weftrace.diff/1`): the two sides, the verdict, what changed, the gates.
+"""A comparison as its document (`weftrace.diff/1`): the two sides, the verdict, what changed, the gates.
 
 Times are whole ns of one step, mean over the steps that count and over the ranks that both runs have, unless a field
 says otherwise.
@@ -7,7 +7,7 @@ says otherwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypedDict, cast, get_args
 
 import numpy as np
@@ -20,18 +20,17 @@ from weftrace.comparison.alignment.movers import Level, movers_of
 from weftrace.comparison.diffs import Diff
 from weftrace.comparison.explanations import headline
 from weftrace.comparison.gates import GateRow, IsNoise
-from weftrace.comparison.noise import Spread, are_noise
+from weftrace.comparison.noise import Difference, Spread, are_noise
 from weftrace.comparison.runs import WAITING
 from weftrace.comparison.sides import Side
 from weftrace.comparison.straggler_attribution import straggler_attributions
-from weftrace.files.schemas import Amount, Count, DocumentSchema
+from weftrace.comparison.verdicts import Verdict
+from weftrace.files.schemas import Amount, Count
+from weftrace.files.values import UNSAVED
 from weftrace.notebook import InNotebook
-from weftrace.version import __version__
-
-SCHEMA: Final = "weftrace.diff/1"
 
 
-class RankTold(TypedDict):
+class SideRank(TypedDict):
     """A device of a rank that both runs have."""
 
     rank: int | None
@@ -40,7 +39,7 @@ class RankTold(TypedDict):
     simulated: bool
 
 
-class StepTold(TypedDict):
+class SideStep(TypedDict):
     """A step that counts."""
 
     step: Annotated[int | None, Meta(description="Null where the run has no steps: the whole recording is the one.")]
@@ -54,33 +53,18 @@ class DroppedStep(TypedDict):
     why: str
 
 
-class SideTold(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideSummary:
     """One of the two runs, as far as it is compared."""
 
     source: str
-    ranks: list[RankTold]
-    steps: list[StepTold]
+    ranks: list[SideRank]
+    steps: list[SideStep]
     dropped: list[DroppedStep]
     median_ns: Annotated[Count, Meta(description="Of the steps' lengths.")]
     low_ns: Annotated[Count, Meta(description="Their lower quartile.")]
     high_ns: Annotated[Count, Meta(description="Their upper quartile.")]
     failures: Annotated[list[str], Meta(description="Files that could not be used, and why.")]
-
-
-class FactRow(TypedDict):
-    """What both runs, or one of them, say of themselves."""
-
-    name: str
-    before: str
-    after: str
-
-
-class VerdictTold(TypedDict):
-    """Whether what changed may be read as the effect of a change."""
-
-    word: Literal["comparable", "comparable, but", "not comparable"]
-    reasons: Annotated[list[str], Meta(description="What differs, the gravest first.")]
-    facts: list[FactRow]
 
 
 class PartRow(TypedDict):
@@ -176,23 +160,19 @@ class RankRow(TypedDict):
     part_change_ns: int
 
 
-class DifferenceTold(TypedDict):
-    """By how much the mean steps differ, and from where to where, as far as steps of one run each tell."""
+_OWN = 5  # changes of a late rank that are told
 
-    change_ns: float
-    low_ns: float
-    high_ns: float
-    confidence: Annotated[float, Meta(description="That the true difference lies between them: 0.98.")]
+LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 
 
-class DiffDocument(TypedDict):
-    """What changed in a step, from one run to another."""
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class DiffReport(InNotebook):
+    """What changed in a step, from one run to another. diff: what it was made of, from which pictures are drawn; None
+    for one that was read from a file."""
 
-    schema: str
-    weftrace: Annotated[str, Meta(description="The version that wrote it.")]
-    before: SideTold
-    after: SideTold
-    verdict: VerdictTold
+    before: SideSummary
+    after: SideSummary
+    verdict: Verdict
     headline: str
     is_noise: Annotated[
         bool | None,
@@ -202,67 +182,40 @@ class DiffDocument(TypedDict):
     ]
     change_ns: Annotated[int, Meta(description="Of the median step.")]
     remainder_ns: Annotated[int, Meta(description="Change of the median step less that of the mean step.")]
-    difference: Annotated[DifferenceTold | None, Meta(description="Of the mean step; null: one step tells nothing.")]
+    difference: Annotated[Difference | None, Meta(description="Of the mean step; null: one step tells nothing.")]
     parts: list[PartRow]
     movers: Movers
     lateness: Annotated[list[LatenessRow], Meta(description="Of jobs of several ranks; the largest change first.")]
     by_rank: Annotated[list[RankRow], Meta(description="Of jobs of several ranks.")]
     gates: list[GateRow]
-    notes: Annotated[list[str], Meta(description="What is missing or left out, and which ranks one run alone has.")]
-
-
-DIFF_SCHEMA = DocumentSchema(
-    document=DiffDocument,
-    schema=SCHEMA,
-    title="What changed in a step, from one run to another",
-)
-
-_OWN = 5  # changes of a late rank that are told
-
-LEVELS: Final[tuple[Level, ...]] = get_args(Level)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class DiffReport(InNotebook):
-    """A comparison as its document: what is shown and saved. diff: what it was made of, from which pictures are drawn;
-    None for one that was read from a file."""
-
-    document: DiffDocument
-    diff: Diff | None = None
+    notes: Annotated[
+        tuple[str, ...], Meta(description="What is missing or left out, and which ranks one run alone has.")
+    ]
+    diff: Annotated[Diff | None, UNSAVED] = None
 
     def _told(self) -> list[tuple[str, str]]:
-        return [("verdict", self.document["verdict"]["word"]), ("headline", self.document["headline"])]
+        return [("verdict", self.verdict.word), ("headline", self.headline)]
 
 
 def diff_report(diff: Diff, gates: Sequence[GateRow] = ()) -> DiffReport:
     """A comparison as a value that can be shown and saved. gates: as `gates.judged` returns them."""
-    return DiffReport(document=diff_document(diff, gates), diff=diff)
-
-
-def diff_document(diff: Diff, gates: Sequence[GateRow] = ()) -> DiffDocument:
-    """As JSON-able values."""
-    return {
-        "schema": SCHEMA,
-        "weftrace": __version__,
-        "before": _side(diff.before, diff.spans[0]),
-        "after": _side(diff.after, diff.spans[1]),
-        "verdict": {
-            "word": diff.verdict.word,
-            "reasons": list(diff.verdict.reasons),
-            "facts": [{"name": name, "before": one, "after": other} for name, one, other in diff.verdict.facts],
-        },
-        "headline": headline(diff),
-        "is_noise": diff.is_noise,
-        "change_ns": diff.change_ns,
-        "remainder_ns": diff.remainder_ns,
-        "difference": cast(DifferenceTold, asdict(told)) if (told := diff.difference) else None,
-        "parts": part_rows(diff),
-        "movers": cast(Movers, {level: _movers(diff, level) for level in LEVELS}),
-        "lateness": _lateness(diff),
-        "by_rank": cast(list[RankRow], diff.by_rank().to_dicts()) if len(diff.before.ranks) > 1 else [],
-        "gates": list(gates),
-        "notes": list(diff.notes),
-    }
+    return DiffReport(
+        before=_side(diff.before, diff.spans[0]),
+        after=_side(diff.after, diff.spans[1]),
+        verdict=diff.verdict,
+        headline=headline(diff),
+        is_noise=diff.is_noise,
+        change_ns=diff.change_ns,
+        remainder_ns=diff.remainder_ns,
+        difference=diff.difference,
+        parts=part_rows(diff),
+        movers=cast(Movers, {level: _movers(diff, level) for level in LEVELS}),
+        lateness=_lateness(diff),
+        by_rank=cast(list[RankRow], diff.by_rank().to_dicts()) if len(diff.before.ranks) > 1 else [],
+        gates=list(gates),
+        notes=tuple(diff.notes),
+        diff=diff,
+    )
 
 
 def part_rows(diff: Diff) -> list[PartRow]:
@@ -284,38 +237,34 @@ def _in_steps(side: Side, keys: Sequence[tuple[str, str | None]]) -> NDArray[np.
     return np.array([known.get(key, (0.0,) * side.num_steps) for key in keys], np.float64)
 
 
-def _side(side: Side, spread: Spread) -> SideTold:
+def _side(side: Side, spread: Spread) -> SideSummary:
     steps = (side.steady.steps or (None,)) if side.ranks else ()
     spans_ns = side.spans_ns.tolist() if side.ranks else []
-    return {
-        "source": side.run.source,
-        "ranks": [
+    return SideSummary(
+        source=side.run.source,
+        ranks=[
             {"rank": rank.rank, "device": rank.device, "path": rank.path, "simulated": rank.simulated}
             for rank in side.ranks
         ],
-        "steps": [{"step": step, "span_ns": round(span_ns)} for step, span_ns in zip(steps, spans_ns, strict=True)],
-        "dropped": [{"step": step, "why": why} for step, why in side.steady.dropped],
-        "median_ns": spread.median_ns,
-        "low_ns": spread.low_ns,
-        "high_ns": spread.high_ns,
-        "failures": [failure.error for failure in side.run.failures],
-    }
+        steps=[{"step": step, "span_ns": round(span_ns)} for step, span_ns in zip(steps, spans_ns, strict=True)],
+        dropped=[{"step": step, "why": why} for step, why in side.steady.dropped],
+        median_ns=spread.median_ns,
+        low_ns=spread.low_ns,
+        high_ns=spread.high_ns,
+        failures=[failure.error for failure in side.run.failures],
+    )
 
 
 def _lateness(diff: Diff) -> list[LatenessRow]:
+    names = [name for name in LatenessRow.__annotations__ if name != "own"]
     return [
-        {
-            "name": late.name,
-            "rank": late.rank,
-            "before_ns": late.before_ns,
-            "after_ns": late.after_ns,
-            "change_ns": late.change_ns,
-            "before_raw_ns": late.before_raw_ns,
-            "after_raw_ns": late.after_raw_ns,
-            "own": []
-            if late.own is None
-            else cast(list[OwnRow], late.own.head(_OWN).select(*OwnRow.__annotations__).to_dicts()),
-        }
+        cast(
+            LatenessRow,
+            {
+                **{name: getattr(late, name) for name in names},
+                "own": [] if late.own is None else late.own.head(_OWN).select(*OwnRow.__annotations__).to_dicts(),
+            },
+        )
         for late in straggler_attributions(diff)
     ]
 

@@ -12,8 +12,10 @@ correlation of 0.5 from one to the next, ten steps of a run and of its like diff
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import ArrayLike, NDArray
 
 from weftrace.comparison.significance import margin_of, mean_p, rank_p
@@ -44,7 +46,7 @@ class Difference:
     change_ns: float
     low_ns: float
     high_ns: float
-    confidence: float = 1 - LEVEL
+    confidence: Annotated[float, Meta(description="That the true difference lies between them: 0.98.")] = 1 - LEVEL
 
     @property
     def margin_ns(self) -> float:

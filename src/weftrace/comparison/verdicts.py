@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal, TypedDict
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 
 from weftrace.analysis.run_facts import (
     BACKEND,
@@ -43,6 +44,7 @@ from weftrace.analysis.run_facts import (
 from weftrace.comparison.runs import RankRun, Run
 from weftrace.comparison.sides import Side
 from weftrace.comparison.significance import mean_p
+from weftrace.files.values import As
 from weftrace.units import counted, signed
 
 #: "not comparable" refuses to state a cause; "within the noise" is said where the runs are comparable.
@@ -61,17 +63,36 @@ _UNKNOWN = "not recorded"
 _BASES = {"device": "kernels of a device", "host": "operators of the host", "ranges": "ranges", "none": "nothing"}
 
 
+class Fact(TypedDict):
+    """What both runs, or one of them, say of themselves."""
+
+    name: str
+    before: str
+    after: str
+
+
+def _as_rows(facts: Sequence[tuple[str, str, str]]) -> list[Fact]:
+    return [{"name": name, "before": before, "after": after} for name, before, after in facts]
+
+
+def _from_rows(rows: Sequence[Fact]) -> tuple[tuple[str, str, str], ...]:
+    return tuple((row["name"], row["before"], row["after"]) for row in rows)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """Whether what follows may be read as the effect of a change.
 
-    reasons: what differs, a sentence each, the gravest first. facts: (name, of the one, of the other) of all that both
-    or either say of themselves: device, dtypes, ranks, shapes, steps, versions.
+    reasons: what differs, a sentence each, the gravest first. facts: (name, of the one, of the other), all that both or
+    either say of themselves: device, dtypes, ranks, shapes, steps, versions.
     """
 
     word: Word
-    reasons: tuple[str, ...] = ()
-    facts: tuple[tuple[str, str, str], ...] = ()
+    reasons: Annotated[tuple[str, ...], Meta(description="What differs, the gravest first.")] = ()
+    facts: Annotated[
+        tuple[tuple[str, str, str], ...],
+        As(list[Fact], save=_as_rows, read=_from_rows),
+    ] = ()
 
 
 def verdict_of(before: Side, after: Side) -> Verdict:

@@ -14,7 +14,7 @@ from rich.console import Console
 from tests.comparison.alignment.frames import Row, diff_of, gap, random_rows, work
 from tests.fuzz import examples
 from weftrace.comparison.alignment.movers import MOVER_SCHEMA, Level, movers_of
-from weftrace.comparison.document import diff_document
+from weftrace.comparison.document import diff_report
 from weftrace.comparison.render.terminal import print_diff
 from weftrace.errors import WeftraceError
 
@@ -155,6 +155,6 @@ def test_the_terminal_names_both_of_kernels_in_each_others_place_however_long() 
     one, other = (f"void library::{word}<{'128, ' * 30}128>(int)" for word in ("first", "second"))
     found = diff_of([work(one, "aten::mm", 2, 100_000)], [work(other, "aten::mm", 2, 80_000)])
     console = Console(width=90, file=io.StringIO())
-    print_diff(diff_document(found), console)
+    print_diff(diff_report(found), console)
     told = console.file.getvalue()  # type: ignore[attr-defined]
     assert re.search(r"first.* → .*second.* −40", told)

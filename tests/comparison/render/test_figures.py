@@ -31,7 +31,7 @@ def test_effects_add_up_to_the_movers(tmp_path: Path) -> None:
     *effects, sums = movers_figure(report).data
     assert len(effects) == 4 and len(sums.x) == 2
     assert [sum(each) for each in zip(*(trace.x for trace in effects), strict=True)] == pytest.approx(list(sums.x))
-    largest = max(report.document["movers"]["kernel"], key=lambda row: abs(row["change_ns"]))
+    largest = max(report.movers["kernel"], key=lambda row: abs(row["change_ns"]))
     assert sums.x[0] == pytest.approx(largest["change_ns"] / MS)
 
 
@@ -46,7 +46,7 @@ def test_each_step_is_a_dot(tmp_path: Path) -> None:
 def test_a_kernel_of_two_parts_has_two_bars(tmp_path: Path) -> None:
     """Exposed in part, and in part waiting: each adds up by itself."""
     report = diff_report(changed(tmp_path))
-    (row, *_) = report.document["movers"]["kernel"]
-    report.document["movers"]["kernel"] = [row, {**row, "part": "exposed memory"}]
+    (row, *_) = report.movers["kernel"]
+    report.movers["kernel"] = [row, {**row, "part": "exposed memory"}]
     *_, sums = movers_figure(report).data
     assert len(set(sums.y)) == 2 and sums.y[1].endswith("exposed memory")

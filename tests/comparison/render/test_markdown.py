@@ -10,7 +10,7 @@ import pytest
 import weftrace as wt
 from tests.comparison.written import Step, run
 from weftrace.comparison.diffs import Diff
-from weftrace.comparison.document import diff_document
+from weftrace.comparison.document import diff_report
 from weftrace.comparison.gates import judged, parse_gate
 from weftrace.comparison.render.markdown import diff_markdown
 from weftrace.comparison.render.words import mover_names, part_names, told_apart
@@ -27,7 +27,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Diff:
 
 def test_headline_verdict_gates_and_parts_stand_above_the_fold(found: Diff) -> None:
     gates = [parse_gate("family:gemm=5%", "above"), parse_gate("hidden=2%", "below")]
-    text = diff_markdown(diff_document(found, judged(found, gates)))
+    text = diff_markdown(diff_report(found, judged(found, gates)))
     seen, _, folded = text.partition("<details>")
     headline, verdict, gate_table, parts, families, *rest = seen.strip().split("\n\n")
     assert headline.startswith("**A step takes 60.0 µs longer") and headline.endswith("**")
@@ -44,7 +44,7 @@ def test_headline_verdict_gates_and_parts_stand_above_the_fold(found: Diff) -> N
 
 
 def test_a_table_is_a_table_and_a_name_is_no_mark(found: Diff) -> None:
-    text = diff_markdown(diff_document(found))
+    text = diff_markdown(diff_report(found))
     for block in text.split("\n\n"):
         if block.startswith("|"):
             assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
@@ -56,7 +56,7 @@ def test_a_table_is_a_table_and_a_name_is_no_mark(found: Diff) -> None:
 def test_no_cause_is_told_of_runs_that_are_not_comparable(tmp_path: Path) -> None:
     one, other = (run(tmp_path, [Step()] * 3, name=f"r{rank}", rank=rank, world_size=2) for rank in (0, 1))
     found = wt.diff(one, other)
-    text = diff_markdown(diff_document(found, judged(found, [parse_gate("span=1%", "above")])))
+    text = diff_markdown(diff_report(found, judged(found, [parse_gate("span=1%", "above")])))
     assert text.startswith("**Not comparable: different ranks")
     assert "| span | – | – | – | +1% | ➖ not judged |" in text
     assert "why" not in text and "that moved" not in text
@@ -71,7 +71,7 @@ def test_no_row_is_listed_twice(tmp_path: Path) -> None:
         for scale, hidden in ((1, 20), (2, 60))
     )
     found = wt.diff(run(tmp_path, [before] * 4, name="before"), run(tmp_path, [after] * 4, name="after"))
-    seen, _, folded = diff_markdown(diff_document(found)).partition("<details>")
+    seen, _, folded = diff_markdown(diff_report(found)).partition("<details>")
     first = [line for line in seen.splitlines() if line.count("|") > 5][-6:]
     more = folded.partition("</details>")[0]
     assert "More kernel families that moved" in more
@@ -84,22 +84,22 @@ def test_no_row_is_listed_twice(tmp_path: Path) -> None:
 def test_the_reasons_not_to_compare_are_told_once(tmp_path: Path) -> None:
     one = run(tmp_path, [Step()] * 3, name="r0", rank=0, world_size=2)
     other = run(tmp_path, [Step()] * 3, name="r1", rank=1, world_size=4)
-    document = diff_document(wt.diff(one, other))
+    document = diff_report(wt.diff(one, other))
     headline, also, *_ = diff_markdown(document).split("\n\n")
     assert "different ranks" in headline and "worlds" not in headline
     assert also == "Also: the worlds differ: 2 ranks before, 4 ranks after."
 
 
 def test_movers_of_one_name_are_told_apart(found: Diff) -> None:
-    document = diff_document(found)
-    row = document["movers"]["family"][0]
+    document = diff_report(found)
+    row = document.movers["family"][0]
     twins = [{**row, "part": "exposed communication", "cause": cause} for cause in ("data", "barrier")]
-    document["movers"]["family"] = [*twins, {**row, "part": "exposed memory", "cause": None}]  # type: ignore[list-item]
-    assert mover_names(document["movers"]["family"]) == ["gemm, data", "gemm, barriers", "gemm, exposed memory"]
+    document.movers["family"] = [*twins, {**row, "part": "exposed memory", "cause": None}]  # type: ignore[list-item]
+    assert mover_names(document.movers["family"]) == ["gemm, data", "gemm, barriers", "gemm, exposed memory"]
 
 
 def test_communication_that_moves_data_is_called_so_beside_barriers(found: Diff) -> None:
-    parts = diff_document(found)["parts"]
+    parts = diff_report(found).parts
     row = next(part for part in parts if part["part"] == "exposed communication")
     assert part_names([row]) == ["exposed communication"]
     both = [row, {**row, "cause": "barrier"}]

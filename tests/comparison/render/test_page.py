@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from tests.comparison.render.phased import LAYERS, changed, changed_job
 from tests.pages import check_modules
 from weftrace.analysis import breakdown
 from weftrace.comparison.diffs import Diff
-from weftrace.comparison.document import DiffReport, diff_report
+from weftrace.comparison.document import diff_report
 from weftrace.comparison.render.page import HOME, bars_of, diff_block, render_diff_html
 from weftrace.comparison.render.words import MEDIAN_LESS_MEAN
 
@@ -53,10 +54,10 @@ def test_modules_are_joined_in_order_and_none_is_left_over() -> None:
 
 
 def test_bars_add_up_to_the_change_of_the_median_step(found: Diff) -> None:
-    document = diff_report(found).document
+    document = diff_report(found)
     for most in (1, 2, 12):
         bars = bars_of(document, most)
-        assert sum(bar["change_ns"] for bar in bars) == document["change_ns"] == found.change_ns
+        assert sum(bar["change_ns"] for bar in bars) == document.change_ns == found.change_ns
         effects = ("by_number_ns", "by_duration_ns", "by_overlap_ns", "by_kernel_ns")
         for bar in bars:
             of = sum(bar[key] for key in effects)  # type: ignore[literal-required]
@@ -66,7 +67,7 @@ def test_bars_add_up_to_the_change_of_the_median_step(found: Diff) -> None:
 
 def test_the_page_draws_what_was_measured(found: Diff, open_html: Open) -> None:
     page = open_html(render_diff_html(diff_report(found)))
-    assert page.inner_text("h1") == diff_report(found).document["headline"]
+    assert page.inner_text("h1") == diff_report(found).headline
     _bars_are_true_to_scale(page, found)
     _lanes_are_filled_as_measured(page, found)
     _both_move_together(page)
@@ -174,7 +175,7 @@ def _another_step_can_be_chosen(page: Any) -> None:
 
 
 def test_a_comparison_read_from_a_file_says_that_it_has_no_pictures(found: Diff, open_html: Open) -> None:
-    report = DiffReport(document=diff_report(found).document)
+    report = replace(diff_report(found), diff=None)
     assert diff_block(report)["ranks"] == []
     page = open_html(render_diff_html(report), viewport={"width": 400, "height": 900}, color_scheme="dark")
     assert page.is_hidden("#both") and page.is_hidden("#streams")

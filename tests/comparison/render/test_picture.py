@@ -100,7 +100,7 @@ def test_events_go_by_the_names_that_both_runs_are_aligned_by(tmp_path: Path) ->
     names = [{label["name"]: label for label in run["labels"]} for run in (one, other)]
     replacement = names[0]["old_norm"]["replacement"]
     assert replacement is not None and replacement == names[1]["new_norm"]["replacement"]
-    for row in diff_report(found).document["movers"]["kernel"]:
+    for row in diff_report(found).movers["kernel"]:
         if row["status"] == "both":
             assert [label["kernel"] for of in names for label in of.values()].count(row["name"]) == 2
         else:

@@ -15,7 +15,7 @@ from tests.comparison.truth.random_runs import Owned, owned, random_job
 from tests.fuzz import examples
 from weftrace.comparison import Diff, Run, diff
 from weftrace.comparison.alignment.movers import Level, movers_of
-from weftrace.comparison.document import diff_document
+from weftrace.comparison.document import diff_report
 from weftrace.comparison.runs import LABELS, rank_run
 from weftrace.trace import work_of
 
@@ -83,8 +83,8 @@ def _adds_up(found: Diff, levels: Sequence[Sequence[str]]) -> None:
 
 def _is_written_so(found: Diff) -> None:
     """The document's parts and the movers of every level add up as well."""
-    document = diff_document(found)
-    assert sum(part["change_ns"] for part in document["parts"]) + document["remainder_ns"] == document["change_ns"]
+    document = diff_report(found)
+    assert sum(part["change_ns"] for part in document.parts) + document.remainder_ns == document.change_ns
     for level in get_args(Level):
         movers = movers_of(found, level)
         assert int(movers["change_ns"].sum()) == int(found.changes["change_ns"].sum()), level

@@ -13,7 +13,7 @@ from weftrace.errors import NOT_MET, UNUSABLE_INPUT, ComparisonError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from weftrace.comparison.document import DiffDocument
+    from weftrace.comparison.document import DiffReport
     from weftrace.comparison.gates import Direction, Gate
     from weftrace.comparison.runs import Run
 
@@ -143,8 +143,8 @@ def command(
 
     found = diff(*runs)
     report = diff_report(found, judged(found, gates, beyond_noise=beyond_noise))
-    outputs.deliver(report, REPORT, to, show=lambda report, console: print_diff(report.document, console, top))
-    _exit(report.document, is_told=not (json or quiet))
+    outputs.deliver(report, REPORT, to, show=lambda report, console: print_diff(report, console, top))
+    _exit(report, is_told=not (json or quiet))
 
 
 def _gates(texts: Sequence[str] | None, direction: Direction, option: str) -> list[Gate]:
@@ -179,16 +179,16 @@ def _run(
         return run_of(source, rules=rules, workers=workers, keep_work=with_page, steps_by=steps_by, on_done=on_done)
 
 
-def _exit(document: DiffDocument, *, is_told: bool) -> None:
+def _exit(report: DiffReport, *, is_told: bool) -> None:
     """3 for what cannot be used or compared, else 1 for gates that are not met, a line each."""
-    failures = [*document["before"]["failures"], *document["after"]["failures"]]
+    failures = [*report.before.failures, *report.after.failures]
     if not is_told:
         options.tell_failures(failures)
-    if document["verdict"]["word"] == "not comparable":
-        told = "; gates are not judged" if document["gates"] else ""
-        typer.echo(f"weftrace: not comparable: {'; '.join(document['verdict']['reasons'])}{told}", err=True)
+    if report.verdict.word == "not comparable":
+        told = "; gates are not judged" if report.gates else ""
+        typer.echo(f"weftrace: not comparable: {'; '.join(report.verdict.reasons)}{told}", err=True)
         raise typer.Exit(UNUSABLE_INPUT)
-    failed = [gate for gate in document["gates"] if gate["is_met"] is False]
+    failed = [gate for gate in report.gates if gate["is_met"] is False]
     for gate in failed:
         option = "--fail-above" if gate["direction"] == "above" else "--fail-below"
         typer.echo(f"weftrace: {option} {gate['sentence']}", err=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from weftrace.comparison.document import DiffDocument, DiffReport
+from weftrace.comparison.document import DiffReport
 from weftrace.comparison.render.page import EFFECTS, BarTold, axis_begin, bars_of
 from weftrace.comparison.render.words import part_label
 from weftrace.render import palette
@@ -41,10 +41,9 @@ def waterfall_figure(report: DiffReport) -> go.Figure:
     Raises WeftraceError without plotly.
     """
     go = plotly_objects()
-    document = report.document
-    bars = bars_of(document)
-    begin = axis_begin(document["before"]["median_ns"], bars)
-    ends = [document["before"]["median_ns"]]
+    bars = bars_of(report)
+    begin = axis_begin(report.before.median_ns, bars)
+    ends = [report.before.median_ns]
     for bar in bars:
         ends.append(ends[-1] + bar["change_ns"])
     figure = go.Figure()
@@ -62,7 +61,7 @@ def waterfall_figure(report: DiffReport) -> go.Figure:
         customdata=["", *(_told(bar) for bar in bars), ""],
         hovertemplate="%{y}: %{text}%{customdata}<extra></extra>",
     )
-    figure.update_layout(**layout(_titled(document), height=220 + 36 * len(bars)), showlegend=False)
+    figure.update_layout(**layout(_titled(report), height=220 + 36 * len(bars)), showlegend=False)
     figure.update_layout(title_font_size=14)
     words = f", from {duration(begin)} on" if begin else ""
     figure.update_xaxes(title=f"ms of a step{words}", range=[begin / MS, (max(ends) + 0.1 * (max(ends) - begin)) / MS])
@@ -76,7 +75,7 @@ def movers_figure(report: DiffReport) -> go.Figure:
     Raises WeftraceError without plotly.
     """
     go = plotly_objects()
-    changed = [row for row in report.document["movers"]["kernel"] if row["change_ns"]][:MAX_MOVERS]
+    changed = [row for row in report.movers["kernel"] if row["change_ns"]][:MAX_MOVERS]
     twice = {name for name, num in Counter(row["name"] for row in changed).items() if num > 1}
     short = [shorten_middle(row["name"], 48) for row in changed]
     names = [
@@ -98,7 +97,7 @@ def movers_figure(report: DiffReport) -> go.Figure:
         ],
         hovertemplate="%{y}: %{customdata}<extra></extra>",
     )  # fmt: skip
-    figure.update_layout(**layout(_titled(report.document), height=220 + 26 * max(1, len(names))), barmode="relative")
+    figure.update_layout(**layout(_titled(report), height=220 + 26 * max(1, len(names))), barmode="relative")
     figure.update_layout(title_font_size=14)
     figure.update_xaxes(title="change of own time, ms of a step", zeroline=True)
     figure.update_yaxes(autorange="reversed", type="category")
@@ -111,29 +110,28 @@ def steps_figure(report: DiffReport) -> go.Figure:
     Raises WeftraceError without plotly.
     """
     go = plotly_objects()
-    document = report.document
     figure = go.Figure()
     for word, side, colour in (
-        ("before", document["before"], palette.BEFORE),
-        ("after", document["after"], palette.AFTER),
+        ("before", report.before, palette.BEFORE),
+        ("after", report.after, palette.AFTER),
     ):
         figure.add_box(
             name=word,
             x=[word],
-            q1=[side["low_ns"] / MS],
-            median=[side["median_ns"] / MS],
-            q3=[side["high_ns"] / MS],
-            lowerfence=[min((step["span_ns"] for step in side["steps"]), default=0) / MS],
-            upperfence=[max((step["span_ns"] for step in side["steps"]), default=0) / MS],
+            q1=[side.low_ns / MS],
+            median=[side.median_ns / MS],
+            q3=[side.high_ns / MS],
+            lowerfence=[min((step["span_ns"] for step in side.steps), default=0) / MS],
+            upperfence=[max((step["span_ns"] for step in side.steps), default=0) / MS],
             marker_color=colour,
         )
         figure.add_scatter(
-            name=f"steps {word}", mode="markers", x=[word] * len(side["steps"]),
-            y=[step["span_ns"] / MS for step in side["steps"]], marker={"color": colour, "symbol": "circle-open"},
-            customdata=[_step_words(step["step"]) for step in side["steps"]],
+            name=f"steps {word}", mode="markers", x=[word] * len(side.steps),
+            y=[step["span_ns"] / MS for step in side.steps], marker={"color": colour, "symbol": "circle-open"},
+            customdata=[_step_words(step["step"]) for step in side.steps],
             hovertemplate="%{customdata}: %{y:.4f} ms<extra></extra>",
         )  # fmt: skip
-    figure.update_layout(**layout(_titled(document), height=460), title_font_size=14, showlegend=False)
+    figure.update_layout(**layout(_titled(report), height=460), title_font_size=14, showlegend=False)
     figure.update_yaxes(title="ms of a step")
     return figure
 
@@ -147,5 +145,5 @@ def _step_words(step: int | None) -> str:
     return "the whole recording" if step is None else f"step {step}"
 
 
-def _titled(document: DiffDocument) -> str:
-    return "<br>".join(label(line) for line in wrap(document["headline"], 110))
+def _titled(report: DiffReport) -> str:
+    return "<br>".join(label(line) for line in wrap(report.headline, 110))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import polars as pl
 
-from weftrace.comparison.document import LEVELS, DiffDocument, MoverRow, SideTold
+from weftrace.comparison.document import LEVELS, DiffReport, MoverRow, SideSummary
 from weftrace.comparison.gates import figure_text
 from weftrace.comparison.render.words import (
     LEVEL_TERMS,
@@ -31,36 +32,37 @@ from weftrace.comparison.render.words import (
 from weftrace.render.console_text import kernel_label
 from weftrace.render.markdown import markdown_cell, markdown_table
 from weftrace.units import Unit, unit_for
+from weftrace.version import __version__
 
 _TOP = 5  # movers that are seen without unfolding
 _FOLDED = 15  # of each level
 _WIDTH = 60  # of a kernel's name
 
 
-def diff_markdown(document: DiffDocument) -> str:
+def diff_markdown(report: DiffReport) -> str:
     """Headline, verdict, gates, the parts of a step, the families that moved most; folded, who else and what of."""
-    unit = unit_for(max(document["before"]["median_ns"], document["after"]["median_ns"]))
-    tells_cause = document["verdict"]["word"] != "not comparable"
+    unit = unit_for(max(report.before.median_ns, report.after.median_ns))
+    tells_cause = report.verdict.word != "not comparable"
     parts = [
-        f"**{markdown_cell(document['headline'])}**",
-        markdown_cell(verdict_words(document)),
-        _gates(document),
-        _parts(document, unit, tells_cause=tells_cause) if document["parts"] else "",
-        _movers(document, "family", unit, 0, _TOP) if tells_cause else "",
-        _lateness(document, unit, tells_cause=tells_cause),
-        *(_folded(document, level, unit) for level in LEVELS if tells_cause),
-        _runs(document),
+        f"**{markdown_cell(report.headline)}**",
+        markdown_cell(verdict_words(report)),
+        _gates(report),
+        _parts(report, unit, tells_cause=tells_cause) if report.parts else "",
+        _movers(report, "family", unit, 0, _TOP) if tells_cause else "",
+        _lateness(report, unit, tells_cause=tells_cause),
+        *(_folded(report, level, unit) for level in LEVELS if tells_cause),
+        _runs(report),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def movers_table(document: DiffDocument) -> pl.DataFrame:
+def movers_table(report: DiffReport) -> pl.DataFrame:
     """The movers of all levels, a row each."""
-    rows = [{"level": level, **row} for level in LEVELS for row in dict(document["movers"])[level]]  # type: ignore[attr-defined]
+    rows = [{"level": level, **row} for level in LEVELS for row in dict(report.movers)[level]]  # type: ignore[attr-defined]
     return pl.DataFrame(rows, schema=["level", *MoverRow.__annotations__], infer_schema_length=None)
 
 
-def _gates(document: DiffDocument) -> str:
+def _gates(report: DiffReport) -> str:
     lines = [
         [
             markdown_cell(gate["figure"]),
@@ -71,7 +73,7 @@ def _gates(document: DiffDocument) -> str:
             noise_words(gate),
             f"{_MARKS[gate['is_met']]} {gate_result(gate['is_met'])}",
         ]
-        for gate in document["gates"]
+        for gate in report.gates
     ]
     return _table(("gate", "before", "after", "change", "limit", "noise", "result"), lines) if lines else ""
 
@@ -79,8 +81,8 @@ def _gates(document: DiffDocument) -> str:
 _MARKS = {True: "✅", False: "❌", None: "➖"}
 
 
-def _parts(document: DiffDocument, unit: Unit, *, tells_cause: bool) -> str:
-    parts = parts_of(document)
+def _parts(report: DiffReport, unit: Unit, *, tells_cause: bool) -> str:
+    parts = parts_of(report)
     lines = [
         [
             name,
@@ -92,16 +94,16 @@ def _parts(document: DiffDocument, unit: Unit, *, tells_cause: bool) -> str:
         ]
         for name, row in zip(part_names(parts), parts, strict=True)
     ]
-    if unit.shows(document["remainder_ns"]):
-        lines.append([MEDIAN_LESS_MEAN, "", "", unit.signed(document["remainder_ns"]), "", ""])
-    step = [unit(document["before"]["median_ns"]), unit(document["after"]["median_ns"])]
-    lines.append(["**step**", *(f"**{each}**" for each in (*step, unit.signed(document["change_ns"]))), "", ""])
+    if unit.shows(report.remainder_ns):
+        lines.append([MEDIAN_LESS_MEAN, "", "", unit.signed(report.remainder_ns), "", ""])
+    step = [unit(report.before.median_ns), unit(report.after.median_ns)]
+    lines.append(["**step**", *(f"**{each}**" for each in (*step, unit.signed(report.change_ns))), "", ""])
     return _table((f"part of a step, {unit.name}", "before", "after", "change", "why", "noise"), lines)
 
 
-def _movers(document: DiffDocument, level: str, unit: Unit, start: int, end: int) -> str:
+def _movers(report: DiffReport, level: str, unit: Unit, start: int, end: int) -> str:
     """Of those that moved, the rows from start to end; and by how many they go on."""
-    rows = rows_of(document, level)
+    rows = rows_of(report, level)
     named = zip(mover_names(rows), rows, strict=True)
     moved = [(name, row) for name, row in named if unit.shows(row["change_ns"])]
     if not moved[start:]:
@@ -124,7 +126,7 @@ def _movers(document: DiffDocument, level: str, unit: Unit, start: int, end: int
     return _table(heads, lines)
 
 
-def _lateness(document: DiffDocument, unit: Unit, *, tells_cause: bool) -> str:
+def _lateness(report: DiffReport, unit: Unit, *, tells_cause: bool) -> str:
     """The ranks that others waited for."""
     lines = [
         [
@@ -134,39 +136,38 @@ def _lateness(document: DiffDocument, unit: Unit, *, tells_cause: bool) -> str:
             unit.signed(row["change_ns"]),
             markdown_cell(own_words(row)) if tells_cause else "",
         ]
-        for row in document["lateness"][:_TOP]
+        for row in report.lateness[:_TOP]
         if unit.shows(row["change_ns"])
     ]
     heads = (f"others waited for, {unit.name}", "before", "after", "change", "itself, in a step of its own")
     return _table(heads, lines) if lines else ""
 
 
-def _folded(document: DiffDocument, level: str, unit: Unit) -> str:
+def _folded(report: DiffReport, level: str, unit: Unit) -> str:
     """Who moved; of families those that the table above leaves out."""
     start = _TOP if level == "family" else 0
-    table = _movers(document, level, unit, start, start + _FOLDED)
+    table = _movers(report, level, unit, start, start + _FOLDED)
     term = LEVEL_TERMS[level]
     return _details(f"{'More ' + term.lower() if start else term} that moved", table) if table else ""
 
 
-def _runs(document: DiffDocument) -> str:
+def _runs(report: DiffReport) -> str:
     """What was compared with what, what both say of themselves, and what was left out."""
-    told = [f"- {name}: {_side(document['before' if name == 'before' else 'after'])}" for name in ("before", "after")]
-    told += [f"- {markdown_cell(note)}" for note in document["notes"]]
-    facts = document["verdict"]["facts"]
-    lines = [[markdown_cell(row["name"]), markdown_cell(row["before"]), markdown_cell(row["after"])] for row in facts]
+    told = [f"- {name}: {_side(report.before if name == 'before' else report.after)}" for name in ("before", "after")]
+    told += [f"- {markdown_cell(note)}" for note in report.notes]
+    facts = report.verdict.facts
+    lines = [[markdown_cell(text) for text in fact] for fact in facts]
     table = markdown_table(("", "before", "after"), lines) if lines else ""
-    several = "mean over " if len(document["before"]["ranks"]) > 1 else ""
-    note = f"Times are of a step, {several}{ranks_words(document['before'])}. {NOISE_LIMITS}"
-    text = "\n\n".join(filter(None, ["\n".join(told), table, note, f"weftrace {document['weftrace']}"]))
+    several = "mean over " if len(report.before.ranks) > 1 else ""
+    note = f"Times are of a step, {several}{ranks_words(report.before)}. {NOISE_LIMITS}"
+    text = "\n\n".join(filter(None, ["\n".join(told), table, note, f"weftrace {__version__}"]))
     return _details("What was compared", text)
 
 
-def _side(side: SideTold) -> str:
-    dropped = [f"without step {each['step']}: {each['why']}" for each in side["dropped"]]
+def _side(side: SideSummary) -> str:
+    dropped = [f"without step {each['step']}: {each['why']}" for each in side.dropped]
     return "; ".join(
-        markdown_cell(text)
-        for text in (side["source"], steps_words({**side, "dropped": []}), *dropped, *side["failures"])
+        markdown_cell(text) for text in (side.source, steps_words(replace(side, dropped=[])), *dropped, *side.failures)
     )
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypedDict, cast
 
 from weftrace.analysis.time_owners import PARTS
-from weftrace.comparison.document import LEVELS, DiffDocument, DiffReport, MoverRow, Movers, PartRow
+from weftrace.comparison.document import LEVELS, DiffReport, MoverRow, Movers, PartRow
 from weftrace.comparison.render.picture import MAX_NAME, RankPicture, rank_pictures
 from weftrace.comparison.render.words import DIFF_TERMS, MEDIAN_LESS_MEAN, part_labels, why_words
 from weftrace.comparison.runs import WAITING
+from weftrace.files.values import to_document
 from weftrace.render.page import render_page
+from weftrace.version import __version__
 
 #: The package that holds the page's template and static files.
 HOME = "weftrace.comparison.render"
@@ -54,7 +57,7 @@ class DiffBlock(TypedDict):
     """What the page of a comparison holds. document: of long lists of movers the first rows. bars: of the waterfall.
     begin_ns: where its axis begins. ranks: pictures; none of a comparison that was read from a file."""
 
-    document: DiffDocument
+    document: DiffReport
     bars: list[BarTold]
     begin_ns: int
     ranks: list[RankPicture]
@@ -62,45 +65,43 @@ class DiffBlock(TypedDict):
 
 def render_diff_html(report: DiffReport) -> str:
     """One self-contained page of a comparison, as text."""
-    document = report.document
     return render_page(
         "diff.html",
         home=HOME,
         entry="diff",
         styles=STYLES,
-        blocks=[("weftrace-diff", diff_block(report))],
+        blocks=[("weftrace-diff", to_document(diff_block(report)))],
         terms=DIFF_TERMS,
-        title=f"{document['before']['source']} → {document['after']['source']}",
-        headline=document["headline"],
-        version=document["weftrace"],
+        title=f"{report.before.source} → {report.after.source}",
+        headline=report.headline,
+        version=__version__,
     )
 
 
 def diff_block(report: DiffReport) -> DiffBlock:
     """What the page holds of a comparison."""
-    document = report.document
-    bars = bars_of(document)
+    bars = bars_of(report)
     return {
-        "document": _shortened(document),
+        "document": _shortened(report),
         "bars": bars,
-        "begin_ns": axis_begin(document["before"]["median_ns"], bars),
+        "begin_ns": axis_begin(report.before.median_ns, bars),
         "ranks": [] if report.diff is None else rank_pictures(report.diff),
     }
 
 
-def bars_of(document: DiffDocument, most: int = MAX_BARS) -> list[BarTold]:
+def bars_of(report: DiffReport, most: int = MAX_BARS) -> list[BarTold]:
     """The parts that changed, in the document's order, then others, then the remainder."""
-    names = part_labels(document["parts"])
-    named = [(name, part) for name, part in zip(names, document["parts"], strict=True) if part["change_ns"]]
+    names = part_labels(report.parts)
+    named = [(name, part) for name, part in zip(names, report.parts, strict=True) if part["change_ns"]]
     parts = [part for _, part in named]
     large = sorted(parts, key=lambda part: -abs(part["change_ns"]))[:most]
     small = [part for part in parts if part not in large]
     bars = [_bar(name, [part]) for name, part in named if part in large]
     if small:
         bars.append(_bar("others", small))
-    if document["remainder_ns"]:
+    if report.remainder_ns:
         effects = dict.fromkeys(EFFECTS, 0)
-        told = {"name": MEDIAN_LESS_MEAN, "why": "", "role": "error", "change_ns": document["remainder_ns"], **effects}
+        told = {"name": MEDIAN_LESS_MEAN, "why": "", "role": "error", "change_ns": report.remainder_ns, **effects}
         bars.append(cast(BarTold, {**told, "is_noise": None}))
     return bars
 
@@ -128,10 +129,10 @@ def axis_begin(before_ns: int, bars: Sequence[BarTold]) -> int:
     return int(raw // unit * unit)
 
 
-def _shortened(document: DiffDocument) -> DiffDocument:
+def _shortened(report: DiffReport) -> DiffReport:
     """With names and lists of movers that fit a page."""
-    movers = {level: [_named(row) for row in document["movers"][level][:MAX_ROWS]] for level in LEVELS}
-    return {**document, "movers": cast(Movers, movers)}
+    movers = {level: [_named(row) for row in report.movers[level][:MAX_ROWS]] for level in LEVELS}
+    return replace(report, movers=cast(Movers, movers))
 
 
 def _named(row: MoverRow) -> MoverRow:

@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from weftrace.comparison.document import LEVELS, DiffDocument, FactRow, LatenessRow, MoverRow
+from weftrace.comparison.document import LEVELS, DiffReport, LatenessRow, MoverRow
 from weftrace.comparison.gates import figure_text
 from weftrace.comparison.render.words import (
     FIGURE_TERMS,
@@ -48,77 +48,74 @@ _OTHER = 0.1  # a number that differs from another by more is told beside it
 _LEFT = ("", "why", "noise", "result")
 
 
-def print_diff(document: DiffDocument, console: Console, top: int = TOP) -> None:
+def print_diff(report: DiffReport, console: Console, top: int = TOP) -> None:
     """Print a `weftrace.diff/1` document: the sentence and the verdict, the parts that add up, who moved, the gates.
 
     top: rows of each table of movers, at most; a line more says what is left out.
     """
     width = min(console.width, MAX_WIDTH)
-    before, after = document["before"], document["after"]
-    unit = unit_for(max(before["median_ns"], after["median_ns"]))
+    before, after = report.before, report.after
+    unit = unit_for(max(before.median_ns, after.median_ns))
     ranks = both_ranks_words(before, after)
     room = (width - len(f"weftrace diff ·  →  · {ranks}")) // 2
-    names = [shorten_start(clean(each), room) for each in told_apart(before["source"], after["source"])]
+    names = [shorten_start(clean(each), room) for each in told_apart(before.source, after.source)]
     title = joined([Text("weftrace diff", style=BOLD), " → ".join(names), ranks], " · ")
-    blocks: list[RenderableType] = [title, _opening(document), _standing(document)]
-    if facts := [row for row in document["verdict"]["facts"] if row["before"] != row["after"]]:
+    blocks: list[RenderableType] = [title, _opening(report), _standing(report)]
+    if facts := [row for row in report.verdict.facts if row[1] != row[2]]:
         blocks.append(_facts(facts, width))
-    if document["parts"]:
-        blocks.append(_parts(document, unit, width))
-    if document["verdict"]["word"] != "not comparable":
-        tables = [(level, rows_of(document, level)) for level in LEVELS]
+    if report.parts:
+        blocks.append(_parts(report, unit, width))
+    if report.verdict.word != "not comparable":
+        tables = [(level, rows_of(report, level)) for level in LEVELS]
         blocks += [
             _movers(rows, level, unit, width, top)
             for level, rows in tables
             if any(unit.shows(row["change_ns"]) for row in rows)
         ]
-    if any(unit.shows(row["change_ns"]) for row in document["lateness"]):
-        blocks.append(_lateness(document, unit, width, top))
-    if any(unit.shows(row["change_ns"]) for row in document["by_rank"]):
-        blocks.append(_ranks(document, unit, width, top))
-    if document["gates"]:
-        blocks.append(_gates(document, width))
-    if document["is_noise"] is not None:
+    if any(unit.shows(row["change_ns"]) for row in report.lateness):
+        blocks.append(_lateness(report, unit, width, top))
+    if any(unit.shows(row["change_ns"]) for row in report.by_rank):
+        blocks.append(_ranks(report, unit, width, top))
+    if report.gates:
+        blocks.append(_gates(report, width))
+    if report.is_noise is not None:
         blocks.append(Text(NOISE_LIMITS, style=DIM))
     print_blocks(blocks, console, width)
 
 
-def _opening(document: DiffDocument) -> RenderableType:
+def _opening(report: DiffReport) -> RenderableType:
     """Whether the two may be compared, then what changed."""
-    style = {"comparable": DIM, "comparable, but": WARNING, "not comparable": ERROR}[document["verdict"]["word"]]
-    verdict, headline = Text(clean(verdict_words(document)), style=style), Text(clean(document["headline"]), style=BOLD)
-    if document["verdict"]["word"] != "not comparable":
+    style = {"comparable": DIM, "comparable, but": WARNING, "not comparable": ERROR}[report.verdict.word]
+    verdict, headline = Text(clean(verdict_words(report)), style=style), Text(clean(report.headline), style=BOLD)
+    if report.verdict.word != "not comparable":
         return Group(verdict, headline)
     return Group(headline, verdict) if verdict else headline  # which says the first reason
 
 
-def _standing(document: DiffDocument) -> RenderableType:
+def _standing(report: DiffReport) -> RenderableType:
     """Of both sides the steps that count, files that failed, and what is missing."""
     lines = []
-    for name, side in (("before", document["before"]), ("after", document["after"])):
+    for name, side in (("before", report.before), ("after", report.after)):
         lines.append(Text(clean(f"{name + ':':<7} {steps_words(side)}"), style=DIM))
-        lines += [Text(clean(f"{name}: {each}"), style=WARNING) for each in side["failures"][:8]]
-    if (difference := document["difference"]) and document["change_ns"]:
+        lines += [Text(clean(f"{name}: {each}"), style=WARNING) for each in side.failures[:8]]
+    if (difference := report.difference) and report.change_ns:
         lines.append(Text(f"change: {difference_words(difference)}", style=DIM))
-    return Group(*lines, *(Text(clean(note), style=DIM) for note in document["notes"]))
+    return Group(*lines, *(Text(clean(note), style=DIM) for note in report.notes))
 
 
-def _facts(facts: Sequence[FactRow], width: int) -> RenderableType:
+def _facts(facts: Sequence[tuple[str, str, str]], width: int) -> RenderableType:
     room = max(12, (width - 24) // 2)
-    lines = [
-        [clean(row["name"]), *(shorten_middle(clean(text), room) for text in (row["before"], row["after"]))]
-        for row in facts
-    ]
+    lines = [[clean(name), *(shorten_middle(clean(text), room) for text in pair)] for name, *pair in facts]
     heads = ("what differs", "before", "after")
     return table(heads, lines, width, left=heads)
 
 
-def _parts(document: DiffDocument, unit: Unit, width: int) -> RenderableType:
+def _parts(report: DiffReport, unit: Unit, width: int) -> RenderableType:
     """The waterfall: all rows, and the remainder, add up to the change of the median step."""
-    parts = parts_of(document)
-    remainder_ns = document["remainder_ns"]
+    parts = parts_of(report)
+    remainder_ns = report.remainder_ns
     most = max(1, abs(remainder_ns), *(abs(row["change_ns"]) for row in parts))
-    tells_why = document["verdict"]["word"] != "not comparable"
+    tells_why = report.verdict.word != "not comparable"
     lines = [
         [
             clean(name),
@@ -133,15 +130,15 @@ def _parts(document: DiffDocument, unit: Unit, width: int) -> RenderableType:
     ]
     if unit.shows(remainder_ns):
         lines.append([MEDIAN_LESS_MEAN, "", "", unit.signed(remainder_ns), _bar(remainder_ns, most), "", ""])
-    step = [unit(document["before"]["median_ns"]), unit(document["after"]["median_ns"])]
+    step = [unit(report.before.median_ns), unit(report.after.median_ns)]
     lines.append(
         [
             "step",
             *step,
-            unit.signed(document["change_ns"]),
+            unit.signed(report.change_ns),
             "",
             "",
-            "within" if document["is_noise"] and document["change_ns"] else "",
+            "within" if report.is_noise and report.change_ns else "",
         ]
     )
     heads = (unit.name, "before", "after", "change", "", "why", "noise")
@@ -185,7 +182,7 @@ def _kernel(name: str, width: int) -> str:
     return " → ".join(kernel_label(each, room) for each in names)
 
 
-def _gates(document: DiffDocument, width: int) -> RenderableType:
+def _gates(report: DiffReport, width: int) -> RenderableType:
     """A line a gate: the figure on both sides, its limit, whether it was met."""
     lines = [
         [
@@ -197,17 +194,17 @@ def _gates(document: DiffDocument, width: int) -> RenderableType:
             noise_words(gate),
             gate_result(gate["is_met"]),
         ]
-        for gate in document["gates"]
+        for gate in report.gates
     ]
     heads = ("gate", "before", "after", "change", "limit", "noise", "result")
-    colours = [palette.EXPOSED if gate["is_met"] is False else None for gate in document["gates"]]
+    colours = [palette.EXPOSED if gate["is_met"] is False else None for gate in report.gates]
     shown = _without_empty(heads, lines)
     return Group(section("Gates"), table(*shown, width, left=(heads[0], *_LEFT), coloured=("result", colours)))
 
 
-def _lateness(document: DiffDocument, unit: Unit, width: int, top: int) -> RenderableType:
-    late = [row for row in document["lateness"] if unit.shows(row["after_raw_ns"] - row["before_raw_ns"])]
-    tells_why = document["verdict"]["word"] != "not comparable"
+def _lateness(report: DiffReport, unit: Unit, width: int, top: int) -> RenderableType:
+    late = [row for row in report.lateness if unit.shows(row["after_raw_ns"] - row["before_raw_ns"])]
+    tells_why = report.verdict.word != "not comparable"
     lines = [
         [
             clean(row["name"]),
@@ -235,11 +232,11 @@ def _hidden_too(row: LatenessRow, unit: Unit) -> str:
     return unit.signed(whole_ns) if abs(whole_ns - row["change_ns"]) > _OTHER * abs(whole_ns) else ""
 
 
-def _ranks(document: DiffDocument, unit: Unit, width: int, top: int) -> RenderableType:
+def _ranks(report: DiffReport, unit: Unit, width: int, top: int) -> RenderableType:
     """The ranks whose step changed most, in their order."""
-    rows = document["by_rank"]
+    rows = report.by_rank
     most = sorted(rows, key=lambda row: -abs(row["change_ns"]))[:top]
-    tells_why = document["verdict"]["word"] != "not comparable"
+    tells_why = report.verdict.word != "not comparable"
     lines = [
         [
             rank_words(row, rows),

@@ -9,16 +9,15 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from weftrace.comparison.document import (
-    DiffDocument,
-    DifferenceTold,
+    DiffReport,
     LatenessRow,
     MoverRow,
     PartRow,
     RankRow,
-    SideTold,
+    SideSummary,
 )
 from weftrace.comparison.gates import GateRow, change_text
-from weftrace.comparison.noise import ONE_RUN_EACH
+from weftrace.comparison.noise import ONE_RUN_EACH, Difference
 from weftrace.comparison.runs import WAITING
 from weftrace.units import counted, duration, percent, signed_duration
 
@@ -157,10 +156,10 @@ def noise_words(row: PartRow | MoverRow | GateRow) -> str:
     return "within" if row["is_noise"] and dict(row)[before] != dict(row)[after] else ""
 
 
-def verdict_words(document: DiffDocument) -> str:
+def verdict_words(report: DiffReport) -> str:
     """The verdict in a line, with the reasons. Of runs that are not comparable the headline has the first: here are the
     others, if any."""
-    word, reasons = document["verdict"]["word"], document["verdict"]["reasons"]
+    word, reasons = report.verdict.word, report.verdict.reasons
     if word == "comparable":
         return "Comparable."
     if word == "not comparable":
@@ -168,39 +167,39 @@ def verdict_words(document: DiffDocument) -> str:
     return f"{word[0].upper()}{word[1:]}: {'; '.join(reasons)}."
 
 
-def difference_words(difference: DifferenceTold) -> str:
+def difference_words(difference: Difference) -> str:
     """ "+60.0 µs ± 4.2 µs of the mean step (98 % sure)"."""
-    change_ns, margin_ns = difference["change_ns"], (difference["high_ns"] - difference["low_ns"]) / 2
-    sure = percent(difference["confidence"], 0)
+    change_ns, margin_ns = difference.change_ns, (difference.high_ns - difference.low_ns) / 2
+    sure = percent(difference.confidence, 0)
     return f"{signed_duration(change_ns)} ± {duration(margin_ns)} of the mean step ({sure} sure)"
 
 
-def steps_words(side: SideTold) -> str:
+def steps_words(side: SideSummary) -> str:
     """How many steps count, how their lengths lie, and which were left out."""
-    steps, dropped = side["steps"], side["dropped"]
+    steps, dropped = side.steps, side.dropped
     if not steps:
         return "no rank that both have"
-    median = f"median {duration(side['median_ns'])}"
+    median = f"median {duration(side.median_ns)}"
     if steps[0]["step"] is None:
-        return f"no steps: the whole recording, {duration(side['median_ns'])}"
-    said = f"{counted(len(steps), 'step')}, {median if len(steps) > 1 else duration(side['median_ns'])}"
+        return f"no steps: the whole recording, {duration(side.median_ns)}"
+    said = f"{counted(len(steps), 'step')}, {median if len(steps) > 1 else duration(side.median_ns)}"
     if len(steps) > 1:
-        said += f" (quartiles {duration(side['low_ns'])}, {duration(side['high_ns'])})"
+        said += f" (quartiles {duration(side.low_ns)}, {duration(side.high_ns)})"
     if dropped:
         said += "; without " + ", ".join(f"{each['step']} ({each['why'].split(':')[0]})" for each in dropped[:3])
         said += f" and {len(dropped) - 3} more" if len(dropped) > 3 else ""
     return said
 
 
-def ranks_words(side: SideTold) -> str:
+def ranks_words(side: SideSummary) -> str:
     """Of which rank, or of how many."""
-    ranks = [rank["rank"] for rank in side["ranks"]]
+    ranks = [rank["rank"] for rank in side.ranks]
     if len(ranks) != 1:
         return counted(len(ranks), "rank")
     return "one device" if ranks[0] is None else f"rank {ranks[0]}"
 
 
-def both_ranks_words(before: SideTold, after: SideTold) -> str:
+def both_ranks_words(before: SideSummary, after: SideSummary) -> str:
     """The same of two runs; "rank 0 → rank 1" where they are of different ranks."""
     return " → ".join(dict.fromkeys(map(ranks_words, (before, after))))
 
@@ -241,15 +240,15 @@ def gate_limit(gate: GateRow) -> str:
     return f"{'+' if gate['direction'] == 'above' else '−'}{limit}"
 
 
-def rows_of(document: DiffDocument, level: str) -> list[MoverRow]:
+def rows_of(report: DiffReport, level: str) -> list[MoverRow]:
     """The movers of a level; who waited for whom is told of ranks."""
-    rows: list[MoverRow] = dict(document["movers"])[level]  # type: ignore[assignment]
+    rows: list[MoverRow] = dict(report.movers)[level]  # type: ignore[assignment]
     return [row for row in rows if row["part"] != WAITING]
 
 
-def parts_of(document: DiffDocument) -> list[PartRow]:
+def parts_of(report: DiffReport) -> list[PartRow]:
     """The parts that either run has; waiting is one, whichever the late ranks are."""
-    parts = [row for row in document["parts"] if row["before_ns"] or row["after_ns"]]
+    parts = [row for row in report.parts if row["before_ns"] or row["after_ns"]]
     waits = [row for row in parts if row["part"] == WAITING]
     if len(waits) < 2:
         return parts
