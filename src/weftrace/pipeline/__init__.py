@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from weftrace.pipeline.passes.weight_placement import most_held as most_held
     from weftrace.pipeline.passes.weight_placement import place_weights as place_weights
     from weftrace.pipeline.passes.without_backward import forward_only as forward_only
+    from weftrace.pipeline.plan_vs_measured.document import slip_report as slip_report
+    from weftrace.pipeline.plan_vs_measured.planned_and_measured import Slip as Slip
+    from weftrace.pipeline.plan_vs_measured.planned_and_measured import slip as slip
     from weftrace.pipeline.render.page import render_schedules_html as render_schedules_html
     from weftrace.pipeline.render.scene import svg_of as svg_of
     from weftrace.pipeline.rules import check as check
@@ -61,9 +64,6 @@ if TYPE_CHECKING:
     from weftrace.pipeline.schedule import Schedule as Schedule
     from weftrace.pipeline.simulation import Simulation as Simulation
     from weftrace.pipeline.simulation import simulate as simulate
-    from weftrace.pipeline.slips.document import slip_report as slip_report
-    from weftrace.pipeline.slips.planned_and_measured import Slip as Slip
-    from weftrace.pipeline.slips.planned_and_measured import slip as slip
     from weftrace.pipeline.steps.predicted import Run as Run
     from weftrace.pipeline.steps.predicted import predicted_step as predicted_step
     from weftrace.pipeline.steps.whole_step import WholeStep as WholeStep
@@ -104,8 +104,8 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
             "weftrace.pipeline.rules": ("check",),
             "weftrace.pipeline.schedule": ("ACTION_SCHEMA", "Action", "Schedule"),
             "weftrace.pipeline.simulation": ("Simulation", "simulate"),
-            "weftrace.pipeline.slips.document": ("slip_report",),
-            "weftrace.pipeline.slips.planned_and_measured": ("Slip", "slip"),
+            "weftrace.pipeline.plan_vs_measured.document": ("slip_report",),
+            "weftrace.pipeline.plan_vs_measured.planned_and_measured": ("Slip", "slip"),
             "weftrace.pipeline.steps.predicted": ("Run", "predicted_step"),
             "weftrace.pipeline.steps.whole_step": ("WholeStep", "whole_step"),
         },

@@ -222,7 +222,7 @@ def _schedule(
     name: str,
     notes: tuple[str, ...],
 ) -> Schedule:
-    """micro-batches that are not told are counted: the highest and one."""
+    """micro-batches that are not given are counted: the highest and one."""
     rows = [(rank, *row) for rank in sorted(rows_of) for row in rows_of[rank]]
     if num_micro_batches is None:
         num_micro_batches = max((row[3] for row in rows), default=0) + 1

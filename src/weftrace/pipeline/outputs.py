@@ -12,6 +12,8 @@ from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.costs_document import COSTS_SCHEMA, costs_document, costs_of
 from weftrace.pipeline.document import SCHEMA, SavedSimulation, pipeline_document, simulation_of
 from weftrace.pipeline.notation import to_text, to_torch_csv
+from weftrace.pipeline.plan_vs_measured import document as slips
+from weftrace.pipeline.plan_vs_measured.planned_and_measured import Slip
 from weftrace.pipeline.render.comparison_page import render_comparison_html, render_recommendation_html
 from weftrace.pipeline.render.comparison_terminal import print_comparison
 from weftrace.pipeline.render.page import render_schedules_html
@@ -24,8 +26,6 @@ from weftrace.pipeline.render.step_terminal import print_step
 from weftrace.pipeline.render.terminal import print_simulation
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Simulation, simulate
-from weftrace.pipeline.slips import document as slips
-from weftrace.pipeline.slips.planned_and_measured import Slip
 from weftrace.pipeline.steps import document as steps
 
 SCHEMAS = (COSTS_SCHEMA,)

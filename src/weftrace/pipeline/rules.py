@@ -71,12 +71,12 @@ def _check_once(schedule: Schedule, part: _Part, of: str) -> None:
         return
     stage, micro_batch = divmod(int(wrong[0]), schedule.num_micro_batches)
     times = int(part.count[wrong[0]])
-    told = "missing" if not times else f"done {times} times"
+    state = "missing" if not times else f"done {times} times"
     more = f" So {'is' if len(wrong) == 2 else 'are'} {len(wrong) - 1:,} more." if len(wrong) > 1 else ""
     if more and len({int(count) for count in part.count[wrong]}) > 1:
         more = f" {len(wrong) - 1:,} more {'is' if len(wrong) == 2 else 'are'} missing, or done more than once."
     raise ScheduleError(
-        f"{of}: the {_WORDS[part.letter]} of micro-batch {micro_batch} on stage {stage} is {told}.{more}"
+        f"{of}: the {_WORDS[part.letter]} of micro-batch {micro_batch} on stage {stage} is {state}.{more}"
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.living import Ranks
 from weftrace.pipeline import Schedule, generate, to_text
 from weftrace.pipeline.measured.runs import run_of
-from weftrace.pipeline.slips.planned_and_measured import Slip, slip
+from weftrace.pipeline.plan_vs_measured.planned_and_measured import Slip, slip
 from weftrace.trace import open_trace
 
 SECONDS = [0.008, 0.012, 0.008, 0.012]

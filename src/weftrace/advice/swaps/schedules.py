@@ -100,8 +100,8 @@ def swap_schedule(measured: Inferred | MeasuredRun, name: str) -> ScheduleSwap:
     """
     from weftrace.pipeline.generators.families import family_of, generate
     from weftrace.pipeline.measured.run_costs import costs_of_run
+    from weftrace.pipeline.plan_vs_measured.one_clock import on_one_clock
     from weftrace.pipeline.simulation import simulate
-    from weftrace.pipeline.slips.one_clock import on_one_clock
 
     run = _last_step(measured)
     own = _schedule_of(run)

@@ -32,8 +32,8 @@ def _against(other: Candidate, step_ns: int, found: Recommendation) -> str:
     role = "the next best, " if other is found.runner_up else "" if found.fits(other) else "over the cap, "
     if theirs == step_ns:
         return f"as long as {other.family.title} ({role.removesuffix(', ') or duration(theirs)})"
-    told = f"{abs(part):.1f} %" if abs(part) >= 0.05 else "under 0.1 %"
-    return f"{told} {'more' if part < 0 else 'less'} than {other.family.title} ({role}{duration(theirs)})"
+    part_text = f"{abs(part):.1f} %" if abs(part) >= 0.05 else "under 0.1 %"
+    return f"{part_text} {'more' if part < 0 else 'less'} than {other.family.title} ({role}{duration(theirs)})"
 
 
 def _amount(found: Recommendation, each: Candidate) -> str:
@@ -75,18 +75,18 @@ def flip_text(found: Recommendation, flip: Flip) -> str:
     return texts[flip.factor]
 
 
-def sentences_of(found: Recommendation, told: SourcedCosts) -> list[str]:
+def sentences_of(found: Recommendation, sourced: SourcedCosts) -> list[str]:
     """What would flip the choice, what other caps would give, what changes nothing, what the numbers rest on."""
     sentences = [flip_text(found, flip) for flip in found.flips or ()]
     if found.choice is not None:
         sentences += _by_memory(found, found.choice)
         if found.flips is not None and found.runner_up is not None:
             ranges = {"overlapped": "F&B up to F + B", "weight": "W up to 0.66 of B", "latency": "messages up to F"}
-            steady = [told for name, told in ranges.items() if name not in {flip.factor for flip in found.flips}]
+            steady = [text for name, text in ranges.items() if name not in {flip.factor for flip in found.flips}]
             sentences += [f"Not changed by {', or '.join(steady)}, as far as looked at."] if steady else []
-    if told.costs.overlapped_ns is None:
+    if sourced.costs.overlapped_ns is None:
         sentences.append("What F&B takes is not known: it is taken as F + B, so overlapping gains nothing here.")
-    elif told.is_upper_bound:
+    elif sourced.is_upper_bound:
         sentences.append(_of_upper_bounds(found))
     return sentences
 

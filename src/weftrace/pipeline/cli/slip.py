@@ -67,8 +67,8 @@ def command(
     from weftrace.cli.options import inputs_of, opened
     from weftrace.pipeline.measured.runs import run_of
     from weftrace.pipeline.outputs import SLIP
-    from weftrace.pipeline.slips.document import slip_report
-    from weftrace.pipeline.slips.planned_and_measured import slip
+    from weftrace.pipeline.plan_vs_measured.document import slip_report
+    from weftrace.pipeline.plan_vs_measured.planned_and_measured import slip
 
     wanted = outputs.wanted(output, writes=SLIP, inputs=inputs_of(measured, plan), json=json, quiet=quiet)
     schedule, saved = schedule_from(plan)

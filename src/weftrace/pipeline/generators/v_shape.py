@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from weftrace.pipeline.generators.arguments import need_counts
 from weftrace.pipeline.generators.columns import kinds_of
-from weftrace.pipeline.generators.squeeze import Block, squeezed
+from weftrace.pipeline.generators.compaction import Block, squeezed
 from weftrace.pipeline.generators.sweeps import Chunks, Rest, Sweep, actions_of
 from weftrace.pipeline.schedule import Schedule
 

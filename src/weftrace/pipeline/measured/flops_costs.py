@@ -46,7 +46,7 @@ def costs_of_flops(path: str | os.PathLike[str], hardware: Hardware, num_stages:
         raise DocumentError(f"{what}: a {SCHEMA} document with a broken field: {error!r}") from error
     if not times_MK[:, _INPUT:].any():
         raise DocumentError(f"{what}: it counts no backward; make it with `weftrace flops MODEL --phase train`.")
-    times_SK, told = _cut(times_MK, layer_M, num_stages, what)
+    times_SK, cut = _cut(times_MK, layer_M, num_stages, what)
     per_stage = [tuple(round(value) for value in times_SK[:, kind]) for kind in (_FORWARD, _INPUT, _WEIGHT)]
     return SourcedCosts(
         costs=Costs(
@@ -60,7 +60,7 @@ def costs_of_flops(path: str | os.PathLike[str], hardware: Hardware, num_stages:
             f"{efficiency('attention'):.2f} (backward {efficiency('attention backward'):.2f}), memory at "
             f"{efficiency('bandwidth'):.2f} of its bandwidth; communication, launches and overlap are not in it",
             "W is half of the products of a backward that have weights; I is the rest",
-            told,
+            cut,
         ),
     )  # fmt: skip
 

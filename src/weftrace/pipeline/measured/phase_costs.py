@@ -120,8 +120,8 @@ def costs_of_phases(
             f"{path}: it has no phases that launched work on a device, so nothing tells F from I and W. {_HINT}."
         )
     directed, notes = _directed(found, path, weight_share)
-    alike, told = _alike_steps(directed)
-    notes += told
+    alike, assumed = _alike_steps(directed)
+    notes += assumed
     num_chunks = _num_chunks(alike, chunks, path)
     parts = _parts(alike, num_chunks)
     sums = {letter: sum(part.busy_ns for part in parts if part.direction == letter) for letter in ("F", "B", "I", "W")}

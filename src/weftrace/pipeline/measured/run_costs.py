@@ -114,11 +114,11 @@ def matched(run: MeasuredRun, schedule: Schedule) -> pl.DataFrame:
 def _refuse(row: dict[str, Any], run: MeasuredRun, schedule: Schedule) -> None:
     named = ("kind", "stage", "micro_batch", "back_stage", "back_micro_batch")
     done = Action(rank=row["rank"], **{name: row[name] for name in named})
-    told = f"{run.source}: action {row['place'] + 1} of rank {row['rank']} in step {row['step']} is {done}; "
+    where = f"{run.source}: action {row['place'] + 1} of rank {row['rank']} in step {row['step']} is {done}; "
     if row["row"] is None:
-        raise TraceError(f"{told}schedule {schedule.name!r} has no more on that rank. Is it the plan that was run?")
+        raise TraceError(f"{where}schedule {schedule.name!r} has no more on that rank. Is it the plan that was run?")
     planned = Action(rank=row["rank"], **{name: row[f"{name}_planned"] for name in named})
-    raise TraceError(f"{told}schedule {schedule.name!r} has {planned} there. Is it the plan that was run?")
+    raise TraceError(f"{where}schedule {schedule.name!r} has {planned} there. Is it the plan that was run?")
 
 
 def _by_stage(actions: pl.DataFrame, kind: str, num_stages: int, typical: Typical) -> tuple[int, ...] | None:

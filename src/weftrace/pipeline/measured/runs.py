@@ -49,7 +49,7 @@ class MeasuredRun(InNotebook):
 
     actions: frame of `RUN_SCHEMA`, by rank and in order of their ranges; times in ns as the traces' clocks tell them.
     basis: "host", an action lasts as long as its range; "device", from the first start to the last end of what was
-        launched inside it. has_waits: whether waits for messages were told, on the host.
+        launched inside it. has_waits: whether waits for messages were recorded, on the host.
     """
 
     actions: pl.DataFrame
@@ -141,7 +141,7 @@ def _named(name: str) -> Action | None:
 
 
 def _actions_of(trace: Trace) -> tuple[pl.DataFrame, bool, bool]:
-    """The actions of one rank's trace, whether their times are the device's, and whether waits are told."""
+    """The actions of one rank's trace, whether their times are the device's, and whether waits are recorded."""
     ranges = (
         trace.events.filter(is_annotation())
         .select(pl.col("name").cast(pl.String), "ts_ns", end_ns=pl.col("ts_ns") + pl.col("dur_ns"))

@@ -137,7 +137,7 @@ def _by_stage(costs: Costs) -> list[str]:
 
 
 def _num_stages(costs: Costs) -> int | None:
-    """Of how many stages the times are told; None where they are the same for all."""
+    """Of how many stages there are times; None where they are the same for all."""
     return next((len(v) for v in (costs.forward_ns, costs.input_ns, costs.weight_ns) if isinstance(v, tuple)), None)
 
 

@@ -16,7 +16,7 @@ from weftrace.pipeline.render.comparison_words import (
     setting,
     shares,
 )
-from weftrace.pipeline.render.words import time_told
+from weftrace.pipeline.render.words import time_text
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
 from weftrace.units import percent, unit_for
@@ -43,19 +43,19 @@ def _schedules(summary: ComparisonSummary, width: int) -> RenderableType:
     rows, unit_ns = summary.rows, summary.unit_ns
     unit = unit_for(max(row.step_ns for row in rows))
 
-    def told(time_ns: float) -> str:
-        return time_told(time_ns, unit_ns) if unit_ns else f"{time_ns / unit.ns:,.1f}"
+    def text(time_ns: float) -> str:
+        return time_text(time_ns, unit_ns) if unit_ns else f"{time_ns / unit.ns:,.1f}"
 
     heads = ["", "step", "idle", "bubble", "law", "off", "published", "act.", "par.", "dev."]
     lines = [
         [
             row.name + ("" if row.fits else " †"),
-            told(row.step_ns),
+            text(row.step_ns),
             percent(row.bubble_share),
-            told(row.bubble_ns),
-            law_cell(row.exact, told),
-            _off(row, told),
-            law_cell(row.published, told),
+            text(row.bubble_ns),
+            law_cell(row.exact, text),
+            _off(row, text),
+            law_cell(row.published, text),
             shares(row.peak_activations),
             shares(row.parameters) + "x",
             str(row.num_devices),
@@ -80,9 +80,9 @@ def _schedules(summary: ComparisonSummary, width: int) -> RenderableType:
     return Group(section("Schedules", order), note, rows_told, Text(keys, style=DIM), *needs)
 
 
-def _off(row: ScheduleRow, told: Callable[[float], str]) -> str:
+def _off(row: ScheduleRow, text: Callable[[float], str]) -> str:
     difference = None if row.exact is None else row.exact.difference_ns
-    return "–" if difference is None else told(difference) if difference else "0"
+    return "–" if difference is None else text(difference) if difference else "0"
 
 
 def _laws(summary: ComparisonSummary) -> RenderableType:

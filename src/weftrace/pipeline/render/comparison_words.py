@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from weftrace.pipeline.comparing.document import ComparisonSummary, LawResult, ScheduleRow
-from weftrace.pipeline.render.words import time_told
+from weftrace.pipeline.render.words import time_text
 from weftrace.units import counted, percent, si
 
 #: Key -> (term, what it means), of the columns of a comparison.
@@ -59,7 +59,7 @@ def comparison_headline(summary: ComparisonSummary) -> str:
     needs = f" {best.title} needs {best.needs}." if best.needs else ""
     return (
         f"{named} {'take' if equal else 'takes'} least time{' of devices' * bool(devices)}{among}: a step of "
-        f"{time_told(best.step_ns, unit)}{devices}, {idle} of it idle, with {held} and "
+        f"{time_text(best.step_ns, unit)}{devices}, {idle} of it idle, with {held} and "
         f"{shares(best.parameters)}x the parameters on a device.{_against(rows, best)}{needs}"
     )
 
@@ -79,14 +79,14 @@ def costs_in(summary: ComparisonSummary) -> str:
     times = {"F": costs.forward_ns, "I": costs.input_ns, "W": costs.weight_ns, "B": costs.backward_ns,
              "F&B": costs.overlapped_ns}  # fmt: skip
     texts = [
-        f"{letter} {time_told(time, unit) if isinstance(time, int) else 'by stage'}"
+        f"{letter} {time_text(time, unit) if isinstance(time, int) else 'by stage'}"
         for letter, time in times.items()
         if time is not None
     ]
     if costs.overlapped_ns is None:
         texts.append("F&B as F, then B")
     if costs.latency_ns:
-        texts.append(f"a message {time_told(costs.latency_ns, unit)}")
+        texts.append(f"a message {time_text(costs.latency_ns, unit)}")
     if costs.bytes_per_s is not None:
         texts.append(f"links of {si(costs.bytes_per_s, 'B/s')}")
     if costs.blocking:
@@ -97,11 +97,11 @@ def costs_in(summary: ComparisonSummary) -> str:
     return ", ".join(texts)
 
 
-def law_cell(law: LawResult | None, told: Callable[[float], str]) -> str:
+def law_cell(law: LawResult | None, text: Callable[[float], str]) -> str:
     """What a law gives, with a star where it does not hold here."""
     if law is None or law.bubble_ns is None:
         return "–"
-    return told(law.bubble_ns) + "*" * (not law.holds)
+    return text(law.bubble_ns) + "*" * (not law.holds)
 
 
 def formulas(row: ScheduleRow) -> list[tuple[str, str, str]]:

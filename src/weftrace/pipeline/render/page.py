@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
+from weftrace.files.columns import Shown
 from weftrace.pipeline.render.picture import Picture, idle_share, picture_of
-from weftrace.pipeline.render.words import PICTURE_TERMS, headline, held_words, left_out, memory_told, shape_told
+from weftrace.pipeline.render.words import PICTURE_TERMS, headline, held_words, left_out, memory_text, shape_text
 from weftrace.pipeline.simulation import Simulation
 from weftrace.render.page import render_page
 from weftrace.version import __version__
@@ -40,12 +41,12 @@ class PictureRank(TypedDict):
 
     rank: int
     busy_ns: int
-    idle_ns: int
+    idle_ns: Annotated[int, Shown(term="idle")]
     idle_share: float
-    warm_up_ns: int
-    steady_ns: int
-    cool_down_ns: int
-    peak: int
+    warm_up_ns: Annotated[int, Shown("warm-up", term="warm_up")]
+    steady_ns: Annotated[int, Shown(term="steady")]
+    cool_down_ns: Annotated[int, Shown("cool-down", term="cool_down")]
+    peak: Annotated[int, Shown("holds at most", term="held")]
     cells: list[int]
     time_ns: list[int]
     held: list[int]
@@ -89,9 +90,9 @@ def picture_block(simulation: Simulation) -> PictureBlock:
     return {
         "name": picture.name,
         "headline": headline(picture),
-        "shape": shape_told(picture),
+        "shape": shape_text(picture),
         "left_out": left_out(picture),
-        "memory_words": memory_told(picture),
+        "memory_words": memory_text(picture),
         "held_words": held_words(picture),
         "boundary": picture.boundary,
         "makespan_ns": picture.makespan_ns,
@@ -124,6 +125,7 @@ def render_pictures(pictures: list[PictureBlock], *, title: str, headline: str) 
         styles=STYLES,
         blocks=[("weftrace-schedules", PageBlock(pictures=pictures))],
         terms=PICTURE_TERMS,
+        tables={"ranks": PictureRank},
         title=title,
         headline=headline,
         version=__version__,

@@ -85,8 +85,8 @@ def _actions(simulation: Simulation) -> pl.Series:
     actions = actions.with_columns(name=name.otherwise(pl.concat_str("stage", kind, "micro_batch")))
     cause = pl.Series(causes(simulation))
     waited = actions.select("name", "rank")[cause.clip(0).to_list()] if len(actions) else actions.select("name", "rank")
-    told = pl.concat_str(pl.lit(',"waited for":"'), "name", pl.lit(" of rank "), "rank", pl.lit('"'))
-    waited_for = waited.select(told).to_series()
+    fragment = pl.concat_str(pl.lit(',"waited for":"'), "name", pl.lit(" of rank "), "rank", pl.lit('"'))
+    waited_for = waited.select(fragment).to_series()
     back = [pl.lit(',"back_stage":'), "back_stage", pl.lit(',"back_micro_batch":'), "back_micro_batch"]
     line = pl.concat_str(
         pl.lit('{"ph":"X","cat":"pipeline","name":"'), "name",

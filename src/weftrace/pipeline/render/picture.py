@@ -39,7 +39,7 @@ class Picture:
     """A simulated schedule, ready to be drawn. Numbers are of all ranks; frames hold those that are drawn.
 
     bubble_ns: idle time of the rank that idles most; bubble_share: the part of that rank's step.
-    unit_ns: the unit in which times are told, where costs are units and no measurement; else 0.
+    unit_ns: the unit in which times are shown, where costs are units and no measurement; else 0.
     shades: names of what light and dark tell apart, the first drawn in full colour: the directions of a schedule with
         replicas, the chunks of one with several stages a rank; one empty name where there is nothing to tell apart.
     held_in: what memory counts: "chunks" whose activations are held, or "bytes". peak: the most that a rank, peak_rank,

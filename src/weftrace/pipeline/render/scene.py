@@ -13,13 +13,13 @@ from weftrace.errors import OutputError
 from weftrace.pipeline.render.colours import KINDS, colour
 from weftrace.pipeline.render.picture import Picture, idle_share, picture_of
 from weftrace.pipeline.render.words import (
-    action_told,
+    action_text,
     headline,
-    held_told,
+    held_text,
     left_out,
-    memory_told,
-    shape_told,
-    time_told,
+    memory_text,
+    shape_text,
+    time_text,
 )
 from weftrace.pipeline.simulation import Simulation
 from weftrace.render import palette
@@ -81,7 +81,7 @@ def schedule_scene(picture: Picture, *, tooltips: bool = True) -> Scene:
         rects.append(Rect(*place, f"F{cell['shade']}", str(cell["micro_batch"]), title, foot=0.5))
         rects.append(Rect(*place, f"B{cell['back_shade']}", str(cell["back_micro_batch"]), title, top=0.5))
         rects.append(Rect(*place, FRAME))
-    sides = ((percent(idle_share(rank)), held_told(rank["peak"], picture.held_in)) for rank in ranks)
+    sides = ((percent(idle_share(rank)), held_text(rank["peak"], picture.held_in)) for rank in ranks)
     rows = (Row(label=f"rank {at}", height=_BAR, gap=_GAP, sides=side) for at, side in zip(row_of, sides, strict=True))
     return Scene(
         name=picture.name,
@@ -113,22 +113,22 @@ def _looks(shades: tuple[str, ...]) -> dict[str, Look]:
 def _facts(picture: Picture) -> str:
     """The line below the name. Short: it has the width of the picture."""
     unit = " units" if picture.unit_ns else ""
-    bubble = time_told(picture.bubble_ns, picture.unit_ns)
-    told = [
-        shape_told(picture),
-        f"{time_told(picture.makespan_ns, picture.unit_ns)}{unit}",
+    bubble = time_text(picture.bubble_ns, picture.unit_ns)
+    parts = [
+        shape_text(picture),
+        f"{time_text(picture.makespan_ns, picture.unit_ns)}{unit}",
         f"bubble {bubble} ({percent(picture.bubble_share)}, boundary: {picture.boundary})",
         left_out(picture).rstrip("."),
     ]
-    return " · ".join(filter(None, told))
+    return " · ".join(filter(None, parts))
 
 
 def _title(picture: Picture, cell: dict[str, Any]) -> str:
-    start, end = (time_told(cell[at], picture.unit_ns) for at in ("start_ns", "end_ns"))
+    start, end = (time_text(cell[at], picture.unit_ns) for at in ("start_ns", "end_ns"))
     if cell["cause"] is None:
-        return f"{action_told(cell)}: {start} to {end}"
+        return f"{action_text(cell)}: {start} to {end}"
     cause = picture.cells.row(cell["cause"], named=True)
-    return f"{action_told(cell)}: {start} to {end}, waited for {action_told(cause)}, on rank {cause['rank']}"
+    return f"{action_text(cell)}: {start} to {end}, waited for {action_text(cause)}, on rank {cause['rank']}"
 
 
 def _memory(picture: Picture) -> Row:
@@ -137,14 +137,14 @@ def _memory(picture: Picture) -> Row:
     own = picture.memory.filter(rank=picture.peak_rank)
     held = own["held"].to_list()
     return Row(
-        label=held_told(picture.peak, picture.held_in),
+        label=held_text(picture.peak, picture.held_in),
         height=_MEMORY,
         gap=1,
-        head=memory_told(picture),
+        head=memory_text(picture),
         most=picture.peak,
         curves=(
             Curve("band", times, high, low),
-            Curve("held", own["time_ns"].to_list(), held, told=[held_told(one, picture.held_in) for one in held]),
+            Curve("held", own["time_ns"].to_list(), held, told=[held_text(one, picture.held_in) for one in held]),
         ),
     )
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import polars as pl
 
 from weftrace.errors import OutputError
+from weftrace.pipeline.plan_vs_measured.document import SlipReport
+from weftrace.pipeline.plan_vs_measured.planned_and_measured import Slip
 from weftrace.pipeline.render.page import picture_block, render_pictures
 from weftrace.pipeline.simulation import Simulation, at_times, simulate
-from weftrace.pipeline.slips.document import SlipReport
-from weftrace.pipeline.slips.planned_and_measured import Slip
 from weftrace.plan import Plan, Timetable
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.pipeline.slips.document import OpRow, SlipReport
+from weftrace.pipeline.plan_vs_measured.document import OpRow, SlipReport
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
 from weftrace.units import signed, unit_for

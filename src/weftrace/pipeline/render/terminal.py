@@ -21,7 +21,7 @@ from rich.text import Text
 from weftrace.alphabet import DIRECTIONS
 from weftrace.pipeline.render.colours import KINDS, colour
 from weftrace.pipeline.render.picture import Picture, idle_share, picture_of
-from weftrace.pipeline.render.words import headline, held_told, held_words, left_out, shape_told, time_told
+from weftrace.pipeline.render.words import headline, held_text, held_words, left_out, shape_text, time_text
 from weftrace.pipeline.simulation import Simulation
 from weftrace.render import palette
 from weftrace.render.console_parts import BOLD, DIM, print_blocks
@@ -40,7 +40,7 @@ def print_simulation(simulation: Simulation, console: Console) -> None:
     picture = picture_of(simulation, MAX_RANKS)
     width = min(console.width, MAX_WIDTH)
     blocks: list[RenderableType] = [
-        joined([Text("weftrace pipeline show", style=BOLD), clean(shape_told(picture))], " · "),
+        joined([Text("weftrace pipeline show", style=BOLD), clean(shape_text(picture))], " · "),
         Text(clean(headline(picture)), style=BOLD),
         drawn(picture, width),
     ]
@@ -54,7 +54,7 @@ def drawn(picture: Picture, width: int = 80) -> Text:
     ranks = picture.ranks.rows(named=True)
     names = [f"{rank['rank']}" for rank in ranks]
     idle = [f"{100 * idle_share(rank):.1f}" for rank in ranks]
-    peaks = [held_told(rank["peak"], picture.held_in) for rank in ranks]
+    peaks = [held_text(rank["peak"], picture.held_in) for rank in ranks]
     margin, side = max(4, *(len(name) + 1 for name in names)), max(4, *(len(peak) + 1 for peak in peaks))
     columns, column_ns = _scale(picture, max(width - margin - _IDLE - side, 10))
     axis = _axis(picture, columns, column_ns)
@@ -169,17 +169,17 @@ def _held(picture: Picture, columns: int, column_ns: float) -> Text:
 
 def _legend(picture: Picture, column_ns: float, margin: int) -> list[Text]:
     kinds = set(picture.cells.get_column("kind").unique())
-    told = Text(" " * margin)
+    kinds_line = Text(" " * margin)
     for kind in (kind for kind in DIRECTIONS if kind in kinds or (kind in "FB" and "F&B" in kinds)):
         style = _style(kind, 0, 1) if kind in KINDS else Style()
-        told.append(kind, style=style).append(f" {'overlapped' if kind == 'F&B' else DIRECTIONS[kind]}  ")
+        kinds_line.append(kind, style=style).append(f" {'overlapped' if kind == 'F&B' else DIRECTIONS[kind]}  ")
     remarks = [f"mem: {held_words(picture)}, the most of any rank"]
     if len(picture.shades) > 1:
         remarks.insert(0, f"lower case: {', '.join(picture.shades[1:])}")
     shortest = int((picture.cells["end_ns"] - picture.cells["start_ns"]).min() or 0)  # type: ignore[arg-type]
     if column_ns > shortest:
-        column = time_told(float(f"{column_ns:.3g}"), picture.unit_ns)
+        column = time_text(float(f"{column_ns:.3g}"), picture.unit_ns)
         remarks.append(
             f"a column is {column}, longer than actions are: the kind that fills most is drawn; -o FILE.html zooms"
         )
-    return [told, *(Text(" " * margin + remark, style=DIM) for remark in remarks)]
+    return [kinds_line, *(Text(" " * margin + remark, style=DIM) for remark in remarks)]

@@ -71,17 +71,17 @@ PICTURE_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 
 
-def time_told(time_ns: float, unit_ns: int) -> str:
+def time_text(time_ns: float, unit_ns: int) -> str:
     """A time in words: in units where costs are units, else in seconds and their parts."""
     return f"{time_ns / unit_ns:,.6g}" if unit_ns else duration(time_ns, 4)
 
 
-def held_told(held: float, held_in: str) -> str:
+def held_text(held: float, held_in: str) -> str:
     """An amount of memory in words."""
     return size(held) if held_in == "bytes" else f"{held:,.6g}"
 
 
-def shape_told(picture: Picture) -> str:
+def shape_text(picture: Picture) -> str:
     """ "8 stages on 8 ranks, 20 micro-batches"."""
     stages, ranks = counted(picture.num_stages, "stage"), counted(picture.num_ranks, "rank")
     return f"{stages} on {ranks}, {counted(picture.num_micro_batches, 'micro-batch')}"
@@ -89,14 +89,14 @@ def shape_told(picture: Picture) -> str:
 
 def headline(picture: Picture) -> str:
     """The picture's first sentence: how long it takes, what of it is bubble and by which boundary, what it holds."""
-    told = time_told(picture.makespan_ns, picture.unit_ns) + " units of time" * bool(picture.unit_ns)
-    bubble = time_told(picture.bubble_ns, picture.unit_ns)
+    length = time_text(picture.makespan_ns, picture.unit_ns) + " units of time" * bool(picture.unit_ns)
+    bubble = time_text(picture.bubble_ns, picture.unit_ns)
     chunks = " chunk's activations" if picture.peak == 1 else " chunks' activations"
     what = "" if picture.held_in == "bytes" else chunks
     name = picture.name[:1].upper() + picture.name[1:]
     return (
-        f"{name} takes {told}; bubble {bubble} ({percent(picture.bubble_share)}; boundary: {picture.boundary}, "
-        f"{BOUNDARIES[picture.boundary]}); a rank holds at most {held_told(picture.peak, picture.held_in)}{what}."
+        f"{name} takes {length}; bubble {bubble} ({percent(picture.bubble_share)}; boundary: {picture.boundary}, "
+        f"{BOUNDARIES[picture.boundary]}); a rank holds at most {held_text(picture.peak, picture.held_in)}{what}."
     )
 
 
@@ -105,9 +105,9 @@ def held_words(picture: Picture) -> str:
     return "bytes held" if picture.held_in == "bytes" else "chunks whose activations are held"
 
 
-def memory_told(picture: Picture) -> str:
+def memory_text(picture: Picture) -> str:
     """What the memory curve shows, and its peak."""
-    peak = held_told(picture.peak, picture.held_in)
+    peak = held_text(picture.peak, picture.held_in)
     what = held_words(picture).capitalize()
     return f"{what}: band of all ranks, line of rank {picture.peak_rank}, which peaks at {peak}"
 
@@ -121,7 +121,7 @@ def left_out(picture: Picture) -> str:
     return f"{len(drawn)} of {picture.num_ranks:,} ranks are drawn, evenly chosen: {few}, … {drawn[-1]}."
 
 
-def action_told(cell: Mapping[str, Any]) -> str:
+def action_text(cell: Mapping[str, Any]) -> str:
     """ "forward of micro-batch 4, stage 0, overlapped with backward of micro-batch 1, stage 7"; cell: a row of
     `Picture.cells`."""
     if cell["kind"] == "F&B":

@@ -1,4 +1,4 @@
-"""How a boundary value is told to who receives it: what stands where, of which shape and dtype, needing a gradient.
+"""How a boundary value is described to its receiver: what stands where, of which shape and dtype, needing a gradient.
 
 A value is a tensor, None, a number, a text, or tuples, lists and dicts of them (a class of dicts arrives as a dict).
 Its *description* is a line of JSON; the tensors follow it in the order of `values.leaves_of`. Numbers and texts stand
@@ -34,7 +34,7 @@ def describe(value: Any) -> str:
 
 
 def same_but_for_memory(one: str, other: str) -> bool:
-    """Whether what one describes can be received where the other was told."""
+    """Whether what one describes can be received where the other was described."""
     return one == other or json.loads(one)[0] == json.loads(other)[0]
 
 
@@ -46,9 +46,9 @@ def packed(value: Any, description: str, device: torch.device) -> list[Tensor]:
     return [(tensor.permute(order) if order else tensor).contiguous() for tensor, order in zip(tensors, orders)]  # noqa: B905
 
 
-def _orders(told: Sequence[list[int] | None]) -> Iterator[list[int] | None]:
+def _orders(given: Sequence[list[int] | None]) -> Iterator[list[int] | None]:
     """By tensor. None: as its dimensions are numbered."""
-    return chain(told, repeat(None))
+    return chain(given, repeat(None))
 
 
 def _order(tensor: Tensor) -> list[int] | None:
@@ -84,15 +84,15 @@ def _described(value: Any) -> Any:
 def _built(described: Any, device: torch.device, orders: Iterator[list[int] | None]) -> Any:
     if described is None:
         return None
-    [(kind, told)] = described.items()
+    [(kind, body)] = described.items()
     if kind == "tensor":
-        dtype, shape, requires_grad = told
+        dtype, shape, requires_grad = body
         order = next(orders) or range(len(shape))
         made = torch.empty([shape[dim] for dim in order], dtype=getattr(torch, dtype), device=device)
         return made.permute([*map(order.index, range(len(shape)))]).requires_grad_(requires_grad)
     if kind == "plain":
-        return told
+        return body
     if kind == "dict":
-        return {key: _built(part, device, orders) for key, part in told.items()}
-    parts = [_built(part, device, orders) for part in told]
+        return {key: _built(part, device, orders) for key, part in body.items()}
+    parts = [_built(part, device, orders) for part in body]
     return tuple(parts) if kind == "tuple" else parts

@@ -16,8 +16,8 @@ from weftrace.alphabet import DIRECTIONS
 from weftrace.errors import PipelineRunError, ScheduleError
 from weftrace.pipeline.dependencies import chunk_rows
 from weftrace.pipeline.range_names import action_name, chunk_name
-from weftrace.pipeline.runtime.carried import Carried
-from weftrace.pipeline.runtime.mail import Mailbox
+from weftrace.pipeline.runtime.activations import Carried
+from weftrace.pipeline.runtime.p2p import Mailbox
 from weftrace.pipeline.runtime.split.engine import StageEngine
 from weftrace.pipeline.runtime.split.store import WeightGradStore
 from weftrace.pipeline.runtime.split.values import mapped

@@ -27,7 +27,7 @@ from weftrace.pipeline.range_names import MESSAGES, REPLICAS, STEP, WAIT
 from weftrace.pipeline.runtime.boundary import tensors_of
 from weftrace.pipeline.runtime.chunks import Chunks, Loss, Step, Values, need_no_more, value_of
 from weftrace.pipeline.runtime.link import Link
-from weftrace.pipeline.runtime.mail import Mailbox
+from weftrace.pipeline.runtime.p2p import Mailbox
 from weftrace.pipeline.runtime.program import program_of
 from weftrace.pipeline.runtime.replicas import (
     gradients_of_this_step,
@@ -77,7 +77,7 @@ class PipelineRuntime:
     device: of the stages; None for that of their first parameter.
     keep_outputs: whether results hold the outputs; where they are large, a training step need not keep them.
     changing_shapes: say so where the shapes that stages give to each other change from step to step although those of
-        the model's inputs do not. Shapes are then told with every message, and each waits for it.
+        the model's inputs do not. Shapes are then sent with every message, and each waits for it.
 
     Raises `ScheduleError` where the schedule cannot run or stages are missing, `PipelineRunError` where the group has
     another size, or other ranks another schedule. A failure while running is a `PipelineRunError` too: the rank that

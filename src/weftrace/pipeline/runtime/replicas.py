@@ -57,9 +57,9 @@ def sum_over_replicas(parameters: Sequence[nn.Parameter], schedule: Schedule, st
     doing = f"summing the gradients of stage {stage} over ranks {ranks}"
     exchange = partial(link.exchange, ranks=ranks, doing=doing)
     facts = torch.tensor([len(parameters), sum(parameter.numel() for parameter in parameters)])
-    told = torch.stack(exchange(facts)).tolist()
-    if any(other != told[0] for other in told):
-        counts = ", ".join(f"{numbers:,} in {number:,} parameters" for number, numbers in told)
+    found = torch.stack(exchange(facts)).tolist()
+    if any(other != found[0] for other in found):
+        counts = ", ".join(f"{numbers:,} in {number:,} parameters" for number, numbers in found)
         raise PipelineRunError(f"the replicas of stage {stage} on ranks {ranks} differ: they have {counts}.")
     has = torch.tensor([_grad(parameter) is not None for parameter in parameters], dtype=torch.uint8)
     some = torch.stack(exchange(has)).amax(0).tolist() if parameters else []

@@ -21,7 +21,7 @@ class Run(InNotebook):
     """The shape of a run.
 
     schedule: a name of `FAMILIES`. num_stages, num_micro_batches: of one pipeline. num_ranks: of all together.
-    optimizer_ns: after the pipeline. model, hardware, dtype: names of `weftrace.facts`; None where not told.
+    optimizer_ns: after the pipeline. model, hardware, dtype: names of `weftrace.facts`; None where not given.
     sequence: tokens of a sequence. tokens_per_micro_batch: None for one sequence.
     """
 
@@ -81,7 +81,7 @@ def predicted_step(costs: SourcedCosts, run: Run) -> StepReport:
 
 
 def _named(run: Run, published: PublishedStep | None) -> tuple[str | None, str | None, list[str]]:
-    """Model and hardware, as told or as those of the published step; and what was so assumed."""
+    """Model and hardware, as given or as those of the published step; and what was so assumed."""
     if published is None:
         return run.model, run.hardware, []
     assumed = []

@@ -70,14 +70,14 @@ def published_step(
     schedule: str, num_stages: int, num_micro_batches: int, num_ranks: int, **others: str | int | None
 ) -> PublishedStep | None:
     """The published step of that shape; None where there is none. others: further fields that it must be alike in,
-    None where they are not told; names are compared without regard to case."""
+    None where they are not given; names are compared without regard to case."""
     wanted: dict[str, str | int | None] = {
         "schedule": schedule, "num_stages": num_stages, "num_micro_batches": num_micro_batches, "num_ranks": num_ranks,
         **others,
     }  # fmt: skip
-    told = {name: value for name, value in wanted.items() if value is not None}
+    given = {name: value for name, value in wanted.items() if value is not None}
     return next(
-        (each for each in published_steps() if all(_same(getattr(each, name), told[name]) for name in told)), None
+        (each for each in published_steps() if all(_same(getattr(each, name), given[name]) for name in given)), None
     )
 
 

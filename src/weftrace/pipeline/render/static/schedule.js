@@ -3,7 +3,7 @@
 import { byId, fill, h } from "render/dom.js";
 import { percent } from "render/format.js";
 import { startPage } from "render/start.js";
-import { sortableTable } from "render/tables.js";
+import { columnsOf, sortableTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
 import { schedulePicture } from "./schedule_picture.js";
 import { heldText, timeText } from "./schedule_text.js";
@@ -29,14 +29,14 @@ function heading(block) {
    */
   const fact = (key, text) => h("div", {}, h("dt", {}, defined(key)), h("dd", { text }));
   /** @param {number} ns */
-  const told = (ns) => timeText(block, ns); // as the headline has it
+  const time = (ns) => timeText(block, ns); // as the headline has it
   return [
     h("h2", { text: `${block.name}: ${block.shape}` }),
     h(
       "dl",
       { class: "facts-row" },
-      fact("makespan", `${told(block.makespan_ns)}${block.unit_ns ? " units" : ""}`),
-      fact("bubble", `${told(block.bubble_ns)} (${percent(block.bubble_share)})`),
+      fact("makespan", `${time(block.makespan_ns)}${block.unit_ns ? " units" : ""}`),
+      fact("bubble", `${time(block.bubble_ns)} (${percent(block.bubble_share)})`),
       fact("boundary", block.boundary),
       fact("held", `at most ${heldText(block, block.peak)}, on rank ${block.peak_rank}`),
     ),
@@ -47,24 +47,18 @@ function heading(block) {
 function showRanks(pictures) {
   /** @type {Row[]} */
   const rows = pictures.flatMap((block) => block.ranks.map((one) => ({ ...one, schedule: block.name, block })));
-  /**
-   * @param {"busy_ns" | "idle_ns" | "warm_up_ns" | "steady_ns" | "cool_down_ns"} key
-   * @param {string} label
-   * @param {string} [def]
-   * @returns {import("render/tables.js").Column<Row>}
-   */
-  const time = (key, label, def) => ({ key, label, def, kind: "count", text: (row) => timeText(row.block, row[key]) });
+  /** @param {"busy_ns" | "idle_ns" | "warm_up_ns" | "steady_ns" | "cool_down_ns"} key */
+  const time = (key) => ({ text: (/** @type {Row} */ row) => timeText(row.block, row[key]) });
+  const keys = ["rank", "busy_ns", "idle_ns", "warm_up_ns", "steady_ns", "cool_down_ns", "peak"];
   /** @type {import("render/tables.js").Column<Row>[]} */
-  const columns = [
-    { key: "rank", label: "rank", kind: "count" },
-    time("busy_ns", "busy"),
-    time("idle_ns", "idle", "idle"),
-    time("warm_up_ns", "warm-up", "warm_up"),
-    time("steady_ns", "steady", "steady"),
-    time("cool_down_ns", "cool-down", "cool_down"),
-    { key: "peak", label: "holds at most", def: "held", kind: "count", text: (row) => heldText(row.block, row.peak) },
-  ];
-  if (pictures.length > 1) columns.unshift({ key: "schedule", label: "schedule", kind: "text" });
+  const columns = columnsOf("ranks", pictures.length > 1 ? ["schedule", ...keys] : keys, {
+    busy_ns: time("busy_ns"),
+    idle_ns: time("idle_ns"),
+    warm_up_ns: time("warm_up_ns"),
+    steady_ns: time("steady_ns"),
+    cool_down_ns: time("cool_down_ns"),
+    peak: { text: (row) => heldText(row.block, row.peak) },
+  });
   const table = sortableTable({
     name: "ranks",
     columns,

@@ -18,10 +18,10 @@ from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.dependencies import messages_between_ranks
 from weftrace.pipeline.measured.run_costs import costs_of_run, matched
 from weftrace.pipeline.measured.runs import MeasuredRun, run_of
+from weftrace.pipeline.plan_vs_measured.lateness import Measured, Planned, chain_of, lateness
+from weftrace.pipeline.plan_vs_measured.one_clock import on_one_clock
 from weftrace.pipeline.schedule import Schedule, code_of
 from weftrace.pipeline.simulation import Simulation, simulate
-from weftrace.pipeline.slips.lateness import Measured, Planned, chain_of, lateness
-from weftrace.pipeline.slips.one_clock import on_one_clock
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
 from weftrace.units import duration, percent
@@ -57,7 +57,7 @@ class Slip(InNotebook):
         chain of causes of the action that ended last. own: actions took longer than planned; p2p: messages took longer;
         between: the rank did neither an action nor wait for a message; slack: less what the plan had to spare there.
         measured - planned = own + p2p + between - slack.
-    actions: frame of `weftrace.pipeline.slips.lateness.LATENESS_SCHEMA`, each action with the causes of its lateness.
+    actions: frame of `lateness.LATENESS_SCHEMA`, each action with the causes of its lateness.
     path: the critical path's rows of it, first to last. ranks: frame of `RANK_SCHEMA`.
     costs_from: "plan", or "run" where the planned times come from the means of the step itself: then the difference is
         the error of the prediction. step: which of the recorded steps; num_steps: how many there are.

@@ -15,7 +15,7 @@ from weftrace.errors import TraceError
 from weftrace.pipeline import Action, Costs, Schedule, plan_of, simulate
 from weftrace.pipeline.generators.dualpipe import dualpipe, dualpipe_v
 from weftrace.pipeline.measured.runs import run_of
-from weftrace.pipeline.slips.planned_and_measured import Slip, planned_of, slip
+from weftrace.pipeline.plan_vs_measured.planned_and_measured import Slip, planned_of, slip
 from weftrace.plan import Timetable, timetable
 from weftrace.trace import open_trace
 

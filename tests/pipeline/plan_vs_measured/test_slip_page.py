@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 
 from tests.browser import Open
+from tests.pipeline.plan_vs_measured.test_slip import COSTS, jittered, measured
 from tests.pipeline.render.test_page import block
-from tests.pipeline.slip.test_slip import COSTS, jittered, measured
 from weftrace.errors import OutputError
 from weftrace.pipeline import simulate
 from weftrace.pipeline.generators.dualpipe import dualpipe
+from weftrace.pipeline.plan_vs_measured.document import slip_report
 from weftrace.pipeline.render.slip_page import measured_simulation, render_slip_html
-from weftrace.pipeline.slips.document import slip_report
 from weftrace.plan import timetable
 
 

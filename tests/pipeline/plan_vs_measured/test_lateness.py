@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from weftrace.pipeline import Action, Schedule
 from weftrace.pipeline.dependencies import messages
-from weftrace.pipeline.slips.lateness import Measured, Planned, chain_of, lateness
+from weftrace.pipeline.plan_vs_measured.lateness import Measured, Planned, chain_of, lateness
 from weftrace.plan import Plan, timetable
 
 _Ints = np.ndarray

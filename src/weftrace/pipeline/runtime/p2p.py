@@ -1,7 +1,7 @@
 """Boundary values on their way: posted in the one order, awaited by who needs them.
 
 A value is described to its receiver when it is sent for the first time; as long as nothing changes, only tensors follow
-in later steps, those of a turn in one batch. The messages of a step in which descriptions are told go one by one: the
+in later steps, those of a turn in one batch. The messages of a step in which descriptions are sent go one by one: the
 receiver must have read a description before it can make room.
 """
 
@@ -53,7 +53,7 @@ class Mailbox:
 
     def begin(self, descriptions: dict[Key, str], *, telling: bool) -> None:
         """Begin a step. descriptions: how each message was described in the last step of its kind: the receiver makes
-        room by it. telling: they are told anew in this step, and kept in `descriptions`."""
+        room by it. telling: they are sent anew in this step, and kept in `descriptions`."""
         self._descriptions, self._telling = descriptions, telling
         self.peak_received = 0
 
@@ -103,8 +103,8 @@ class Mailbox:
             text = describe(self._outgoing[message.key])
             body = text.encode()
             padded = body.ljust(max(_HEAD, len(body)), b" ")
-            told = torch.frombuffer(bytearray(len(body).to_bytes(8, "little") + padded), dtype=torch.uint8)
-            for part in told.to(self.link.device).split([8 + _HEAD, len(padded) - _HEAD]):
+            sent = torch.frombuffer(bytearray(len(body).to_bytes(8, "little") + padded), dtype=torch.uint8)
+            for part in sent.to(self.link.device).split([8 + _HEAD, len(padded) - _HEAD]):
                 self._pass(part, message)
         else:
             head = self._pass(torch.empty(8 + _HEAD, dtype=torch.uint8, device=self.link.device), message)
@@ -140,10 +140,10 @@ class Mailbox:
             self._posted[message.key].works += [works[i]] if one_each else works
 
     def _compare(self, value: Any, message: Message) -> None:
-        now, told = describe(value), self._descriptions[message.key]
-        if not same_but_for_memory(now, told):
+        now, known = describe(value), self._descriptions[message.key]
+        if not same_but_for_memory(now, known):
             raise ScheduleError(
-                f"{message} is {now}, but its receiver makes room for {told}, as in the step before. Shapes that "
+                f"{message} is {now}, but its receiver makes room for {known}, as in the step before. Shapes that "
                 "follow from those of the model's inputs may change; where others do, say changing_shapes=True."
             )
 

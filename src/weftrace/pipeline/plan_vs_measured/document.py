@@ -12,9 +12,9 @@ from msgspec import Meta
 from weftrace.files.schemas import Count, Positive
 from weftrace.files.values import UNSAVED, As, filled
 from weftrace.notebook import InNotebook
+from weftrace.pipeline.plan_vs_measured.lateness import Reason
+from weftrace.pipeline.plan_vs_measured.planned_and_measured import RankRow, Slip
 from weftrace.pipeline.schedule import Action
-from weftrace.pipeline.slips.lateness import Reason
-from weftrace.pipeline.slips.planned_and_measured import RankRow, Slip
 from weftrace.units import duration, percent, signed
 
 SCHEMA: Final = "weftrace.pipeline.slip/1"
@@ -143,16 +143,16 @@ def headline(found: Slip) -> str:
 
 
 def _causes(found: Slip) -> str:
-    told = [
+    texts = [
         f"{name} took {duration(abs(value))} {'longer' if value > 0 else 'less'}"
         for name, value in (("actions", found.own_ns), ("messages", found.p2p_ns))
         if value
     ]
     if found.between_ns:
-        told.append(f"{duration(found.between_ns)} passed between actions")
+        texts.append(f"{duration(found.between_ns)} passed between actions")
     if found.slack_ns:
-        told.append(f"{duration(found.slack_ns)} of it was to spare in the plan")
-    return ", ".join(told) or "nothing differs"
+        texts.append(f"{duration(found.slack_ns)} of it was to spare in the plan")
+    return ", ".join(texts) or "nothing differs"
 
 
 def _ops(actions: pl.DataFrame, costs_from: str) -> pl.DataFrame:

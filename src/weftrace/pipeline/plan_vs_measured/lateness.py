@@ -142,9 +142,9 @@ def _between(schedule: Schedule, measured: Measured, reason: _Ints, gap: _Ints) 
         needs[messages_between_ranks(schedule).op] = True
         return np.where(needs, 0, gap)
     after_wait = np.clip(measured.start_ns - measured.waited_until_ns, 0, np.maximum(gap, 0))
-    told = measured.waited_until_ns >= 0
-    of_input = np.where(told, after_wait, 0)
-    return np.where(reason == 2, of_input, gap - np.where(told, measured.waited_ns, 0))
+    has_wait = measured.waited_until_ns >= 0
+    of_input = np.where(has_wait, after_wait, 0)
+    return np.where(reason == 2, of_input, gap - np.where(has_wait, measured.waited_ns, 0))
 
 
 def _along_chains(schedule: Schedule, cause: _Ints, own: _Ints, parts: dict[str, _Ints]) -> dict[str, _Ints]:
