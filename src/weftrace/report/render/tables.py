@@ -7,7 +7,11 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from weftrace.analysis.kernel_times import KernelRow
+from weftrace.analysis.module_times import CodeNode
+from weftrace.files.columns import frame_schema
 from weftrace.render.console_text import clean
+from weftrace.render.markdown import markdown_cell
 from weftrace.report.document_types import CodeDocument, LatenessDocument, RankDocument, ReportDocument
 from weftrace.report.render.parts import PARTS
 from weftrace.report.render.terminal import rank_name
@@ -19,19 +23,18 @@ from weftrace.units import duration, percent
 _MAX_PHASES = 20
 _MAX_RANKS = 64
 _MAX_CODE = 20
-_KERNEL_COLUMNS = ("kind", "family", "num_events", "total_ns", "mean_ns", "p50_ns", "p99_ns", "min_ns", "max_ns",
-                   "share", "sms", "sms_exact")  # fmt: skip
-
-
+_KERNEL_COLUMNS = tuple(name for name in frame_schema(KernelRow) if name != "name")
 _CODE: tuple[tuple[str, Literal["modules", "lines"]], ...] = (("module", "modules"), ("line", "lines"))
-_CODE_COLUMNS = ("num_calls", "num_events", "self_ns", "total_ns", "backward_ns", "busy_ns", "exposed_ns", "idle_ns",
-                 "host_wait_ns")  # fmt: skip
+_CODE_COLUMNS = tuple(name for name in frame_schema(CodeNode) if name not in ("name", "parent", "num_members"))
 
 
 def to_markdown(document: ReportDocument) -> str:
     """A short report: the headline, a row a rank that adds up to its span, lateness, and of the longest rank its phases
     and, where they were asked for, its time by module and by function."""
-    parts = [f"**{_cell(document['headline'])}**", f"weftrace {document['weftrace']} of {_cell(document['source'])}"]
+    parts = [
+        f"**{markdown_cell(document['headline'])}**",
+        f"weftrace {document['weftrace']} of {markdown_cell(document['source'])}",
+    ]
     ranks = sorted(document["ranks"], key=lambda rank: -rank["span_ns"])
     if ranks:
         heads = ("rank", "span", *(name for _, name, _ in PARTS), "communication hidden", "")
@@ -39,14 +42,17 @@ def to_markdown(document: ReportDocument) -> str:
         if document["lateness"]:
             parts += ["Waiting for late ranks in collectives:", _lateness(document["lateness"])]
         if ranks[0]["phase_means"]:
-            parts.append(f"Phases of {_cell(rank_name(ranks[0], with_device=_several(ranks)))}, means:")
+            parts.append(f"Phases of {markdown_cell(rank_name(ranks[0], with_device=_several(ranks)))}, means:")
             parts.append(_phases(ranks[0]))
         for by, key in _CODE:
             if key in ranks[0]:
-                parts.append(f"Time by {by} of {_cell(rank_name(ranks[0], with_device=_several(ranks)))}:")
+                parts.append(f"Time by {by} of {markdown_cell(rank_name(ranks[0], with_device=_several(ranks)))}:")
                 parts.append(_code(ranks[0][key], by, ranks[0]["serial_ns"]))
-    parts += [f"- not used: {_cell(failure['path'])}: {_cell(failure['error'])}" for failure in document["failures"]]
-    parts += [f"- {_cell(note)}" for note in document["notes"]]
+    parts += [
+        f"- not used: {markdown_cell(failure['path'])}: {markdown_cell(failure['error'])}"
+        for failure in document["failures"]
+    ]
+    parts += [f"- {markdown_cell(note)}" for note in document["notes"]]
     return "\n\n".join(parts) + "\n"
 
 
@@ -147,13 +153,5 @@ def _several(ranks: Sequence[RankDocument]) -> bool:
 
 
 def _table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rows = [heads, ["---"] * len(heads), *([_cell(text) for text in line] for line in lines)]
+    rows = [heads, ["---"] * len(heads), *([markdown_cell(text) for text in line] for line in lines)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def _cell(text: str) -> str:
-    """Untrusted text, which Markdown must not read as its own."""
-    escaped = clean(text).replace("\\", "\\\\")
-    for character in "`*_[]<>|#":
-        escaped = escaped.replace(character, f"\\{character}")
-    return escaped

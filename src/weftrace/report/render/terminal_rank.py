@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
@@ -11,7 +12,10 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from weftrace.analysis.kernel_times import KernelRow
+from weftrace.analysis.hidden_communication import CollectiveRow
+from weftrace.analysis.idle_causes import StreamGapsRow
+from weftrace.analysis.kernel_times import KernelRow, UnnamedRow
+from weftrace.analysis.operator_times import OperatorRow
 from weftrace.analysis.rank_tables import TABLES
 from weftrace.render import palette
 from weftrace.render.configuration import in_words
@@ -21,7 +25,7 @@ from weftrace.report.document_types import RankDocument, WindowDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, CAUSES, PARTS
 from weftrace.report.render.terminal_code import code_blocks
 from weftrace.report.render.terminal_quality import quality_frame, quality_line
-from weftrace.units import adding_up, counted, duration, percent, unit_for
+from weftrace.units import Unit, adding_up, counted, duration, percent, unit_for
 
 TOP_KERNELS = 12
 TOP_OPERATORS = 6
@@ -181,15 +185,16 @@ def _collectives(rank: RankDocument, width: int) -> RenderableType | None:
     with_barrier = any(row["barrier_ns"] for row in rows)
     with_bandwidth = any(row["algbw_GBps"] is not None for row in rows)
     unit = unit_for(rank["span_ns"])
-    heads = ["collective", "count", f"busy {unit.name}", "hidden", "exposed"]
-    heads += ["waits"] * with_barrier + ["algbw GB/s", "busbw GB/s"] * with_bandwidth
-    lines = []
-    for row in rows:
-        hidden = percent(row["hidden_ns"] / row["busy_ns"] if row["busy_ns"] else None)
-        cells = [clean(row["collective"]), f"{row['num_events']:,}", unit(row["busy_ns"]), hidden]
-        cells += [unit(row["exposed_ns"])] + [unit(row["barrier_ns"])] * with_barrier
-        lines.append(cells + [_rate(row["algbw_GBps"]), _rate(row["busbw_GBps"])] * with_bandwidth)
-    body = table(heads, lines, width, left=("collective",))
+    names = ["collective", "num_events", "busy_ns", "hidden_ns", "exposed_ns"]
+    names += ["barrier_ns"] * with_barrier + ["algbw_GBps", "busbw_GBps"] * with_bandwidth
+    body = rows_table(
+        CollectiveRow, rows, width, names, heads={"num_events": "count"}, unit=unit,
+        cells={
+            "hidden_ns": lambda row: percent(row["hidden_ns"] / row["busy_ns"] if row["busy_ns"] else None),
+            "algbw_GBps": lambda row: _rate(row["algbw_GBps"]),
+            "busbw_GBps": lambda row: _rate(row["busbw_GBps"]),
+        },
+    )  # fmt: skip
     return Group(section("Collectives"), body)
 
 
@@ -259,23 +264,25 @@ def _kernels(rank: RankDocument, width: int) -> RenderableType | None:
     if not rows:
         return None
     unit, each = unit_for(rank["span_ns"]), unit_for(max(max(row["mean_ns"], row["p99_ns"]) for row in rows))
-    with_spread = width >= 110
-    heads = ["kernel", "count", f"total {unit.name}", f"mean {each.name}"]
-    heads += [f"p50 {each.name}", f"p99 {each.name}"] * with_spread
+    spread = ("p50_ns", "p99_ns") if width >= 110 else ()
     sms = [_kernel_sms(row) for row in rows]
-    heads += ["share", "class", *[rank["sm_unit"]] * any(sms)]
-    lines = []
-    for row, blocks in zip(rows, sms, strict=True):
-        cells = [
-            kernel_label(row["name"]),
-            f"{row['num_events']:,}",
-            unit(row["total_ns"]),
-            each(row["mean_ns"]),
-        ]
-        cells += [each(row["p50_ns"]), each(row["p99_ns"])] * with_spread
-        lines.append([*cells, percent(row["share"]), shorten_middle(clean(row["family"]), 18), *[blocks] * any(sms)])
-    colours = [palette.KIND_COLOURS.get(row["kind"]) for row in rows]
-    body = table(heads, lines, width, left=("kernel", "class"), coloured=("class", colours), shorten=kernel_label)
+    body = rows_table(
+        KernelRow, rows, width,
+        ["name", "num_events", "total_ns", "mean_ns", *spread, "share", "family", *["sms"] * any(sms)], unit=unit,
+        heads={
+            **{f"{name}_ns": f"{name} {each.name}" for name in ("mean", "p50", "p99")},
+            "family": "class",
+            "sms": rank["sm_unit"],
+        },
+        cells={
+            "name": lambda row: kernel_label(row["name"]),
+            **{name: partial(_time_of, name=name, unit=each) for name in ("mean_ns", *spread)},
+            "family": lambda row: shorten_middle(clean(row["family"]), 18),
+            "sms": _kernel_sms,
+        },
+        coloured=("class", [palette.KIND_COLOURS.get(row["kind"]) for row in rows]),
+        shorten=kernel_label,
+    )  # fmt: skip
     total = len(rank["kernels"])
     note = f"the top {len(rows)} of {total:,} by total time" if total > len(rows) else "by total time"
     upper = f"; ≤ marks an upper bound of the {rank['sm_unit']}" if any(text.startswith("≤") for text in sms) else ""
@@ -287,18 +294,7 @@ def _operators(rank: RankDocument, width: int) -> RenderableType | None:
     if not rows:
         return None
     unit = unit_for(rank["span_ns"])
-    lines = [
-        [
-            clean(row["name"]),
-            f"{row['num_calls']:,}",
-            f"{row['num_events']:,}",
-            unit(row["total_ns"]),
-            percent(row["share"]),
-        ]
-        for row in rows
-    ]
-    heads = ["operator", "calls", "kernels", f"total {unit.name}", "share"]
-    body = table(heads, lines, width, left=("operator",), shorten=shorten_middle)
+    body = rows_table(OperatorRow, rows, width, heads={"num_events": "kernels"}, unit=unit, shorten=shorten_middle)
     total = len(rank["operators"])
     note = f"the top {len(rows)} of {total:,} by device time" if total > len(rows) else "by device time"
     parts: list[RenderableType] = [section("Operators", note), body]
@@ -314,8 +310,8 @@ def _unnamed(rank: RankDocument, width: int) -> RenderableType | None:
     if not rows or not share:
         return None
     unit = unit_for(rank["span_ns"])
-    lines = [[kernel_label(row["name"]), f"{row['num_events']:,}", unit(row["total_ns"])] for row in rows[:TOP_UNNAMED]]
-    body = table(["kernel", "count", f"total {unit.name}"], lines, width, left=("kernel",), shorten=kernel_label)
+    label: dict[str, Any] = {"name": lambda row: kernel_label(row["name"])}
+    body = rows_table(UnnamedRow, rows[:TOP_UNNAMED], width, cells=label, unit=unit, shorten=kernel_label)
     note = f"{percent(share)} of compute time, {counted(len(rows), 'name')}; a rules file can name them"
     return Group(section("No rule names", note), body)
 
@@ -326,14 +322,12 @@ def _idle_causes(rank: RankDocument, width: int) -> RenderableType | None:
     if not streams or rank["basis"] == "ranges":  # nothing launches a range: no cause is told
         return None
     unit = unit_for(rank["span_ns"])
-    present = [(key, name) for key, name, _ in CAUSES if causes[key] or any(stream[key] for stream in streams)]
-    lines = [
-        [clean(stream["stream"]), unit(stream["idle_ns"]), *(unit(stream[key]) for key, _ in present)]
-        for stream in streams[:MAX_STREAMS]
-    ]
-    lines.append(["whole device", unit(rank["idle_ns"]), *(unit(causes[key]) for key, _ in present)])
-    heads = ["stream", f"idle {unit.name}", *(name for _, name in present)]
-    body = table(heads, lines, width, left=("stream",), bold=len(lines) - 1)
+    present = [key for key, _, _ in CAUSES if causes[key] or any(stream[key] for stream in streams)]
+    rows = [*streams[:MAX_STREAMS], {**causes, "stream": "whole device", "idle_ns": rank["idle_ns"]}]
+    body = rows_table(
+        StreamGapsRow, rows, width, ["stream", "idle_ns", *present], cells={"stream": lambda row: clean(row["stream"])},
+        unit=unit, left=("stream",), bold=len(rows) - 1,
+    )  # fmt: skip
     note = f"back to back, under {duration(causes['threshold_ns'])}, is a kernel gap"
     return Group(section("Why streams were idle", note), body)
 
@@ -418,6 +412,10 @@ def _kernel_sms(kernel: KernelRow) -> str:
     if kernel["sms"] is None:
         return ""
     return f"{'' if kernel['sms_exact'] else '≤'}{kernel['sms']}"
+
+
+def _time_of(row: KernelRow, *, name: Literal["mean_ns", "p50_ns", "p99_ns"], unit: Unit) -> str:
+    return unit(row[name])
 
 
 def _rate(value: float | None) -> str:
