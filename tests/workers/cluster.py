@@ -65,7 +65,8 @@ def _dask(num_workers: int, folder: str) -> None:
     import dask
     from distributed import LocalCluster
 
-    dask.config.set({"distributed.scheduler.allowed-failures": 1})
+    # A worker that starts anew on a busy machine may take longer than half a minute to answer.
+    dask.config.set({"distributed.scheduler.allowed-failures": 1, "distributed.comm.timeouts.connect": "300s"})
     options = {"threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1", "local_directory": folder}
     with LocalCluster(n_workers=num_workers, **options) as started:
         _hold({"dask": started.scheduler_address.replace("tcp", "dask")})
