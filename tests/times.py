@@ -57,11 +57,17 @@ def by_folder(junit: str) -> dict[str, tuple[int, float]]:
 
 
 def main() -> None:
-    rows = by_folder(sys.argv[1])
-    print("| | tests | processor s |\n| :-- | --: | --: |")
-    for folder, (num, seconds) in rows.items():
-        print(f"| {folder} | {num:,} | {seconds:.1f} |")
-    print(f"| all | {sum(num for num, _ in rows.values()):,} | {sum(s for _, s in rows.values()):.1f} |")
+    """Of one junit.xml, or of several beside each other, the first of them before the last."""
+    runs = [by_folder(junit) for junit in sys.argv[1:]]
+    totals = [(sum(num for num, _ in run.values()), sum(seconds for _, seconds in run.values())) for run in runs]
+    print("| |" + " tests | processor s |" * len(runs) + "\n| :-- |" + " --: | --: |" * len(runs))
+    for folder in dict.fromkeys(folder for run in runs for folder in run):
+        _print_row(folder, [run.get(folder, (0, 0.0)) for run in runs])
+    _print_row("all", totals)
+
+
+def _print_row(name: str, cells: list[tuple[int, float]]) -> None:
+    print(f"| {name} |" + "".join(f" {num:,} | {seconds:.1f} |" for num, seconds in cells))
 
 
 if __name__ == "__main__":
