@@ -61,7 +61,7 @@ def test_report_prints_the_headline_and_the_exact_account(run: Run, train: Path)
     code, out, err = run("report", train)
     assert code == 0
     assert "all of it in dispatch; 50.0 % of communication is hidden." in " ".join(out.split())
-    assert re.search(r"exposed communication +50 µs +33.3 %", out)
+    assert re.search(r"exposed communication +50.0 µs +33.3 %", out)
     assert "\x1b[" not in out, "no colour where stdout is no terminal"
     assert err == ""
 

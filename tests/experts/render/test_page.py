@@ -26,7 +26,7 @@ ATTACK = '</script><img src=x onerror="window.pwned=1"><script>window.pwned=1</s
 
 def block(html: str) -> Any:
     found = re.findall(r'<script type="application/json" id="[^"]+">(.*?)</script>', html, re.DOTALL)
-    assert len(found) == 2  # the document's, and the terms'
+    assert len(found) == 3  # the document's, the terms' and the columns'
     return json.loads(found[0])
 
 
@@ -120,7 +120,7 @@ def test_hostile_text_stays_text() -> None:
     html = render_placement_html(document)
     html.encode("utf-8")
     assert "<img" not in html
-    assert html.count("</script>") == 3  # the document's block, the terms' and the page's script
+    assert html.count("</script>") == 4  # blocks of the document, the terms and the columns, and the page's script
 
 
 def test_nan_is_refused() -> None:
@@ -262,7 +262,7 @@ def test_hottest_experts(placement_page: Page) -> None:
 
 def test_what_holds_back_and_why_this_policy(placement_page: Page) -> None:
     binding = rows(placement_page.locator("[data-table=binding]"))
-    assert sorted(row[:4] for row in binding) == [["nothing", "1", "0 %", "3"], ["packing", "1", "11.8 %", "4"]]
+    assert sorted(row[:4] for row in binding) == [["nothing", "1", "0.0 %", "3"], ["packing", "1", "11.8 %", "4"]]
     policies = rows(placement_page.locator("[data-table=policy]"))
     assert [row[0].split()[0] for row in policies] == ["global", "hierarchical"]
     assert policies[0][1] == "270.0"
