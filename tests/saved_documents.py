@@ -1,4 +1,4 @@
-"""One small saved document of each schema, made as the commands make it, in this process."""
+"""Small saved documents of each schema, made as the commands make them, in this process."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ COSTS = Costs.units(W=0.5, FB=2, latency=0.1, message_bytes=8, bytes_per_s=1e9)
 QUESTION = "select rank, kind, count(*) as number, sum(dur_ns) as ns from work group by rank, kind order by kind"
 
 
-def saved_documents(folder: Path) -> dict[str, dict[str, Any]]:
-    """Schema -> document; they, and what they are made of, are left in the folder."""
+def saved_documents(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Schema -> documents; they, and what they are made of, are left in the folder."""
     inputs = _inputs(folder)
     for name, value in _values(folder).items():
         wt.save(value, folder / f"{name}.json")
     for name, arguments in _commands(inputs, folder).items():
         run(*arguments, "-q", "-o", folder / f"{name}.json")
-    found = [read_document(path) for path in sorted(folder.glob("*.json"))]
-    return {document["schema"]: document for document in found}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for document in map(read_document, sorted(folder.glob("*.json"))):
+        found.setdefault(document["schema"], []).append(document)
+    return found
 
 
 def _inputs(folder: Path) -> dict[str, Path]:
@@ -93,7 +95,8 @@ def _commands(inputs: Mapping[str, Path], folder: Path) -> dict[str, list[object
         "flops-diff": ["flops", "diff", flops, flops],
         "placement": ["experts", "balance", loads, *place],
         "moved": ["experts", "balance", loads, *place, "--from", folder / "placement.json", "--last", 1],
-        "comparison": ["pipeline", "compare", "--stages", 2, "--micro-batches", 4],
+        "comparison": ["pipeline", "compare", "--stages", 2, "--micro-batches", 4, "--schedule", "1f1b",
+                       "--schedule", "zb1p"],
         "step": ["pipeline", "step", "--costs", folder / "costs.json", "--stages", 2, "--micro-batches", 4,
                  "--ranks", 4],
         "slip": ["pipeline", "slip", folder / "pipeline.json", inputs["steps"]],

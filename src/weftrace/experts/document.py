@@ -232,9 +232,10 @@ def _need_tables(told: PlacementDocument, what: str) -> None:
             raise broken(what, SCHEMA, f"expert {max(row)} does not exist; there are {num_experts}", place)
     tables: dict[str, tuple[Sequence[Sequence[float]], int]] = {
         "expert_of_slot": (told["expert_of_slot"], num_slots),
-        "share_of_slot": (told["share_of_slot"] or [[1.0] * num_slots] * num_layers, num_slots),
         "loads": (told["loads"], num_experts),
     }
+    if told["share_of_slot"] is not None:
+        tables["share_of_slot"] = told["share_of_slot"], num_slots
     by_layer: dict[str, Sequence[object]] = {"layers": told["layers"]}
     if (certificate := told["certificate"]) is not None:
         for name in ("mean", "bound", "achieved", "is_optimal", "binding"):

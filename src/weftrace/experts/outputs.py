@@ -16,7 +16,7 @@ from weftrace.experts.render.page import render_placement_html, render_replay_ht
 from weftrace.experts.render.terminal import print_placement, print_placement_alone, print_replay
 from weftrace.experts.replays.document import REPLAY_SCHEMA, ReplayDocument
 from weftrace.experts.replays.replay import Replay
-from weftrace.files.documents import document_as
+from weftrace.files.documents import document_as, need_lengths, need_positions
 from weftrace.outputs import DOCUMENT_SUFFIXES, Output, adapter_for, text_writer
 
 SCHEMAS = (PLACEMENT_SCHEMA, REPLAY_SCHEMA)
@@ -29,7 +29,16 @@ def _load_placement(document: Mapping[str, Any], what: str) -> PlacementReport:
 
 
 def _load_replay(document: Mapping[str, Any], what: str) -> ReplayReport:
-    return ReplayReport(document=document_as(document, ReplayDocument, schema=REPLAY_SCHEMA.schema, what=what))
+    schema = REPLAY_SCHEMA.schema
+    told = document_as(document, ReplayDocument, schema=schema, what=what)
+    best = told["recommendation"]
+    rows = {f"recommendation.{name}": best[name] for name in ("row", "baseline_row", "cheaper_row")}
+    rows |= {f"series[{at}].row": series["row"] for at, series in enumerate(told["series"])}
+    need_positions(what, schema, len(told["rows"]), **rows)
+    for at, series in enumerate(told["series"]):
+        by_window = {f"series[{at}].{name}": series[name] for name in ("balancedness", "moved_fraction")}
+        need_lengths(what, schema, told["num_windows"], **by_window)
+    return ReplayReport(document=told)
 
 
 def _page(render: Callable[[Any], str]) -> Callable[[Any, str], object]:

@@ -78,6 +78,13 @@ def need_lengths(what: str, schema: str, num: int, **lists: Sequence[Any]) -> No
             raise broken(what, schema, f"{len(found)} elements, where others have {num}", f"$.{name}")
 
 
+def need_positions(what: str, schema: str, num: int, **positions: int | None) -> None:
+    """Raise `DocumentError` where one of these fields of the document, by name, is no position among `num` elements."""
+    for name, at in positions.items():
+        if at is not None and not 0 <= at < num:
+            raise broken(what, schema, f"position {at} among {num} elements", f"$.{name}")
+
+
 def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     """A document to a file, whole or not at all, compressed as its suffix says. Raises `OutputError`."""
     write_output(path, [document_text(document)])
