@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from weftrace.cli import options, outputs
+from weftrace.cli.requests import command_of
 from weftrace.errors import QueryError
 
 EPILOG = """[bold]Examples[/bold]
@@ -29,12 +31,10 @@ weftrace query train.json.gz --sql-file question.sql --json
 Tables: events, work, gaps, phases, steps, collectives, kernels, queue, ranks. Times are whole ns."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the wing's command to weftrace's."""
-    app.command("query", epilog=EPILOG)(command)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A question in SQL, what it is asked of, and within which limits."""
 
-
-def command(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
@@ -42,19 +42,19 @@ def command(
             help="A trace, a folder or a glob, as in weftrace report, then one SELECT over the tables of --schema.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     schema: Annotated[
         bool, typer.Option("--schema", help="Instead: the tables and what each column means; of TABLE... alone.")
-    ] = False,
+    ] = False
     sql_file: Annotated[
         str | None,
         typer.Option("--sql-file", help="Read the SQL from a file, - for stdin.", metavar="FILE", show_default=False),
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", help="Rows shown in the terminal; 0 for all.", min=0)] = 40,
-    human: Annotated[bool, typer.Option("--human", help="Show columns that end in _ns as 12.4 µs, 129.0 ms.")] = False,
-    ranks: options.Ranks = None,
-    kernels: options.Kernels = None,
-    workers: options.Workers = None,
+    ] = None
+    limit: Annotated[int, typer.Option("--limit", help="Rows shown in the terminal; 0 for all.", min=0)] = 40
+    human: Annotated[bool, typer.Option("--human", help="Show columns that end in _ns as 12.4 µs, 129.0 ms.")] = False
+    ranks: options.Ranks = None
+    kernels: options.Kernels = None
+    workers: options.Workers = None
     timeout: Annotated[
         float | None,
         typer.Option(
@@ -64,7 +64,7 @@ def command(
             metavar="S",
             show_default="600",
         ),
-    ] = None,
+    ] = None
     max_memory: Annotated[
         str | None,
         typer.Option(
@@ -73,43 +73,52 @@ def command(
             metavar="SIZE",
             show_default=False,
         ),
-    ] = None,
-    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
+    ] = None
+    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
+
+
+def run(
+    request: Request, output: outputs.Files = None, json: outputs.Json = False, quiet: outputs.Quiet = False
 ) -> None:
     """Ask what no report foresaw, in SQL: kernels, gaps, phases, steps, collectives of a trace or of all ranks."""
-    given = list(arguments or ())
-    if schema:
+    given = list(request.arguments or ())
+    if request.schema:
         _show_schema(given, output, json=json)
         return
-    sources, sql = _split(given, sql_file)
+    sources, sql = _split(given, request.sql_file)
     from weftrace.questions.asking import ask, needed
     from weftrace.questions.outputs import ANSWER
     from weftrace.questions.render.terminal import print_answer
     from weftrace.questions.running import DEFAULT_TIMEOUT_S, Limits
 
     limits = Limits(
-        timeout_s=DEFAULT_TIMEOUT_S if timeout is None else timeout,
-        memory_bytes=None if max_memory is None else options.parse_size(max_memory, "--max-memory"),
+        timeout_s=DEFAULT_TIMEOUT_S if request.timeout is None else request.timeout,
+        memory_bytes=None if request.max_memory is None else options.parse_size(request.max_memory, "--max-memory"),
     )
     needed(sql)  # what is wrong with it is told before a trace is looked for
-    inputs = options.inputs_of(sources, sql_file if sql_file != "-" else None)
+    inputs = options.inputs_of(sources, request.sql_file if request.sql_file != "-" else None)
     to = outputs.wanted(output, writes=ANSWER, inputs=inputs, json=json, quiet=quiet)
-    rules = options.load_kernels(kernels)
-    with options.opened(sources, ranks=ranks, max_bytes=max_bytes, workers=workers) as source:
+    rules = options.load_kernels(request.kernels)
+    with options.opened(sources, ranks=request.ranks, max_bytes=request.max_bytes, workers=request.workers) as source:
         pass
     with outputs.progress_bar("asking") as on_progress:
         count = itertools.count(1)
         answer = ask(
-            source, sql, rules=rules, workers=workers, limits=limits,
+            source, sql, rules=rules, workers=request.workers, limits=limits,
             on_done=lambda _: on_progress(next(count), len(inputs)),
         )  # fmt: skip
     outputs.deliver(
-        answer, ANSWER, to, show=lambda answer, console: print_answer(answer, console, limit=limit, human=human)
+        answer,
+        ANSWER,
+        to,
+        show=lambda answer, console: print_answer(answer, console, limit=request.limit, human=request.human),
     )
     options.tell_failures([*(failure.error for failure in answer.failures), *answer.notes])
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the wing's command to weftrace's."""
+    app.command("query", epilog=EPILOG)(command_of(Request, run))
 
 
 def _show_schema(names: list[str], output: list[str] | None, *, json: bool) -> None:
