@@ -217,7 +217,7 @@ def test_a_click_opens_the_rank_at_the_time_in_view(open_html: Any) -> None:
     start, end = window(page, "job")
     onto(page, "#job-canvas")
     page.mouse.wheel(0, -200)
-    page.wait_for_function("(end) => Number(document.getElementById('job-frame').dataset.end) < end", arg=end)
+    page.wait_for_function("(end) => Number(document.getElementById('job-canvas').dataset.end) < end", arg=end)
     page.keyboard.press("Home")
     assert window(page, "job") == (0, 30 * MS) != (start, end)
     # The address tells what is seen of all ranks, too.

@@ -38,7 +38,7 @@ PARTS = ("compute", "exposed", "exposed_memory", "idle")
 
 def window(page: Page, picture: str = "timeline") -> tuple[float, ...]:
     """What a picture shows, ns."""
-    frame = page.locator(f"#{picture}-frame")
+    frame = page.locator(f"#{picture}-canvas")
     return tuple(float(frame.get_attribute(f"data-{side}") or "nan") for side in ("start", "end"))
 
 
@@ -134,7 +134,7 @@ def test_wheel_zooms_at_the_pointer(page: Page) -> None:
     start, end = window(page)
     x, _ = onto(page, "#timeline-canvas", 0.25)
     page.mouse.wheel(0, -300)
-    page.wait_for_function("(end) => Number(document.getElementById('timeline-frame').dataset.end) < end", arg=end)
+    page.wait_for_function("(end) => Number(document.getElementById('timeline-canvas').dataset.end) < end", arg=end)
     closer = window(page)
     assert closer[1] - closer[0] < 0.8 * (end - start)
     box = box_of(page, "#timeline-canvas")
@@ -211,7 +211,7 @@ def test_lanes_zoom(page: Page) -> None:
     assert home[1] == 20_500 * US
     onto(page, "#lanes-canvas")
     page.mouse.wheel(0, -200)
-    page.wait_for_function("(end) => Number(document.getElementById('lanes-frame').dataset.end) < end", arg=home[1])
+    page.wait_for_function("(end) => Number(document.getElementById('lanes-canvas').dataset.end) < end", arg=home[1])
     page.click("#lanes-fit")
     assert window(page, "lanes") == home
 

@@ -2,6 +2,7 @@
 // for a box says who ran and not that it ran all the time. Both pictures show them.
 
 import { busyUntil, fillOf } from "./fills.js";
+import { bisect } from "./intervals.js";
 import { NUM_SHADES } from "./theme.js";
 
 /**
@@ -211,14 +212,7 @@ export function boxAtTime(line, time, slack) {
  * @param {number} time
  */
 function firstVisible(line, time) {
-  let low = 0;
-  let high = line.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (line[middle].end_ns > time) high = middle;
-    else low = middle + 1;
-  }
-  return low;
+  return bisect(0, line.length, (at) => line[at].end_ns > time);
 }
 
 /**

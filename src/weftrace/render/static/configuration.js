@@ -1,6 +1,6 @@
 // How a trace was made, as it says itself: a list of what was set, in the words of the page's terms.
 
-import { byId, fill, h } from "./dom.js";
+import { byId, fact, fill, h } from "./dom.js";
 import { defined, isDefined } from "./tooltip.js";
 
 const MOST = 24; // settings that are listed
@@ -26,7 +26,7 @@ export function showConfiguration(told) {
           h("dd", { title: text.length > LONGEST ? text : null }, shortened(text)),
         ),
       ),
-    left > 0 ? h("div", {}, h("dt", { text: `and ${left} more` }), h("dd", { text: "in the JSON document" })) : null,
+    left > 0 ? fact(`and ${left} more`, "in the JSON document") : null,
   );
 }
 

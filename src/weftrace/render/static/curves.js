@@ -1,7 +1,18 @@
 // Curves over a number, or bars over words: each value stands for a simulation, and lines only lead the eye.
 
 import { percent } from "./format.js";
-import { columnPicker, digitsFor, drawnToWidth, grid, roundTicks, svg } from "./svg.js";
+import {
+  columnPicker,
+  digitsFor,
+  drawnToWidth,
+  grid,
+  roundTicks,
+  svg,
+  svgChart,
+  svgLine,
+  svgRect,
+  svgText,
+} from "./svg.js";
 import { tipRows } from "./tooltip.js";
 
 const TOP = 26;
@@ -63,26 +74,28 @@ function draw(chart, width) {
   /** @param {number} value */
   const y = (value) => TOP + (1 - (value - from) / (to - from)) * (HEIGHT - TOP - BOTTOM);
   const ticks = roundTicks(from, to, 5);
-  const mark = svg("rect", { class: "column", x: 0, y: TOP, width: 1, height: HEIGHT - TOP - BOTTOM });
-  const element = svg(
-    "svg",
-    { class: "chart", width, height: HEIGHT, role: "group", "aria-label": `${chart.up} by ${chart.across}` },
+  const mark = svgRect("column", 0, TOP, 1, HEIGHT - TOP - BOTTOM);
+  const element = svgChart(
+    width,
+    HEIGHT,
+    `${chart.up} by ${chart.across}`,
     [
       grid({
-        values: ticks.values,
+        ...ticks,
         y,
         left: LEFT,
         right: places.end,
         text: (value) => (chart.tick ?? chart.text)(value, ticks.step),
       }),
-      from < 0 ? svg("line", { class: "mean", x1: LEFT, x2: places.end, y1: y(0), y2: y(0) }) : null,
+      from < 0 ? svgLine("mean", LEFT, y(0), places.end, y(0)) : null,
       across(chart, places),
-      svg("text", { class: "tick", x: 2, y: 12, text: `${chart.up} ↑` }),
-      svg("text", { class: "tick", x: places.end, y: HEIGHT - 5, "text-anchor": "end", text: `${chart.across} →` }),
+      svgText("tick", 2, 12, `${chart.up} ↑`),
+      svgText("tick", places.end, HEIGHT - 5, `${chart.across} →`, "end"),
       mark,
       chart.curves.map((curve, at) => lineOf(chart, curve, at, places, y)),
       names(chart, places, y, right),
     ],
+    { role: "group" },
   );
   if (!chart.labels.length) return element;
   const gaps = places.x.map((x, i) => (i ? (x - places.x[i - 1]) / 2 : 0));
@@ -140,7 +153,7 @@ function across({ labels, xs }, { x, end }) {
     const half = (text.length * NAME) / 2 + 4;
     if (x[i] - half < free) return null;
     free = x[i] + half;
-    return svg("text", { class: "tick", x: x[i], y: HEIGHT - BOTTOM + 16, "text-anchor": "middle", text });
+    return svgText("tick", x[i], HEIGHT - BOTTOM + 16, text, "middle");
   });
 }
 
@@ -170,13 +183,13 @@ function lineOf({ xs, curves: all, labels, joined }, curve, at, { x, end }, y) {
     return curve.values.map((value, i) =>
       value === null
         ? null
-        : svg("rect", {
-            class: `${look} block`,
-            x: x[i] + wide * (at - all.length / 2),
-            y: Math.min(y(0), y(value)),
-            width: wide - 1,
-            height: Math.abs(y(value) - y(0)),
-          }),
+        : svgRect(
+            `${look} block`,
+            x[i] + wide * (at - all.length / 2),
+            Math.min(y(0), y(value)),
+            wide - 1,
+            Math.abs(y(value) - y(0)),
+          ),
     );
   }
   const known = curve.values.flatMap((value, i) => (value === null ? [] : [{ i, value }]));
@@ -213,12 +226,12 @@ function names({ curves: all }, { end }, y, right) {
   });
   const over = Math.max(0, (ends.at(-1)?.down ?? 0) - (HEIGHT - BOTTOM));
   return ends.map(({ curve, at, down }) =>
-    svg("text", {
-      class: `curve-name ${curve.base ? "base" : `c${at % NUM_COLOURS}`}`,
-      x: end + 8,
-      y: down - over + 4,
-      text: fitted(curve.name, right - 12),
-    }),
+    svgText(
+      `curve-name ${curve.base ? "base" : `c${at % NUM_COLOURS}`}`,
+      end + 8,
+      down - over + 4,
+      fitted(curve.name, right - 12),
+    ),
   );
 }
 

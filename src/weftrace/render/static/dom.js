@@ -43,6 +43,41 @@ export function h(tag, properties = {}, ...children) {
 }
 
 /**
+ * A line of a list: a term, and what it is.
+ * @param {Child} term
+ * @param {string | number} value
+ */
+export function fact(term, value) {
+  return h("div", {}, h("dt", {}, term), h("dd", { text: value }));
+}
+
+/**
+ * A button that does something.
+ * @param {Text} text
+ * @param {(event: MouseEvent) => void} click
+ * @param {Properties} [more]
+ */
+export function actionButton(text, click, more = {}) {
+  return h("button", { type: "button", text, on: { click }, ...more });
+}
+
+/**
+ * Buttons of which one is chosen.
+ * @template Item
+ * @param {readonly Item[]} items
+ * @param {(item: Item, at: number) => Text} text
+ * @param {(item: Item, at: number) => boolean} isChosen
+ * @param {(item: Item, at: number) => void} choose
+ * @param {(item: Item, at: number) => Record<string, string | number>} [data]
+ */
+export function choiceButtons(items, text, isChosen, choose, data) {
+  return items.map((item, at) => {
+    const more = { "aria-pressed": String(isChosen(item, at)), data: data?.(item, at) };
+    return actionButton(text(item, at), () => choose(item, at), more);
+  });
+}
+
+/**
  * Gives an element its data and its listeners.
  * @param {HTMLElement | SVGElement} element
  * @param {Known["data"]} data

@@ -1,7 +1,7 @@
 // Taking a table along: to the clipboard for a spreadsheet, or as a CSV or JSON file. Values are exact, as the document
 // has them: integer nanoseconds and unrounded shares, under the document's own names.
 
-import { h } from "./dom.js";
+import { actionButton, h } from "./dom.js";
 
 /**
  * @typedef {string | number | boolean | null} Scalar
@@ -24,12 +24,7 @@ export function exportTools(name, rows) {
    * @param {() => Promise<boolean> | void} act says whether it could be done, where that is known
    */
   const tool = (label, title, act) => {
-    const button = h("button", {
-      type: "button",
-      text: label,
-      title,
-      on: { click: () => report(button, label, act()) },
-    });
+    const button = actionButton(label, () => report(button, label, act()), { title });
     return button;
   };
   return h(

@@ -1,6 +1,8 @@
 // How busy something was: until a time, and in each column of a picture. Exact where the report lists every stretch;
 // where neighbours are merged, a stretch is as dense throughout as it was on average.
 
+import { bisect } from "./intervals.js";
+
 /**
  * @typedef {import("./axis.js").View} View
  *
@@ -75,12 +77,5 @@ function busyAt({ times, busy }, at, time) {
  * @param {number} time
  */
 function firstAfter(times, time) {
-  let low = 0;
-  let high = times.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (times[middle] > time) high = middle;
-    else low = middle + 1;
-  }
-  return low;
+  return bisect(0, times.length, (at) => times[at] > time);
 }

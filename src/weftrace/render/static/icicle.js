@@ -1,7 +1,8 @@
 // A tree as an icicle: a node's width is its part, its children lie under it; a click goes into it.
 
-import { fill, h } from "./dom.js";
+import { actionButton, fill, h } from "./dom.js";
 import { percent } from "./format.js";
+import { key } from "./legends.js";
 import { drawnToWidth, svg, textWidth } from "./svg.js";
 import { hideTip, showTip, tipPlace, tipRows } from "./tooltip.js";
 
@@ -67,11 +68,9 @@ export function icicle(chart, steps, picture) {
     const near = whole.slice(-MOST_ABOVE - 1);
     const path = near.flatMap((node) => [
       " › ",
-      node === at
-        ? h("b", { text: shown.title(node) })
-        : h("button", { type: "button", text: shown.title(node), on: { click: () => go(node) } }),
+      node === at ? h("b", { text: shown.title(node) }) : actionButton(shown.title(node), () => go(node)),
     ]);
-    const all = h("button", { type: "button", text: shown.all, on: { click: () => go(null) } });
+    const all = actionButton(shown.all, () => go(null));
     fill(steps, at ? [all, near.length < whole.length ? " › …" : null, ...path] : []);
   }
 
@@ -156,7 +155,7 @@ export function classColors(weight, colors, outside) {
 
 /** @param {[name: string, color: number][]} legend */
 export function legendKeys(legend) {
-  return legend.map(([word, color]) => h("span", { class: "key" }, h("i", { class: `swatch c${color}` }), word));
+  return legend.map(([word, color]) => key({ class: `swatch c${color}` }, word));
 }
 
 /**

@@ -85,12 +85,21 @@ export function lengthWithin(flat, from, to) {
  * @param {number} time
  */
 export function firstEndingAfter(flat, time) {
-  let low = 0;
-  let high = flat.length / 2;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (flat[2 * middle + 1] > time) high = middle;
-    else low = middle + 1;
+  return 2 * bisect(0, flat.length / 2, (at) => flat[2 * at + 1] > time);
+}
+
+/**
+ * The first number from `low` on at which something is so, and stays so until `high`; `high` where it never is.
+ * @param {number} low
+ * @param {number} high
+ * @param {(at: number) => boolean} isSo
+ */
+export function bisect(low, high, isSo) {
+  let [from, to] = [low, high];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (isSo(middle)) to = middle;
+    else from = middle + 1;
   }
-  return 2 * low;
+  return from;
 }

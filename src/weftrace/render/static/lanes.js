@@ -3,14 +3,15 @@
 // hidden, exposed, or the device idle.
 
 import { boxAtTime, classOf, directionOf, laneBoxes, phaseOf } from "./boxes.js";
-import { byId, fill, h, oncePerFrame } from "./dom.js";
+import { byId, fill, h } from "./dom.js";
 import { duration, ofWhole, percent } from "./format.js";
-import { attachGestures, keysOver, moveByKey } from "./gestures.js";
 import { difference, lengthWithin, union } from "./intervals.js";
 import { laneGeometry, paintLanes, STRIP } from "./lanes_paint.js";
-import { onTheme, palette } from "./theme.js";
-import { defined, hideTip, showTip, tipRows } from "./tooltip.js";
+import { colorKey, key, signKey } from "./legends.js";
+import { palette } from "./theme.js";
+import { defined, tipRows } from "./tooltip.js";
 import { Viewport } from "./viewport.js";
+import { zoomButtons, zooming } from "./zooming.js";
 
 /**
  * @typedef {import("./boxes.js").Box} Box
@@ -58,37 +59,20 @@ export function lanePicture({ accounts, onBox, onRange }, at = "lanes") {
   let marked = null;
   /** @type {[number, number] | null} */
   let ranged = null;
-  const draw = oncePerFrame(paint);
-  const width = () => frame.clientWidth;
-
-  view.onChange(() => {
-    frame.dataset.start = String(view.start);
-    frame.dataset.end = String(view.end);
-    draw();
-  });
-  onTheme(() => {
-    if (picture) showLegend(byId(`${at}-legend`), picture);
-    draw();
-  });
-  new ResizeObserver(draw).observe(frame);
-  onClick(`${at}-fit`, () => view.glide(...view.home));
-  onClick(`${at}-in`, () => view.zoom(0.6));
-  onClick(`${at}-out`, () => view.zoom(1 / 0.6));
-  attachGestures(canvas, view, {
-    left: () => 0,
-    width,
-    hover: (x, y, event) => {
-      hovered = boxAt(x, y);
-      canvas.classList.toggle("pointing", Boolean(hovered));
-      const tip = hovered && picture ? boxTip(picture, hovered) : stripTip(x, y);
-      if (tip) showTip(event.clientX, event.clientY, ...tip);
-      else hideTip();
-      draw();
+  const { draw, now, width } = zooming({
+    canvas,
+    frame,
+    view,
+    paint: (wide) => {
+      if (picture?.boxes.length) paintLanes(canvas, { picture, view, width: wide, hovered, focused, ranged, marked });
     },
+    point: (x, y) => {
+      hovered = boxAt(x, y);
+      return hovered && picture ? boxTip(picture, hovered) : stripTip(x, y);
+    },
+    pointing: () => hovered !== null,
     leave: () => {
       hovered = null;
-      hideTip();
-      draw();
     },
     click: (x, y) => {
       const box = boxAt(x, y);
@@ -99,11 +83,12 @@ export function lanePicture({ accounts, onBox, onRange }, at = "lanes") {
       if (focused) view.glide(focused.start_ns - length, focused.end_ns + length);
     },
     range: onRange,
+    restyle: () => {
+      if (picture) showLegend(byId(`${at}-legend`), picture);
+    },
+    key: (event) => !picture || (document.activeElement === canvas && stepByKey(picture, event)),
   });
-  keysOver(frame, (event) => {
-    if (!picture || (document.activeElement === canvas && stepByKey(picture, event))) return;
-    moveByKey(view, event);
-  });
+  zoomButtons(at, view);
   canvas.addEventListener("blur", () => {
     focused = null;
     draw();
@@ -131,7 +116,7 @@ export function lanePicture({ accounts, onBox, onRange }, at = "lanes") {
     showLegend(byId(`${at}-legend`), picture);
     canvas.setAttribute("aria-label", described(picture));
     view.reset(0, rank.span_ns);
-    paint();
+    now();
   }
 
   /**
@@ -206,11 +191,6 @@ export function lanePicture({ accounts, onBox, onRange }, at = "lanes") {
     const middle = ((box.start_ns + box.end_ns) / 2 - view.start) / view.length;
     const { tops, band } = picture?.at ?? laneGeometry(1, 0);
     return { x: at.left + middle * width(), y: at.top + tops[box.row] + band / 2 };
-  }
-
-  function paint() {
-    if (!picture?.boxes.length || width() < 10) return;
-    paintLanes(canvas, { picture, view, width: width(), hovered, focused, ranged, marked });
   }
 
   /**
@@ -288,14 +268,6 @@ function across({ byRow }, from, step, viewStart) {
 }
 
 /**
- * @param {string} id of a button, which this page may have
- * @param {() => void} act
- */
-function onClick(id, act) {
-  document.getElementById(id)?.addEventListener("click", act);
-}
-
-/**
  * @param {HTMLElement} gutter
  * @param {Picture} picture
  */
@@ -331,33 +303,19 @@ function streamWords(streams) {
  */
 function showLegend(legend, { hues, rank, boxes }) {
   const colors = palette();
-  /**
-   * @param {string} color
-   * @param {Node | string} words
-   */
-  const key = (color, words) =>
-    h("span", { class: "key" }, h("i", { class: "swatch", style: { background: color } }), words);
   /** @param {"exposed" | "idle"} fate */
-  const hatched = (fate) => h("span", { class: "key" }, h("i", { class: `swatch hatch-${fate}` }), defined(fate, fate));
+  const hatched = (fate) => key({ class: `swatch hatch-${fate}` }, defined(fate, fate));
   const communicates = rank.communication_ns > 0;
   fill(
     legend,
-    hues.legend.map(([role, label]) => key(colors[role], label)),
-    communicates ? key(colors.hidden, defined("hidden", "hidden")) : null,
+    hues.legend.map(([role, label]) => colorKey(colors[role], label)),
+    communicates ? colorKey(colors.hidden, defined("hidden", "hidden")) : null,
     communicates ? hatched("exposed") : null,
     hatched("idle"),
-    boxes.some((box) => box.part === "issue") ? sign("▾", "messages are issued") : null,
-    boxes.some((box) => box.part === "receive") ? sign("▴", "messages are received") : null,
-    rank.arrows?.length ? sign("↓", "waits for; faint where something else held it longer") : null,
+    boxes.some((box) => box.part === "issue") ? signKey("▾", "messages are issued") : null,
+    boxes.some((box) => box.part === "receive") ? signKey("▴", "messages are received") : null,
+    rank.arrows?.length ? signKey("↓", "waits for; faint where something else held it longer") : null,
   );
-}
-
-/**
- * @param {string} mark
- * @param {string} words
- */
-function sign(mark, words) {
-  return h("span", { class: "key" }, h("b", { text: mark }), words);
 }
 
 /**

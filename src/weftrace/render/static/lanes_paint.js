@@ -1,18 +1,16 @@
 // Painting the lane picture: its bands of boxes, the strip between computation and communication, exposed and idle
 // time.
 
-import { drawAxis } from "./axis.js";
 import { clearLulls, DENSE, densityOf, eachBox, eachRun } from "./boxes.js";
-import { sizedContext } from "./dom.js";
 import { duration, ofWhole, shortName } from "./format.js";
-import { eachStretch, hatch, joined, paintFates } from "./hatch.js";
+import { eachStretch, joined, paintFates } from "./hatch.js";
 import { lengthWithin } from "./intervals.js";
-import { inkOn, mix, palette, SANS } from "./theme.js";
+import { FONT, Sheet } from "./scene.js";
+import { inkOn, mix, SANS } from "./theme.js";
 
 /**
  * @typedef {import("./boxes.js").Box} Box
  * @typedef {import("./boxes.js").Run} Run
- * @typedef {import("./theme.js").Palette} Palette
  *
  * Where things are, in pixels from the picture's top.
  * @typedef {{ band: number, tops: number[], strip: number, height: number }} Geometry
@@ -70,105 +68,86 @@ export function laneGeometry(count, between) {
  * @param {Scene} scene
  */
 export function paintLanes(canvas, scene) {
-  const { picture, view, width } = scene;
+  const { picture, view, width, hovered, focused, ranged, marked } = scene;
   const { tops, band, height } = picture.at;
-  const colors = palette();
-  const context = sizedContext(canvas, width, height);
-  context.clearRect(0, 0, width, height);
-  drawAxis(context, { view, left: 0, width, height: AXIS, bottom: height - FOOT, colors, font: `11px ${SANS}` });
-  for (const top of tops) {
-    context.fillStyle = colors.raised;
-    context.fillRect(0, top, width, band);
-  }
+  const sheet = new Sheet(canvas, view, width, height);
+  const { colors } = sheet;
+  sheet.axis(AXIS, height - FOOT);
+  for (const top of tops) sheet.rect(colors.raised, 0, top, width, band);
   picture.byRow.forEach((line, row) => {
-    paintBoxes(context, scene, line, colors);
+    paintBoxes(sheet, scene, line);
     const place = { width, y: tops[row], height: band, ground: colors.raised };
-    clearLulls(context, picture.fills[row], view, place);
+    clearLulls(sheet.context, picture.fills[row], view, place);
   });
-  for (const line of picture.byRow) paintChosen(context, scene, line, colors);
-  paintStops(context, scene, colors);
-  paintExposed(context, scene, colors);
-  for (const line of picture.byRow) paintParts(context, scene, line, colors);
-  for (const line of picture.byRow) paintNames(context, scene, line, colors);
-  paintStrip(context, scene, colors);
-  paintArrows(context, scene, colors);
-  paintRanged(context, scene, colors);
-  paintMarked(context, scene, colors);
+  // The box under the pointer, and the one that the keys chose: from its first to its last event.
+  for (const box of [hovered, focused]) {
+    if (!box) continue;
+    const x = sheet.x(box.start_ns);
+    sheet.outline(colors.text, 2, x, tops[box.row], Math.max(2, sheet.x(box.end_ns) - x), band);
+  }
+  // Idle: nothing ran, so every band shows it, also inside the box of a phase that stood still.
+  eachStretch(picture.idle, view, 0, width, (x, w) => {
+    if (w >= 2) for (const top of tops) sheet.hatched(colors.idle, colors.raised, 0.72, x, top, w, band);
+  });
+  paintExposed(sheet, picture);
+  for (const line of picture.byRow) paintParts(sheet, picture, line);
+  for (const line of picture.byRow) paintNames(sheet, picture, line);
+  paintStrip(sheet, picture);
+  paintArrows(sheet, picture);
+  if (ranged) {
+    const [x0, x1] = ranged.map((ns) => sheet.x(ns));
+    const high = height - AXIS - FOOT;
+    sheet.rect(colors.accent, x0, AXIS, x1 - x0, high, 0.16);
+    for (const x of [x0, x1]) sheet.rect(colors.accent, x - 0.5, AXIS, 1, high);
+  }
+  if (!marked) return;
+  const [x0, x1] = [Math.max(0, sheet.x(marked[0])), Math.min(width, sheet.x(marked[1]))];
+  if (x1 > x0) sheet.rect(colors.accent, x0, height - 4, Math.max(3, x1 - x0), 3); // the timeline's window
 }
 
 /**
- * @param {CanvasRenderingContext2D} context
+ * @param {Sheet} sheet
  * @param {Scene} scene
  * @param {Box[]} line
- * @param {Palette} colors
  */
-function paintBoxes(context, { picture, view, width, hovered }, line, colors) {
+function paintBoxes(sheet, { picture, view, width, hovered }, line) {
+  const { tops, band } = picture.at;
   /**
    * @param {Box} box
    * @param {number} x0
    * @param {number} x1
    */
   const paint = (box, x0, x1) => {
-    const color = colors[picture.hues.of(box)];
-    const y = picture.at.tops[box.row];
+    const color = sheet.colors[picture.hues.of(box)];
     const w = Math.max(1, x1 - x0);
-    context.fillStyle = box === hovered ? mix(color, inkOn(color), 0.14) : color;
-    context.fillRect(x0, y, w, picture.at.band);
-    if (w <= 4) return;
-    context.fillStyle = mix(color, colors.raised, 0.5); // its edge: an empty column would say that nothing ran
-    context.fillRect(x0 + w - 1, y, 1, picture.at.band);
+    sheet.rect(box === hovered ? mix(color, inkOn(color), 0.14) : color, x0, tops[box.row], w, band);
+    // Its edge: an empty column would say that nothing ran.
+    if (w > 4) sheet.rect(mix(color, sheet.colors.raised, 0.5), x0 + w - 1, tops[box.row], 1, band);
   };
   eachBox(line, view, width, paint);
   // Over them what goes by one name, in one piece: where it did not run is cleared from both.
   eachRun(line, view, width, (run, x0, x1) => run.end_ns > run.box.end_ns && paint(run.box, x0, x1));
-  if (hovered && line[0]?.row === hovered.row) {
-    const [x0, x1] = [hovered.start_ns, hovered.end_ns].map((ns) => ((ns - view.start) / view.length) * width);
-    paint(hovered, x0, x1);
-  }
+  if (hovered && line[0]?.row === hovered.row) paint(hovered, sheet.x(hovered.start_ns), sheet.x(hovered.end_ns));
 }
 
 /**
- * An outline around the box under the pointer, and the one that the keys chose: from its first to its last event.
- * @param {CanvasRenderingContext2D} context
- * @param {Scene} scene
+ * @param {Sheet} sheet
+ * @param {Picture} picture
  * @param {Box[]} line
- * @param {Palette} colors
  */
-function paintChosen(context, { picture, view, width, hovered, focused }, line, colors) {
-  const { tops, band } = picture.at;
-  for (const box of [hovered, focused]) {
-    if (!box || line[0]?.row !== box.row) continue;
-    const [x0, x1] = [box.start_ns, box.end_ns].map((ns) => ((ns - view.start) / view.length) * width);
-    context.strokeStyle = colors.text;
-    context.lineWidth = 2;
-    context.strokeRect(x0, tops[box.row], Math.max(2, x1 - x0), band);
-    context.lineWidth = 1;
-  }
-}
-
-/**
- * @param {CanvasRenderingContext2D} context
- * @param {Scene} scene
- * @param {Box[]} line
- * @param {Palette} colors
- */
-function paintNames(context, { picture, view, width }, line, colors) {
-  const { tops, band } = picture.at;
+function paintNames(sheet, { at: { tops, band }, hues }, line) {
+  const { colors, view, width } = sheet;
   /** @type {{ run: Run, x0: number, x1: number }[]} */
   const runs = [];
   eachRun(line, view, width, (run, x0, x1) => runs.push({ run, x0, x1 }));
   runs.forEach(({ run }, at) => {
     const [left, right] = widestSeen(runs, at, width);
     const room = right - left;
-    if (room < 11) return;
     const density = densityOf(run);
-    if (density < NAMED && room < LEAST_ROOM) return;
-    const dense = density >= DENSE;
-    context.fillStyle = dense ? inkOn(colors[picture.hues.of(run.box)]) : colors.text;
-    context.strokeStyle = dense ? "transparent" : colors.raised; // where the ground is thin, a rim keeps it legible
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    paintName(context, run, { middle: left + room / 2, room, y: tops[run.box.row] + band / 2, band });
+    if (room < 11 || (density < NAMED && room < LEAST_ROOM)) return;
+    // Where the ground is thin, a rim keeps it legible.
+    const [ink, rim] = density >= DENSE ? [inkOn(colors[hues.of(run.box)]), ""] : [colors.text, colors.raised];
+    paintName(sheet, run, { middle: left + room / 2, room, y: tops[run.box.row] + band / 2, band, ink, rim });
   });
 }
 
@@ -203,159 +182,91 @@ function timeOf(run) {
 }
 
 /**
- * @param {CanvasRenderingContext2D} context
- * @param {string} text
- * @param {number} x
- * @param {number} y
- */
-function rimmed(context, text, x, y) {
-  context.lineWidth = 3;
-  context.lineJoin = "round";
-  if (context.strokeStyle !== "rgba(0, 0, 0, 0)") context.strokeText(text, x, y);
-  context.fillText(text, x, y);
-  context.lineWidth = 1;
-}
-
-/**
  * Kernels that issue and receive messages: thin bars, over what is told of the time, and a mark of one size at the edge
  * towards the messages. A bar thinner than a pixel is as faint as it is thin.
- * @param {CanvasRenderingContext2D} context
- * @param {Scene} scene
+ * @param {Sheet} sheet
+ * @param {Picture} picture
  * @param {Box[]} line
- * @param {Palette} colors
  */
-function paintParts(context, { picture, view, width }, line, colors) {
-  const { tops, band } = picture.at;
-  const scale = width / view.length;
+function paintParts(sheet, { at: { tops, band }, hues }, line) {
+  const { colors, view, scale } = sheet;
   const seen = line.filter(
     ({ part, start_ns, end_ns }) =>
       (part === "issue" || part === "receive") && end_ns >= view.start && start_ns <= view.end,
   );
   for (const box of seen) {
-    const x = (box.start_ns - view.start) * scale;
-    const w = (box.end_ns - box.start_ns) * scale;
+    const [x, w] = [sheet.x(box.start_ns), (box.end_ns - box.start_ns) * scale];
     const bottom = tops[box.row] + band;
-    context.fillStyle = colors[picture.hues.of(box)];
-    context.globalAlpha = Math.min(1, w);
-    context.fillRect(x, tops[box.row], Math.max(1, w), band);
-    context.globalAlpha = 1;
-    context.strokeStyle = colors.text;
-    if (w >= 3) context.strokeRect(x + 0.5, tops[box.row] + 0.5, w - 1, band - 1);
-    if (seen.length > width / MARK_ROOM) continue;
+    sheet.rect(colors[hues.of(box)], x, tops[box.row], Math.max(1, w), band, Math.min(1, w));
+    if (w >= 3) sheet.outline(colors.text, 1, x + 0.5, tops[box.row] + 0.5, w - 1, band - 1);
+    if (seen.length > sheet.width / MARK_ROOM) continue;
     const [tip, base] = box.part === "issue" ? [bottom + GAP, bottom] : [bottom, bottom + GAP];
-    context.fillStyle = colors.text;
-    context.beginPath();
-    context.moveTo(x + w / 2, tip);
-    context.lineTo(x + w / 2 - MARK, base);
-    context.lineTo(x + w / 2 + MARK, base);
-    context.fill();
+    sheet.path(colors.text, 0, `M${x + w / 2} ${tip}L${x + w / 2 - MARK} ${base}h${2 * MARK}z`);
   }
 }
 
 /**
  * What waits for what, from the end of one to the start of the other; none where they would be a thicket.
- * @param {CanvasRenderingContext2D} context
- * @param {Scene} scene
- * @param {Palette} colors
+ * @param {Sheet} sheet
+ * @param {Picture} picture
  */
-function paintArrows(context, { picture, view, width }, colors) {
-  const { tops, band } = picture.at;
-  const seen = (picture.rank.arrows ?? []).filter(({ from_ns, to_ns }) => to_ns >= view.start && from_ns <= view.end);
-  if (seen.length > width / ARROW_ROOM) return;
-  const scale = width / view.length;
+function paintArrows(sheet, { rank, at: { tops, band } }) {
+  const { view, colors } = sheet;
+  const seen = (rank.arrows ?? []).filter(({ from_ns, to_ns }) => to_ns >= view.start && from_ns <= view.end);
+  if (seen.length > sheet.width / ARROW_ROOM) return;
   for (const { from_lane, from_ns, to_lane, to_ns, held } of seen) {
     const down = to_lane > from_lane;
     const [y0, y1] = down ? [tops[from_lane] + band, tops[to_lane]] : [tops[from_lane], tops[to_lane] + band];
-    const [x0, x1] = [from_ns, to_ns].map((ns) => (ns - view.start) * scale);
-    context.globalAlpha = held ? 0.85 : 0.4;
-    context.strokeStyle = colors.text;
-    context.lineWidth = held ? 1.4 : 1;
-    context.beginPath();
-    context.moveTo(x0, y0);
-    context.bezierCurveTo(x0, y0 + (y1 - y0) * 0.5, x1, y0 + (y1 - y0) * 0.5, x1, y1);
-    context.stroke();
-    const back = down ? -5 : 5;
-    context.fillStyle = colors.text;
-    context.beginPath();
-    context.moveTo(x1, y1);
-    context.lineTo(x1 - 3, y1 + back);
-    context.lineTo(x1 + 3, y1 + back);
-    context.fill();
+    const alpha = held ? 0.85 : 0.4;
+    sheet.curve(colors.text, held ? 1.4 : 1, [sheet.x(from_ns), y0], [sheet.x(to_ns), y1], { alpha });
+    sheet.path(colors.text, 0, `M${sheet.x(to_ns)} ${y1}l-3 ${down ? -5 : 5}h6z`, { alpha });
   }
-  context.globalAlpha = 1;
-  context.lineWidth = 1;
 }
 
 /**
  * A run's name: on one line, else broken before its bracket, else upright; with its time where there is room.
- * @param {CanvasRenderingContext2D} context
+ * @param {Sheet} sheet
  * @param {Run} run
- * @param {{ middle: number, room: number, y: number, band: number }} place
+ * @param {{ middle: number, room: number, y: number, band: number, ink: string, rim: string }} place
  */
-function paintName(context, run, { middle, room, y, band }) {
+function paintName(sheet, run, { middle, room, y, band, ink, rim }) {
   const name = shortName(run.box.name);
   const cut = name.lastIndexOf("(");
   const broken = cut > 0 ? [name.slice(0, cut), name.slice(cut)] : [name];
-  /**
-   * @param {string[]} lines
-   * @param {number} size
-   */
-  const widest = (lines, size) => {
-    context.font = bold(size);
-    return Math.max(...lines.map((text) => context.measureText(text).width));
-  };
   // One size where it fits, so that width says time and type says nothing.
   const fits = [
     { lines: [name], size: 12, edge: 6 },
     { lines: broken, size: 12, edge: 4 },
     { lines: broken, size: 11, edge: 4 },
-  ].find(({ lines, size, edge }) => widest(lines, size) <= room - edge);
-  if (fits) {
-    writeLines(context, fits.lines, fits.size, timeOf(run), { middle, room, y });
+  ].find(({ lines, size, edge }) => lines.every((text) => sheet.widthOf(text, bold(size)) <= room - edge));
+  if (!fits) {
+    const font = bold(room > 15 ? 12 : 9);
+    const upright = fitting(name, sheet.widthOf(name, font), band - 8);
+    sheet.context.save();
+    sheet.context.translate(middle, y);
+    sheet.context.rotate(-Math.PI / 2);
+    sheet.text(ink, upright, 0, 0.5, { font, rim });
+    sheet.context.restore();
     return;
   }
-  context.font = bold(room > 15 ? 12 : 9);
-  const upright = fitting(context, name, band - 8);
-  if (!upright) return;
-  context.save();
-  context.translate(middle, y);
-  context.rotate(-Math.PI / 2);
-  rimmed(context, upright, 0, 0.5);
-  context.restore();
+  const time = timeOf(run);
+  const withTime = sheet.widthOf(time, FONT) <= room - 6;
+  const step = fits.size + 3;
+  const top = y - ((fits.lines.length - 1) * step + (withTime ? 17 : 0)) / 2;
+  fits.lines.forEach((text, i) => sheet.text(ink, text, middle, top + i * step, { font: bold(fits.size), rim }));
+  if (withTime) sheet.text(ink, time, middle, top + (fits.lines.length - 1) * step + 18, { rim, alpha: 0.85 });
 }
 
 /**
  * A text that fits into a width, its end cut off if it must be; "" where too little of it would be left.
- * @param {CanvasRenderingContext2D} context
  * @param {string} text
+ * @param {number} whole its own width
  * @param {number} width
  */
-function fitting(context, text, width) {
-  const whole = context.measureText(text).width;
+function fitting(text, whole, width) {
   if (whole <= width) return text;
   const kept = Math.floor((text.length * width) / whole) - 2;
   return kept >= 4 ? `${text.slice(0, kept)}…` : "";
-}
-
-/**
- * @param {CanvasRenderingContext2D} context
- * @param {string[]} lines
- * @param {number} size
- * @param {string} time
- * @param {{ middle: number, room: number, y: number }} place
- */
-function writeLines(context, lines, size, time, { middle, room, y }) {
-  context.font = `400 11px ${SANS}`;
-  const withTime = context.measureText(time).width <= room - 6;
-  const step = size + 3;
-  const top = y - ((lines.length - 1) * step + (withTime ? 17 : 0)) / 2;
-  context.font = bold(size);
-  lines.forEach((text, i) => rimmed(context, text, middle, top + i * step));
-  if (!withTime) return;
-  context.font = `400 11px ${SANS}`;
-  context.globalAlpha = 0.85;
-  rimmed(context, time, middle, top + (lines.length - 1) * step + 18);
-  context.globalAlpha = 1;
 }
 
 /** @param {number} size */
@@ -364,160 +275,51 @@ function bold(size) {
 }
 
 /**
- * Idle: nothing ran, so every band shows it, also inside the box of a phase that stood still.
- * @param {CanvasRenderingContext2D} context
- * @param {Scene} scene
- * @param {Palette} colors
- */
-function paintStops(context, { picture, view, width }, colors) {
-  const { tops, band } = picture.at;
-  const pattern = hatch(context, colors.idle);
-  eachStretch(picture.idle, view, 0, width, (x, w) => {
-    if (w < 2) return;
-    for (const top of tops) {
-      context.globalAlpha = 0.72;
-      context.fillStyle = colors.raised;
-      context.fillRect(x, top, w, band);
-      context.globalAlpha = 1;
-      context.fillStyle = pattern;
-      context.fillRect(x, top, w, band);
-    }
-  });
-}
-
-/**
  * Exposed communication: a red hatch where the compute band stands still, and the cost written above the worst.
- * @param {CanvasRenderingContext2D} context
- * @param {Scene} scene
- * @param {Palette} colors
+ * @param {Sheet} sheet
+ * @param {Picture} picture
  */
-function paintExposed(context, { picture, view, width }, colors) {
-  const { tops, band } = picture.at;
-  const pattern = hatch(context, colors.exposed);
-  const rows = picture.computeRows.length ? picture.computeRows : [0];
+function paintExposed(sheet, { exposed, computeRows, at: { tops, band } }) {
+  const { colors, view, width } = sheet;
+  const ground = mix(colors.raised, colors.exposed, 0.16);
   /** @type {[x: number, width: number][]} */
   const stretches = [];
-  eachStretch(picture.exposed, view, 0, width, (x, w) => {
+  eachStretch(exposed, view, 0, width, (x, w) => {
     if (w < 1.5) return;
-    for (const row of rows) {
-      context.fillStyle = mix(colors.raised, colors.exposed, 0.16);
-      context.globalAlpha = 0.9;
-      context.fillRect(x, tops[row], w, band);
-      context.globalAlpha = 1;
-      context.fillStyle = pattern;
-      context.fillRect(x, tops[row], w, band);
-      context.strokeStyle = colors.exposed;
-      context.strokeRect(x + 0.5, tops[row] + 0.5, Math.max(0.5, w - 1), band - 1);
+    for (const row of computeRows.length ? computeRows : [0]) {
+      sheet.hatched(colors.exposed, ground, 0.9, x, tops[row], w, band);
+      sheet.outline(colors.exposed, 1, x + 0.5, tops[row] + 0.5, Math.max(0.5, w - 1), band - 1);
     }
     stretches.push([x, w]);
   });
   const worst = stretches.sort((a, b) => b[1] - a[1]).filter(([, w]) => w >= 2);
-  const nsOfPixel = view.length / width;
-  paintCallouts(
-    context,
-    worst.slice(0, NUM_CALLOUTS).map(([x, w]) => ({ x: x + w / 2, text: `${duration(w * nsOfPixel)} exposed` })),
-    { left: 0, right: width, top: AXIS + 1, color: colors.exposed },
-  );
+  const told = worst.map(([x, w]) => ({ x: x + w / 2, text: `${duration(w / sheet.scale)} exposed` }));
+  sheet.callouts(told.slice(0, NUM_CALLOUTS), AXIS + 1, colors.exposed);
 }
 
 /**
- * Words in bubbles above what they tell of: the first come first, and none over another.
- * @param {CanvasRenderingContext2D} context
- * @param {{ x: number, text: string }[]} callouts
- * @param {{ left: number, right: number, top: number, color: string }} place
+ * @param {Sheet} sheet
+ * @param {Picture} picture
  */
-export function paintCallouts(context, callouts, { left, right, top, color }) {
-  /** @type {[from: number, to: number][]} */
-  const taken = [];
-  for (const { x, text } of callouts) {
-    context.font = `600 11px ${SANS}`;
-    const half = context.measureText(text).width / 2 + 7;
-    if (2 * half > right - left) continue;
-    const middle = Math.min(Math.max(x, left + half), right - half);
-    if (taken.some(([from, to]) => middle + half > from && middle - half < to)) continue;
-    taken.push([middle - half - 4, middle + half + 4]);
-    context.fillStyle = color;
-    context.beginPath();
-    context.roundRect(middle - half, top, 2 * half, 16, 8);
-    context.fill();
-    context.fillRect(x - 0.75, top + 15, 1.5, 6);
-    context.fillStyle = inkOn(color);
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    context.fillText(text, middle, top + 8.5);
-  }
-}
-
-/**
- * @param {CanvasRenderingContext2D} context
- * @param {Scene} scene
- * @param {Palette} colors
- */
-function paintStrip(context, { picture, view, width }, colors) {
+function paintStrip(sheet, picture) {
   if (picture.lanes.length < 2) return;
+  const { context, colors, view, width, scale } = sheet;
   const y = picture.at.strip;
-  context.fillStyle = colors.raised;
-  context.fillRect(0, y, width, STRIP);
+  sheet.rect(colors.raised, 0, y, width, STRIP);
   paintFates(context, picture, view, width, y, STRIP, colors);
   // Words where a stretch is long: the strip explains itself.
-  context.font = `500 11px ${SANS}`;
-  context.textAlign = "center";
-  context.textBaseline = "middle";
+  const font = `500 ${FONT}`;
   /** @type {[from: number, to: number][]} */
   const taken = [];
   for (const word of /** @type {const} */ (["exposed", "idle", "hidden"])) {
-    eachStretch(joined(picture[word], (2 * view.length) / width), view, 0, width, (x, w) => {
-      const half = context.measureText(word).width / 2 + 6;
+    eachStretch(joined(picture[word], 2 / scale), view, 0, width, (x, w) => {
+      const half = sheet.widthOf(word, font) / 2 + 6;
       const middle = x + w / 2;
       if (w < 2 * half || taken.some(([from, to]) => middle + half > from && middle - half < to)) return;
-      const filled = lengthWithin(picture[word], timeOfPixel(view, width, x), timeOfPixel(view, width, x + w));
-      if (filled < (MOSTLY * w * view.length) / width) return; // a stretch of many short ones is not one of them
+      const filled = lengthWithin(picture[word], view.start + x / scale, view.start + (x + w) / scale);
+      if (filled < (MOSTLY * w) / scale) return; // a stretch of many short ones is not one of them
       taken.push([middle - half, middle + half]);
-      context.fillStyle = inkOn(colors[word]);
-      context.fillText(word, middle, y + STRIP / 2 + 0.5);
+      sheet.text(inkOn(colors[word]), word, middle, y + STRIP / 2 + 0.5, { font });
     });
   }
-}
-
-/**
- * @param {import("./axis.js").View} view
- * @param {number} width
- * @param {number} x
- */
-function timeOfPixel(view, width, x) {
-  return view.start + (x / width) * view.length;
-}
-
-/**
- * The selected range.
- * @param {CanvasRenderingContext2D} context
- * @param {Scene} scene
- * @param {Palette} colors
- */
-function paintRanged(context, { picture, view, width, ranged }, colors) {
-  if (!ranged) return;
-  const [x0, x1] = ranged.map((ns) => ((ns - view.start) / view.length) * width);
-  const high = picture.at.height - AXIS - FOOT;
-  context.globalAlpha = 0.16;
-  context.fillStyle = colors.accent;
-  context.fillRect(x0, AXIS, x1 - x0, high);
-  context.globalAlpha = 1;
-  context.fillRect(x0 - 0.5, AXIS, 1, high);
-  context.fillRect(x1 - 0.5, AXIS, 1, high);
-}
-
-/**
- * The timeline's window, as a bar at the foot.
- * @param {CanvasRenderingContext2D} context
- * @param {Scene} scene
- * @param {Palette} colors
- */
-function paintMarked(context, { picture, view, width, marked }, colors) {
-  if (!marked) return;
-  const [from, to] = marked.map((ns) => ((ns - view.start) / view.length) * width);
-  const x0 = Math.max(0, from);
-  const x1 = Math.min(width, to);
-  if (x1 <= x0) return;
-  context.fillStyle = colors.accent;
-  context.fillRect(x0, picture.at.height - 4, Math.max(3, x1 - x0), 3);
 }

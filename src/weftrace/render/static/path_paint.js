@@ -2,15 +2,14 @@
 // the path in full; lines where it passes from one to another. A column is as full of a class as it was in its time, at
 // every zoom.
 
-import { drawAxis } from "./axis.js";
-import { sizedContext } from "./dom.js";
 import { columnShares } from "./fills.js";
+import { bisect } from "./intervals.js";
 import { firstStartingAt, nameWriter } from "./rows.js";
-import { inkOn, mix, palette, SANS } from "./theme.js";
+import { FONT, Sheet } from "./scene.js";
+import { inkOn, mix, palette } from "./theme.js";
 
 /**
  * @typedef {import("./path_data.js").PathData} PathData
- * @typedef {import("./theme.js").Palette} Palette
  * @typedef {import("./viewport.js").Viewport} Viewport
  *
  * Where things are, in pixels from the picture's top.
@@ -41,7 +40,6 @@ const FAINT = 0.74; // how much of the ground is in the colour of what is not on
 const HOP_ROOM = 3; // pixels of width for each passage: where there are more, none is drawn
 const EDGED = 16; // pixels: what is wider has an edge, so that neighbours can be told apart
 const NAMED = 26; // wider has a name
-const FONT = `11px ${SANS}`;
 /** The height of the band of classes. */
 export const BAND = 34;
 
@@ -74,53 +72,48 @@ export function pathLook({ block }) {
  * @param {HTMLCanvasElement} canvas
  * @param {Scene} scene
  */
-export function paintPath(canvas, scene) {
-  const { data, at, view, width, look } = scene;
-  const { block, ops, path } = data;
-  const colors = palette();
-  const context = sizedContext(canvas, width, at.height);
-  context.clearRect(0, 0, width, at.height);
-  drawAxis(context, { view, left: 0, width, height: AXIS, bottom: at.height - FOOT, colors, font: FONT });
+export function paintPath(canvas, { data, at, view, width, look, outlined }) {
+  const { block, ops, path, parts } = data;
+  const sheet = new Sheet(canvas, view, width, at.height);
+  sheet.axis(AXIS, at.height - FOOT);
   const band = { y: at.band, height: BAND };
-  paintFills(context, scene, data.fills, look.full, band);
-  paintEdges(context, scene, { events: data.parts, first: 0, last: data.parts.num }, look.full, band);
+  paintFills(sheet, data.fills, look.full, band);
+  paintEdges(sheet, parts, 0, parts.num, look.full, band);
   block.rows.forEach((row, i) => {
     const place = { y: at.tops[i], height: at.heights[i] };
-    context.fillStyle = colors.raised;
-    context.fillRect(0, place.y, width, place.height);
-    paintFills(context, scene, data.rows[i].ops, look.faint, place);
-    paintEdges(context, scene, { events: ops, first: row.first, last: row.first + row.count }, look.faint, place);
-    const [first, last] = [row.path_first, row.path_first + row.path_count];
-    paintFills(context, scene, data.rows[i].path, look.full, place);
-    paintEdges(context, scene, { events: path, first, last }, look.full, place);
+    sheet.rect(sheet.colors.raised, 0, place.y, width, place.height);
+    paintFills(sheet, data.rows[i].ops, look.faint, place);
+    paintEdges(sheet, ops, row.first, row.first + row.count, look.faint, place);
+    paintFills(sheet, data.rows[i].path, look.full, place);
+    paintEdges(sheet, path, row.path_first, row.path_first + row.path_count, look.full, place);
   });
-  paintHops(context, scene, colors);
-  paintOutline(context, scene, colors);
-  canvas.dataset.start = String(view.start);
-  canvas.dataset.end = String(view.end);
+  paintHops(sheet, data, at);
+  if (!outlined) return;
+  const x = sheet.x(outlined.start);
+  const wide = Math.max(2, sheet.x(outlined.end) - x);
+  sheet.outline(sheet.colors.text, 2, x, at.tops[outlined.row], wide, at.heights[outlined.row]);
 }
 
 /**
  * Fills each column by classes in proportion to their time in it, from below.
- * @param {CanvasRenderingContext2D} context
- * @param {Scene} scene
+ * @param {Sheet} sheet
  * @param {import("./fills.js").Fill[]} fills of each class
  * @param {string[]} colors
  * @param {Place} place
  */
-function paintFills(context, { view, width }, fills, colors, { y, height }) {
+function paintFills(sheet, fills, colors, { y, height }) {
   const pixels = window.devicePixelRatio || 1;
-  const columns = Math.max(1, Math.round(width * pixels));
+  const columns = Math.max(1, Math.round(sheet.width * pixels));
   const below = new Float64Array(columns);
   fills.forEach((fill, kind) => {
     if (!fill.times.length) return;
-    const shares = columnShares(fill, view, columns);
-    context.fillStyle = colors[kind];
+    const shares = columnShares(fill, sheet.view, columns);
     for (let from = 0; from < columns; ) {
       let to = from + 1;
       while (to < columns && shares[to] === shares[from] && below[to] === below[from]) to += 1;
       const top = y + height * (1 - below[from] - shares[from]);
-      if (shares[from] > 0) context.fillRect(from / pixels, top, (to - from) / pixels, height * shares[from]);
+      const [x, w] = [from / pixels, (to - from) / pixels];
+      if (shares[from] > 0) sheet.rect(colors[kind], x, top, w, height * shares[from]);
       from = to;
     }
     for (let column = 0; column < columns; column += 1) below[column] += shares[column];
@@ -129,27 +122,22 @@ function paintFills(context, { view, width }, fills, colors, { y, height }) {
 
 /**
  * The ends of what is wide, and its name.
- * @param {CanvasRenderingContext2D} context
- * @param {Scene} scene
- * @param {{ events: import("./rows.js").Events, first: number, last: number }} row
+ * @param {Sheet} sheet
+ * @param {import("./rows.js").Events} events
+ * @param {number} first
+ * @param {number} last
  * @param {string[]} colors
  * @param {Place} place
  */
-function paintEdges(context, { view, width }, { events, first, last }, colors, { y, height }) {
-  const write = nameWriter(context, events, FONT);
-  const scale = width / view.length;
+function paintEdges(sheet, events, first, last, colors, { y, height }) {
+  const write = nameWriter(sheet.context, events, FONT);
+  const { view, scale, width } = sheet;
   const { start, dur, kind, name } = events;
-  const ground = palette().panel;
-  for (
-    let i = Math.max(first, firstStartingAt(start, first, last, view.start) - 1);
-    i < last && start[i] < view.end;
-    i += 1
-  ) {
+  let i = Math.max(first, firstStartingAt(start, first, last, view.start) - 1);
+  for (; i < last && start[i] < view.end; i += 1) {
     if (dur[i] * scale <= EDGED) continue;
-    const x0 = Math.max(0, (start[i] - view.start) * scale);
-    const x1 = Math.min(width, (start[i] + dur[i] - view.start) * scale);
-    context.fillStyle = mix(colors[kind[i]], ground, 0.5);
-    context.fillRect(x1 - 0.75, y, 0.75, height);
+    const [x0, x1] = [Math.max(0, sheet.x(start[i])), Math.min(width, sheet.x(start[i] + dur[i]))];
+    sheet.rect(mix(colors[kind[i]], sheet.colors.panel, 0.5), x1 - 0.75, y, 0.75, height);
     if (x1 - x0 > NAMED) write(name[i], x0, x1, y, height, inkOn(colors[kind[i]]));
   }
 }
@@ -160,64 +148,25 @@ function paintEdges(context, { view, width }, { events, first, last }, colors, {
  * @param {number} time
  */
 export function firstInView({ start, dur, num }, time) {
-  let low = 0;
-  let high = num;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (start[middle] + dur[middle] > time) high = middle;
-    else low = middle + 1;
-  }
-  return low;
+  return bisect(0, num, (at) => start[at] + dur[at] > time);
 }
 
 /**
  * Where the path passes from one row to another; nothing where there are too many to be told apart.
- * @param {CanvasRenderingContext2D} context
- * @param {Scene} scene
- * @param {Palette} colors
+ * @param {Sheet} sheet
+ * @param {PathData} data
+ * @param {Geometry} at
  */
-function paintHops(context, { data, at, view, width }, colors) {
-  const seen = hopsIn(data, view);
+function paintHops(sheet, { block: { hops } }, at) {
+  const { from_row, from_ns, to_row, to_ns } = hops;
+  const { view, width } = sheet;
+  const seen = [...to_ns.keys()].filter((i) => to_ns[i] >= view.start && from_ns[i] <= view.end);
   if (seen.length > width / HOP_ROOM) return;
-  const { from_row, from_ns, to_row, to_ns } = data.block.hops;
-  const scale = width / view.length;
-  context.strokeStyle = colors.text;
-  context.lineWidth = 1.25;
-  context.beginPath();
-  for (const hop of seen) {
+  const lines = seen.map((hop) => {
     const down = to_row[hop] > from_row[hop];
     const y0 = at.tops[from_row[hop]] + (down ? at.heights[from_row[hop]] : 0);
     const y1 = at.tops[to_row[hop]] + (down ? 0 : at.heights[to_row[hop]]);
-    context.moveTo((from_ns[hop] - view.start) * scale, y0);
-    context.lineTo((to_ns[hop] - view.start) * scale, y1);
-  }
-  context.stroke();
-  context.lineWidth = 1;
-}
-
-/**
- * The passages in view, by number.
- * @param {PathData} data
- * @param {Viewport} view
- */
-function hopsIn({ block: { hops } }, view) {
-  const seen = [];
-  for (let i = 0; i < hops.to_ns.length; i += 1) {
-    if (hops.to_ns[i] >= view.start && hops.from_ns[i] <= view.end) seen.push(i);
-  }
-  return seen;
-}
-
-/**
- * @param {CanvasRenderingContext2D} context
- * @param {Scene} scene
- * @param {Palette} colors
- */
-function paintOutline(context, { at, view, width, outlined }, colors) {
-  if (!outlined) return;
-  const [x0, x1] = [outlined.start, outlined.end].map((ns) => ((ns - view.start) / view.length) * width);
-  context.strokeStyle = colors.text;
-  context.lineWidth = 2;
-  context.strokeRect(x0, at.tops[outlined.row], Math.max(2, x1 - x0), at.heights[outlined.row]);
-  context.lineWidth = 1;
+    return `M${sheet.x(from_ns[hop])} ${y0}L${sheet.x(to_ns[hop])} ${y1}`;
+  });
+  sheet.path(sheet.colors.text, 1.25, lines.join(""));
 }

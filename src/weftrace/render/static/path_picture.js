@@ -1,14 +1,15 @@
 // A critical path on its streams and threads, as a part of any page: it zooms, and answers to the pointer.
 
-import { fill, h, oncePerFrame } from "./dom.js";
+import { fill, h } from "./dom.js";
 import { duration, percent, plural } from "./format.js";
-import { attachGestures, keysOver, moveByKey } from "./gestures.js";
+import { colorKey, key, signKey } from "./legends.js";
 import { classTimes, readPath } from "./path_data.js";
 import { BAND, firstInView, paintPath, pathGeometry, pathLook } from "./path_paint.js";
 import { eventAt } from "./rows.js";
-import { onTheme, palette } from "./theme.js";
-import { defined, hideTip, showTip, tipRows } from "./tooltip.js";
+import { palette } from "./theme.js";
+import { defined, tipRows } from "./tooltip.js";
 import { Viewport } from "./viewport.js";
+import { zooming, zoomTools } from "./zooming.js";
 
 /**
  * @typedef {import("./path_data.js").PathData} PathData
@@ -44,30 +45,45 @@ export function pathPicture(holder, block, until_ns = block.span_ns) {
   let look = null;
   /** @type {Under | null} */
   let hovered = null;
-  const width = () => frame.clientWidth;
-  const paint = () => {
-    if (width() < 10) return;
-    look ??= pathLook(data);
-    const outlined = hovered && { row: hovered.row, ...timesOf(data, hovered) };
-    paintPath(canvas, { data, at, view, width: width(), look, outlined });
-  };
-  const draw = oncePerFrame(paint);
+  const { now, width } = zooming({
+    canvas,
+    frame,
+    view,
+    paint: (wide) => {
+      look ??= pathLook(data);
+      const outlined = hovered && { row: hovered.row, ...timesOf(data, hovered) };
+      paintPath(canvas, { data, at, view, width: wide, look, outlined });
+    },
+    point: (x, y) => {
+      hovered = eventAtPoint(x, y);
+      if (hovered) return opTip(data, hovered);
+      return y >= at.band && y < at.band + BAND ? partTip(data, view.start + (x / width()) * view.length) : null;
+    },
+    pointing: () => hovered !== null,
+    leave: () => {
+      hovered = null;
+    },
+    double: (x, y) => {
+      const under = eventAtPoint(x, y);
+      if (!under) return;
+      const { start, end } = timesOf(data, under);
+      view.glide(start - 2 * (end - start), end + 2 * (end - start));
+    },
+    restyle: () => {
+      look = null;
+      fill(legend, keys(data));
+    },
+  });
   fill(
     holder,
-    tools(view),
+    zoomTools(view, "span", "path-tools"),
     h("div", { class: "path-picture" }, gutter(block, at), frame),
     legend,
     leftOut(block) ? h("p", { class: "notice aside", text: leftOut(block) }) : null,
   );
   fill(legend, keys(data));
-  paint();
-  onTheme(() => {
-    look = null;
-    fill(legend, keys(data));
-    draw();
-  });
-  new ResizeObserver(draw).observe(frame);
-  view.onChange(draw);
+  now();
+  return { view, data, eventAtPoint };
 
   /**
    * @param {number} x
@@ -85,34 +101,6 @@ export function pathPicture(holder, block, until_ns = block.span_ns) {
     const event = eventAt(data.ops, { first, count }, time, slack);
     return event < 0 ? null : { row, event, onPath: false };
   }
-
-  attachGestures(canvas, view, {
-    left: () => 0,
-    width,
-    hover: (x, y, event) => {
-      hovered = eventAtPoint(x, y);
-      canvas.classList.toggle("pointing", Boolean(hovered));
-      const inBand = y >= at.band && y < at.band + BAND;
-      const time = view.start + (x / width()) * view.length;
-      const tip = hovered ? opTip(data, hovered) : inBand ? partTip(data, time) : null;
-      if (tip) showTip(event.clientX, event.clientY, ...tip);
-      else hideTip();
-      draw();
-    },
-    leave: () => {
-      hovered = null;
-      hideTip();
-      draw();
-    },
-    double: (x, y) => {
-      const under = eventAtPoint(x, y);
-      if (!under) return;
-      const { start, end } = timesOf(data, under);
-      view.glide(start - 2 * (end - start), end + 2 * (end - start));
-    },
-  });
-  keysOver(frame, (event) => moveByKey(view, event));
-  return { view, data, eventAtPoint };
 }
 
 /**
@@ -122,23 +110,6 @@ export function pathPicture(holder, block, until_ns = block.span_ns) {
 function timesOf(data, { event, onPath }) {
   const { start, dur } = onPath ? data.path : data.ops;
   return { start: start[event], end: start[event] + dur[event] };
-}
-
-/** @param {Viewport} view */
-function tools(view) {
-  /**
-   * @param {string} text
-   * @param {string} label
-   * @param {() => void} click
-   */
-  const button = (text, label, click) => h("button", { type: "button", text, "aria-label": label, on: { click } });
-  return h(
-    "div",
-    { class: "tools path-tools" },
-    button("−", "Zoom out", () => view.zoom(1 / 0.6)),
-    button("+", "Zoom in", () => view.zoom(0.6)),
-    button("Whole span", "Show the whole span", () => view.glide(...view.home)),
-  );
 }
 
 /**
@@ -171,29 +142,21 @@ function keys(data) {
   const times = classTimes(data);
   const order = classes.map((_, i) => i).filter((i) => times[i] > 0);
   order.sort((a, b) => times[b] - times[a]);
-  const faint = h("i", { class: "swatch faint-ops" });
   return [
     ...order.map((i) => {
       const term = TERMS.get(classes[i]);
-      return h(
-        "span",
-        { class: "key" },
-        h("i", { class: "swatch", style: { background: colors[roles[i]] } }),
-        term ? defined(term, classes[i]) : classes[i],
-        h("span", { class: "muted", text: ` ${percent(times[i] / Math.max(1, span_ns))}` }),
-      );
+      const share = h("span", { class: "muted", text: ` ${percent(times[i] / Math.max(1, span_ns))}` });
+      return colorKey(colors[roles[i]], term ? defined(term, classes[i]) : classes[i], share);
     }),
-    h("span", { class: "key" }, faint, "not on the path"),
-    hops.to_ns.length
-      ? h("span", { class: "key" }, h("b", { text: "╲" }), "the path passes on; drawn where there is room")
-      : null,
+    key({ class: "swatch faint-ops" }, "not on the path"),
+    hops.to_ns.length ? signKey("╲", "the path passes on; drawn where there is room") : null,
   ];
 }
 
 /** @param {page.PathPicture} block */
 function leftOut({ left_out_ops: ops, left_out_rows: rows }) {
   const out = [ops ? plural(ops, "op") : "", rows ? plural(rows, "stream or thread") : ""].filter(Boolean);
-  return out.length ? `Not drawn: ${out.join(", ")}. The band above shows the whole path.`.replace("s or", "s or") : "";
+  return out.length ? `Not drawn: ${out.join(", ")}. The band above shows the whole path.` : "";
 }
 
 /**

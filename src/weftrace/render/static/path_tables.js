@@ -1,8 +1,8 @@
 // What is told of a critical path beside its picture: how far the replay is off, tables of its parts, its unsure waits.
 
-import { fill, h } from "./dom.js";
+import { fill, h, choiceButtons } from "./dom.js";
 import { duration, percent, signed } from "./format.js";
-import { kernelName, sortableTable } from "./tables.js";
+import { kernelName, sortableTable, showTable } from "./tables.js";
 import { waterfall } from "./waterfall.js";
 
 /**
@@ -57,15 +57,15 @@ export function partTables(choices, holder, path) {
 
   /** @param {By} chosen */
   function show(chosen) {
-    /** @param {(typeof LISTS)[number]} list */
-    const button = ([key, label]) =>
-      h("button", {
-        type: "button",
-        text: label,
-        "aria-pressed": String(key === chosen),
-        on: { click: () => show(key) },
-      });
-    fill(choices, lists.map(button));
+    fill(
+      choices,
+      choiceButtons(
+        lists,
+        ([, label]) => label,
+        ([key]) => key === chosen,
+        ([key]) => show(key),
+      ),
+    );
     const label = LISTS.find(([key]) => key === chosen)?.[2] ?? "";
     fill(holder, shareTable(path[chosen], label, chosen).element);
   }
@@ -133,5 +133,5 @@ export function waitTable(holder, rows, onRow) {
     { key: "at_ns", label: "at", kind: "time" },
   ];
   const sort = { key: "confidence", down: false };
-  fill(holder, sortableTable({ name: "path-waits", columns, rows, sort, limit: 12, onRow }).element);
+  showTable(holder, { name: "path-waits", columns, rows, sort, limit: 12, onRow });
 }

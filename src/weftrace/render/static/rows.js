@@ -2,6 +2,7 @@
 // than a pixel is gathered: the cost of a row is the pixels it is wide, not the events it holds.
 
 import { shortName } from "./format.js";
+import { bisect } from "./intervals.js";
 import { inkOn, mix } from "./theme.js";
 
 /**
@@ -79,14 +80,7 @@ export function durationSums(timeline) {
  * @param {number} time
  */
 export function firstStartingAt(start, from, to, time) {
-  let low = from;
-  let high = to;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (start[middle] >= time) high = middle;
-    else low = middle + 1;
-  }
-  return low;
+  return bisect(from, to, (at) => start[at] >= time);
 }
 
 /**

@@ -3,7 +3,7 @@
 
 import { equip, fill } from "./dom.js";
 import { SANS } from "./theme.js";
-import { hideTip, showTip } from "./tooltip.js";
+import { hideTip, showTip, tipPlace, tipRows } from "./tooltip.js";
 
 /**
  * @typedef {import("./dom.js").Child} Child
@@ -20,7 +20,9 @@ import { hideTip, showTip } from "./tooltip.js";
  * @property {(value: number) => number} y
  * @property {number} left
  * @property {number} right
- * @property {(value: number) => string} text
+ * @property {(value: number) => string} [text]
+ * @property {number} [step] between the values
+ * @property {number} [least] digits after the point
  * @property {string} [unit]
  *
  * The columns of a chart that answers.
@@ -67,6 +69,107 @@ export function svg(tag, properties = {}, ...children) {
   equip(element, data, on);
   element.append(...present(children));
   return element;
+}
+
+/**
+ * @param {string} look
+ * @param {number} x
+ * @param {number} y
+ * @param {string} text
+ * @param {"start" | "middle" | "end"} [anchor]
+ */
+export function svgText(look, x, y, text, anchor) {
+  return svg("text", { class: look, x, y, "text-anchor": anchor, text });
+}
+
+/**
+ * @param {string} look
+ * @param {number} x1
+ * @param {number} y1
+ * @param {number} x2
+ * @param {number} y2
+ */
+export function svgLine(look, x1, y1, x2, y2) {
+  return svg("line", { class: look, x1, x2, y1, y2 });
+}
+
+/**
+ * @param {string} look
+ * @param {number} x
+ * @param {number} y
+ * @param {number} width
+ * @param {number} height
+ */
+export function svgRect(look, x, y, width, height) {
+  return svg("rect", { class: look, x, y, width, height });
+}
+
+/**
+ * A chart of so many pixels.
+ * @param {number} width
+ * @param {number} height
+ * @param {string} label what it shows, for readers of the screen
+ * @param {Nodes[]} parts
+ * @param {Properties} [more]
+ */
+export function svgChart(width, height, label, parts, more = {}) {
+  return svg("svg", { class: "chart", width, height, role: "img", "aria-label": label, ...more }, parts);
+}
+
+/**
+ * A line over points, broken where there is none.
+ * @param {([x: number, y: number] | null)[]} points
+ */
+export function pathOver(points) {
+  const steps = points.map(
+    (point, i) => point && `${points[i - 1] ? "L" : "M"}${point.map((n) => n.toFixed(1)).join(" ")}`,
+  );
+  return steps.filter(Boolean).join("");
+}
+
+/**
+ * Vertical grid lines with their values below.
+ * @param {number[]} values
+ * @param {(value: number) => number} x
+ * @param {number} top
+ * @param {number} floor
+ * @param {(value: number) => string} text
+ * @param {number} [right] beyond it a value would not fit
+ */
+export function gridAcross(values, x, top, floor, text, right = Number.POSITIVE_INFINITY) {
+  return values.map((value) => [
+    svgLine("grid", x(value), top, x(value), floor),
+    svgText("tick", x(value), floor + 15, text(value), x(value) > right ? "end" : "middle"),
+  ]);
+}
+
+/**
+ * A shape that tells what it is to the pointer and to the focus, and answers to a click, or Enter, where it can.
+ * @param {Properties} properties
+ * @param {(event: Event) => [string, (import("./tooltip.js").TipRow | null)[]]} told its title, and what it says
+ * @param {(() => void) | null} act
+ * @param {...Nodes} children
+ */
+export function answering(properties, told, act, ...children) {
+  /** @param {Event} event */
+  const tell = (event) => {
+    const box = g.getBoundingClientRect();
+    const [title, rows] = told(event);
+    showTip(...tipPlace(event, box.right, box.top), ...tipRows(title, null, rows));
+  };
+  const on = {
+    pointermove: tell,
+    pointerleave: hideTip,
+    focus: tell,
+    blur: hideTip,
+    click: () => act?.(),
+    /** @param {KeyboardEvent} event */
+    keydown: (event) => {
+      if (event.key === "Enter") act?.();
+    },
+  };
+  const g = svg("g", { tabindex: "0", role: act ? "button" : "img", ...properties, on }, ...children);
+  return g;
 }
 
 /**
@@ -149,21 +252,43 @@ export function labelEvery(count, space, needed) {
 }
 
 /**
- * Horizontal grid lines with their values at the left.
+ * Horizontal grid lines with their values at the left, of so many digits as tell them apart.
  * @param {Grid} lines
  */
-export function grid({ values, y, left, right, text, unit = "" }) {
-  return values.map((value) => [
-    svg("line", { class: "grid", x1: left, x2: right, y1: Math.round(y(value)) + 0.5, y2: Math.round(y(value)) + 0.5 }),
-    svg("text", {
-      class: "tick",
-      x: left - 6,
-      y: y(value),
-      "text-anchor": "end",
-      "dominant-baseline": "central",
-      text: `${text(value)}${unit}`,
-    }),
-  ]);
+export function grid({ values, step = 1, least = 0, y, left, right, text, unit = "" }) {
+  const digits = Math.max(least, digitsFor(step));
+  return values.map((value) => {
+    const at = { class: "tick", x: left - 6, y: y(value), "text-anchor": "end", "dominant-baseline": "central" };
+    return [
+      svgLine("grid", left, Math.round(y(value)) + 0.5, right, Math.round(y(value)) + 0.5),
+      svg("text", { ...at, text: `${text ? text(value) : value.toFixed(digits)}${unit}` }),
+    ];
+  });
+}
+
+/**
+ * The names of as many columns as have room, and what they are.
+ * @param {{ count: number, cell: number, x: (at: number) => number, floor: number, left: number }} place
+ * @param {string} what
+ * @param {(at: number) => string | number} [name]
+ */
+export function columnNames({ count, cell, x, floor, left }, what, name = String) {
+  const every = labelEvery(count, cell, 26);
+  const shown = Array.from({ length: Math.ceil(count / every) }, (_, i) => i * every);
+  return [
+    shown.map((at) => svgText("tick", x(at) + cell / 2, floor + 15, String(name(at)), "middle")),
+    svgText("tick", left - 6, floor + 15, what, "end"),
+  ];
+}
+
+/**
+ * How thick the bar of a column is, and how far from its column's edge.
+ * @param {number} cell
+ * @param {number} most
+ */
+export function barIn(cell, most) {
+  const thick = Math.max(0.7, Math.min(cell - (cell > 4 ? 2 : 0.4), most));
+  return { thick, inset: (cell - thick) / 2 };
 }
 
 /**

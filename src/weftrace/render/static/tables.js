@@ -1,7 +1,7 @@
 // Tables: sort by any column, show the first few, right-align numbers, one unit a column. A table that is wider than
 // its place stands as cards, a row each. All rows can be taken along.
 
-import { fill, h, oncePerFrame, readBlock } from "./dom.js";
+import { actionButton, byId, fill, h, oncePerFrame, readBlock } from "./dom.js";
 import { exportTools, flatRow } from "./exports.js";
 import { bareName, grouped, inUnit, percent, unitFor } from "./format.js";
 import { explained } from "./tooltip.js";
@@ -34,7 +34,7 @@ const NARROW = 600; // pixels: in a narrower table, names that are cut leave too
  * @property {string} name for tests
  * @property {Column<Row>[]} columns
  * @property {Row[]} rows
- * @property {{ key: string, down: boolean }} sort
+ * @property {{ key: string, down: boolean }} [sort]
  * @property {number} [limit] rows shown until "show all"
  * @property {(row: Row) => void} [onRow] a row was chosen
  * @property {(row: Row) => string} [rowClass]
@@ -64,6 +64,18 @@ export function columnsOf(name, keys, own = {}) {
 }
 
 /**
+ * Fills an element with a sortable table, and returns the table.
+ * @template Row
+ * @param {string | HTMLElement} at the element, or its id
+ * @param {Table<Row>} table
+ */
+export function showTable(at, table) {
+  const made = sortableTable(table);
+  fill(typeof at === "string" ? byId(at) : at, made.element);
+  return made;
+}
+
+/**
  * A sortable table: {element, setRows(rows)}.
  * @template Row
  * @param {Table<Row>} table
@@ -72,7 +84,7 @@ export function sortableTable({
   name,
   columns,
   rows,
-  sort,
+  sort = { key: "", down: false }, // as they come
   limit = Infinity,
   onRow,
   rowClass,
@@ -85,17 +97,11 @@ export function sortableTable({
   let all = false;
   const head = h("thead");
   const body = h("tbody");
-  const more = h("button", {
-    class: "more",
-    type: "button",
-    hidden: true,
-    on: {
-      click: () => {
-        all = !all;
-        render();
-      },
-    },
-  });
+  const turnAll = () => {
+    all = !all;
+    render();
+  };
+  const more = actionButton("", turnAll, { class: "more", hidden: true });
   const scroll = h("div", { class: "table-scroll" }, h("table", {}, head, body));
   const tools = exportTools(name, () => sorted().map(exported));
   const element = h("div", { class: "table-box", data: { table: name } }, tools, scroll, more);
@@ -159,28 +165,10 @@ export function sortableTable({
 
   /** @param {Column<Row>} column */
   function heading(column) {
-    const sorted = column.key === order.key;
-    const unit = units.get(column);
-    const turn = () => {
+    return sortHead(column, column.kind === "text", order, units.get(column)?.name, (sorted) => {
       order = { key: column.key, down: sorted ? !order.down : column.kind !== "text" };
       render();
-    };
-    return h(
-      "th",
-      {
-        scope: "col",
-        class: column.kind === "text" ? "" : "num",
-        "aria-sort": sorted ? (order.down ? "descending" : "ascending") : "none",
-      },
-      column.def ? explained(column.def) : null,
-      h(
-        "button",
-        { class: "sort", type: "button", data: { sort: column.key }, on: { click: turn } },
-        column.label,
-        unit ? h("small", { text: ` ${unit.name}` }) : null,
-        sorted ? h("span", { class: "arrow", "aria-hidden": "true", text: order.down ? "↓" : "↑" }) : null,
-      ),
-    );
+    });
   }
 
   /** @param {Row} row */
@@ -214,11 +202,7 @@ export function sortableTable({
       class: `${column.kind === "text" ? "" : "num"} ${column.wide ? "wide" : ""}`,
       data: { label: unit ? `${column.label}, ${unit.name}` : column.label }, // stands beside the value on a card
     });
-    if (column.bar) {
-      const share = Math.min(1, Math.max(0, column.bar(row) || 0));
-      td.append(h("span", { class: "bar", style: { width: `${100 * share}%` } }));
-      td.classList.add("barred");
-    }
+    if (column.bar) addBar(td, column.bar(row));
     if (column.node) td.append(column.node(row));
     else {
       const text = column.text ? column.text(row) : shownAs(column, sortValue(column, row));
@@ -241,6 +225,42 @@ export function sortableTable({
 
   setRows(rows);
   return { element, setRows };
+}
+
+/**
+ * The head of a column, which sorts by it. turn: told whether the table is sorted by it now.
+ * @param {{ key: string, label: string, def?: string }} column
+ * @param {boolean} isText
+ * @param {{ key: string | null, down: boolean }} order
+ * @param {string | undefined} unit
+ * @param {(sorted: boolean) => void} turn
+ */
+export function sortHead({ key, label, def }, isText, order, unit, turn) {
+  const sorted = key === order.key;
+  const direction = order.down ? "descending" : "ascending";
+  return h(
+    "th",
+    { scope: "col", class: isText ? "" : "num", "aria-sort": sorted ? direction : "none" },
+    def ? explained(def) : null,
+    h(
+      "button",
+      { class: "sort", type: "button", data: { sort: key }, on: { click: () => turn(sorted) } },
+      label,
+      unit ? h("small", { text: ` ${unit}` }) : null,
+      sorted ? h("span", { class: "arrow", "aria-hidden": "true", text: order.down ? "↓" : "↑" }) : null,
+    ),
+  );
+}
+
+/**
+ * A bar behind what stands in a cell.
+ * @param {HTMLElement} cell
+ * @param {number | null} share
+ */
+export function addBar(cell, share) {
+  const width = `${100 * Math.min(1, Math.max(0, share || 0))}%`;
+  cell.append(h("span", { class: "bar", style: { width } }));
+  cell.classList.add("barred");
 }
 
 /**
@@ -279,7 +299,7 @@ function cutsNames(box) {
  * @param {Value} b
  * @param {boolean} down
  */
-function compare(a, b, down) {
+export function compare(a, b, down) {
   const known = a !== null && a !== undefined;
   if (!known || b === null || b === undefined) return Number(b !== null && b !== undefined) - Number(known);
   const numbers = typeof a === "number" && typeof b === "number";

@@ -1,7 +1,7 @@
 // A waterfall: bars that lie one after the other and add up, each in its class's colour, with words beside it.
 
 import { tickLabel } from "./format.js";
-import { drawnToWidth, roundTicks, svg, textWidth } from "./svg.js";
+import { drawnToWidth, roundTicks, svg, textWidth, svgLine, svgRect, svgText } from "./svg.js";
 
 /**
  * A bar. from_ns, to_ns: where it begins and ends, either way round. role: its colour. saved_ns: the part of it that
@@ -51,14 +51,8 @@ function draw(bars, label, width, begin_ns) {
     "svg",
     { class: "chart waterfall", width, height, role: "img", "aria-label": label },
     values.map((value) => [
-      svg("line", { class: "grid", x1: x(value), x2: x(value), y1: TOP, y2: height - AXIS }),
-      svg("text", {
-        class: "tick",
-        x: x(value),
-        y: height - 8,
-        "text-anchor": "middle",
-        text: tickLabel(value, step, high - low),
-      }),
+      svgLine("grid", x(value), TOP, x(value), height - AXIS),
+      svgText("tick", x(value), height - 8, tickLabel(value, step, high - low), "middle"),
     ]),
     bars.map((bar, i) =>
       drawBar(bar, { x, y: TOP + row * i, left, narrow, next: bars[i + 1] ? TOP + row * (i + 1) : 0 }),
@@ -102,18 +96,10 @@ function drawBar(bar, { x, y, left, narrow, next }) {
       height: BAR,
       data: { ns: to - from },
     }),
-    saved
-      ? svg("rect", {
-          class: "fall-saved",
-          x: x(to - saved),
-          y: top + 3,
-          width: x(to) - x(to - saved),
-          height: BAR - 6,
-        })
-      : null,
-    next ? svg("line", { class: "fall-on", x1: ends, x2: ends, y1: top + BAR, y2: next + (ROW - BAR) / 2 }) : null,
+    saved ? svgRect("fall-saved", x(to - saved), top + 3, x(to) - x(to - saved), BAR - 6) : null,
+    next ? svgLine("fall-on", ends, top + BAR, ends, next + (ROW - BAR) / 2) : null,
     narrow
-      ? svg("text", { class: "fall-told", x: left, y: y + ROW + 6, text: bar.told })
+      ? svgText("fall-told", left, y + ROW + 6, bar.told)
       : svg("text", { class: "fall-told", x: x(to) + 8, y: middle, "dominant-baseline": "central", text: bar.told }),
   ];
 }

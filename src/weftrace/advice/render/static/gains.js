@@ -1,9 +1,9 @@
 // What a little speed is worth: the table of all selections, and the span over the speed of some.
 
 import { curves, percentTick } from "render/curves.js";
-import { byId, fill } from "render/dom.js";
+import { byId } from "render/dom.js";
 import { duration, grouped, percent, signed } from "render/format.js";
-import { sortableTable } from "render/tables.js";
+import { showTable } from "render/tables.js";
 
 /**
  * @typedef {page.SensitivityBlock["document"]} Sensitivity
@@ -37,7 +37,7 @@ export function showGains({ by, rows, headline }) {
     { key: "time_ns", label: "takes in all", kind: "time", text: (row) => duration(row.time_ns) },
   ];
   const sort = { key: "saved_ns", down: true };
-  fill(byId("gain-table"), sortableTable({ name: "gains", columns, rows, sort, limit: 15, unitEach: true }).element);
+  showTable("gain-table", { name: "gains", columns, rows, sort, limit: 15, unitEach: true });
 }
 
 /** @param {Sensitivity} sensitivity */

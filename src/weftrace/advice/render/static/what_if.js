@@ -6,7 +6,7 @@ import { duration, signed } from "render/format.js";
 import { pathPicture } from "render/path_picture.js";
 import { showDoubts, showNotes } from "render/path_tables.js";
 import { startPage } from "render/start.js";
-import { sortableTable } from "render/tables.js";
+import { showTable } from "render/tables.js";
 import { waterfall } from "render/waterfall.js";
 
 /**
@@ -123,5 +123,5 @@ function showClasses({ replayed_ns, after_ns }, rows) {
     { key: "change_ns", label: "change", kind: "time", value: (row) => row.after_ns - row.before_ns },
   ];
   const sort = { key: "before_ns", down: true };
-  fill(byId("class-table"), sortableTable({ name: "classes", columns, rows, sort }).element);
+  showTable("class-table", { name: "classes", columns, rows, sort });
 }

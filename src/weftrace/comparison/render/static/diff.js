@@ -5,7 +5,7 @@ import { byId, fill, h } from "render/dom.js";
 import { duration, plural, signed, signedDuration } from "render/format.js";
 import { showNotes } from "render/path_tables.js";
 import { startPage } from "render/start.js";
-import { sortableTable } from "render/tables.js";
+import { showTable } from "render/tables.js";
 import { showFall } from "./fall.js";
 import { moverTable } from "./movers.js";
 import { pictures } from "./pictures.js";
@@ -121,12 +121,11 @@ function showFacts(rows) {
       text: (row) => (row.before === row.after ? "" : "differs"),
     },
   ];
-  const table = sortableTable({
+  showTable("fact-table", {
     name: "facts",
     columns,
     rows,
     sort: { key: "differs", down: true },
     rowClass: (row) => (row.before === row.after ? "" : "differs"),
   });
-  fill(byId("fact-table"), table.element);
 }

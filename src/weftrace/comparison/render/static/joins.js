@@ -1,7 +1,6 @@
 // Which start of a phase before is which after, and the lines that join the two lane pictures there.
 
-import { sizedContext } from "render/dom.js";
-import { palette, SANS } from "render/theme.js";
+import { FONT, Sheet } from "render/scene.js";
 
 /**
  * The start of the same occurrence of a phase in both steps. nth: from 0, within the step.
@@ -88,47 +87,30 @@ export function joinsInView(joins, views, width) {
  * @param {string} late what stands at the line of the ends
  */
 export function paintJoins(canvas, seen, ends, views, place, late) {
-  const colors = palette();
   const { left, width, height, top, bottom } = place;
-  const context = sizedContext(canvas, left + width, height);
-  context.clearRect(0, 0, left + width, height);
+  const sheet = new Sheet(canvas, views.before, width, height, left);
+  const { context, colors } = sheet;
+  const [at, to] = [pixelsOf(views.before, width), pixelsOf(views.after, width)];
+  /**
+   * @param {number} before
+   * @param {number} after
+   */
+  const line = (before, after) => `M${left + at(before)} ${top}L${left + to(after)} ${bottom}`;
   context.save();
   context.beginPath();
   context.rect(left, 0, width, height);
   context.clip();
-  const [at, to] = [pixelsOf(views.before, width), pixelsOf(views.after, width)];
-  /**
-   * @param {number} x0
-   * @param {number} x1
-   */
-  const line = (x0, x1) => {
-    context.beginPath();
-    context.moveTo(left + x0, top);
-    context.lineTo(left + x1, bottom);
-    context.stroke();
-  };
-  context.strokeStyle = colors.text;
-  context.globalAlpha = 0.45;
-  context.lineWidth = 1;
-  for (const { before_ns, after_ns } of seen) line(at(before_ns), to(after_ns));
-  context.globalAlpha = 1;
-  context.strokeStyle = colors.accent;
-  context.lineWidth = 2;
-  line(at(ends.before), to(ends.after));
+  for (const { before_ns, after_ns } of seen) sheet.path(colors.text, 1, line(before_ns, after_ns), { alpha: 0.45 });
+  sheet.path(colors.accent, 2, line(ends.before, ends.after));
   context.restore();
   const [x0, x1] = [at(ends.before), to(ends.after)];
   if (Math.max(x0, x1) < 0 || Math.min(x0, x1) > width) return;
-  context.font = `600 11px ${SANS}`;
-  context.fillStyle = colors.accent;
-  const room = context.measureText(late).width + 10;
+  const font = `600 ${FONT}`;
+  const room = sheet.widthOf(late, font) + 10;
   const before = x1 >= x0 ? x0 >= room : x0 + room > width; // beside the line, on the side from which it leans away
   const x = Math.min(Math.max(x0 + (before ? -8 : 8), before ? room : 0), before ? width : width - room);
-  context.textAlign = before ? "right" : "left";
-  context.textBaseline = "middle";
-  context.strokeStyle = colors.panel;
-  context.lineWidth = 4;
-  context.strokeText(late, left + x, top + 9);
-  context.fillText(late, left + x, top + 9);
+  const align = before ? "right" : "left";
+  sheet.text(colors.accent, late, left + x, top + 9, { font, align, rim: colors.panel });
 }
 
 /**

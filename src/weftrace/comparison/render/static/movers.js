@@ -1,8 +1,8 @@
 // Who moved: families, kernels, operators, phases. A row opens both steps where it ran.
 
-import { byId, fill, h } from "render/dom.js";
+import { actionButton, choiceButtons, byId, fill, h } from "render/dom.js";
 import { bareName, duration, grouped } from "render/format.js";
-import { kernelName, sortableTable } from "render/tables.js";
+import { kernelName, showTable } from "render/tables.js";
 
 /**
  * @typedef {page.DiffBlock} Block
@@ -32,17 +32,17 @@ export function moverTable({ document: { movers, verdict } }, pictures) {
 
   /** @param {Level} chosen */
   function show(chosen) {
-    const buttons = lists.map((level) =>
-      h("button", {
-        type: "button",
-        text: LABELS[level],
-        "aria-pressed": String(level === chosen),
-        on: { click: () => show(level) },
-      }),
+    fill(
+      byId("mover-by"),
+      choiceButtons(
+        lists,
+        (level) => LABELS[level],
+        (level) => level === chosen,
+        show,
+      ),
     );
-    fill(byId("mover-by"), buttons);
     const rows = movers[chosen];
-    const table = sortableTable({
+    showTable("mover-table", {
       name: `movers-${chosen}`,
       columns: columnsOf(chosen, rows, alike),
       rows,
@@ -52,7 +52,6 @@ export function moverTable({ document: { movers, verdict } }, pictures) {
       rowClass: (row) => (row.is_noise ? "noise" : ""),
       empty: "Nothing ran.",
     });
-    fill(byId("mover-table"), table.element);
   }
 
   /**
@@ -90,12 +89,9 @@ function walk(pictures, name, events, { nth, longest }) {
    * @param {number} to
    */
   const button = (text, label, to) =>
-    h("button", {
-      type: "button",
-      text,
+    actionButton(text, () => walk(pictures, name, events, { nth: to, longest }), {
       "aria-label": label,
       disabled: to < 0 || to >= num,
-      on: { click: () => walk(pictures, name, events, { nth: to, longest }) },
     });
   const clear = () => {
     pictures.clear();
@@ -110,7 +106,7 @@ function walk(pictures, name, events, { nth, longest }) {
     num > 1 ? button("◂", "The one before", nth - 1) : null,
     num > 1 ? h("span", { text: `${nth + 1} of ${num}` }) : null,
     num > 1 ? button("▸", "The next one", nth + 1) : null,
-    h("button", { type: "button", text: "Clear", on: { click: clear } }),
+    actionButton("Clear", clear),
   );
 }
 

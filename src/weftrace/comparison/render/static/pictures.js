@@ -1,6 +1,6 @@
 // Both runs in pictures: a step of each, its lanes and its streams, on one scale of time.
 
-import { byId, fill, h, oncePerFrame } from "render/dom.js";
+import { byId, fill, h, oncePerFrame, actionButton } from "render/dom.js";
 import { duration, plural, shortName, signedDuration } from "render/format.js";
 import { lanePicture } from "render/lanes.js";
 import { onTheme } from "render/theme.js";
@@ -136,12 +136,7 @@ export function pictures(ranks, num) {
     views.set({ before: before.lanes.span_ns, after: after.lanes.span_ns }, at);
     fill(
       byId("align"),
-      h("button", {
-        type: "button",
-        text: "From the start",
-        "aria-pressed": String(!at.what),
-        on: { click: () => align(START) },
-      }),
+      actionButton("From the start", () => align(START), { "aria-pressed": String(!at.what) }),
       h("button", {
         type: "button",
         text: at.what ? `At ${at.what}` : "At the phase clicked",

@@ -43,7 +43,6 @@ function rankTable(ranks, names, pictures) {
     name: "ranks",
     rows: ranks,
     limit: 16,
-    sort: { key: "", down: false },
     columns: [
       { key: "rank", label: "rank", kind: "text", value: nameOf },
       { key: "before_ns", label: "before", kind: "time" },
@@ -74,7 +73,6 @@ function lateTable(late) {
     name: "lateness",
     rows: late,
     limit: 12,
-    sort: { key: "", down: false },
     columns: [
       { key: "name", label: "waited for", kind: "text" },
       { key: "before_ns", label: "before", kind: "time" },

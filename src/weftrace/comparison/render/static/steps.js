@@ -2,7 +2,7 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { duration, plural, tickLabel } from "render/format.js";
-import { drawnToWidth, roundTicks, svg } from "render/svg.js";
+import { drawnToWidth, roundTicks, svg, svgChart, gridAcross, svgLine, svgRect } from "render/svg.js";
 
 /**
  * @typedef {page.DiffBlock["document"]} Diff
@@ -52,21 +52,10 @@ function chart(found, pictures, width) {
   /** @param {number} ns */
   const x = (ns) => LEFT + ((ns - low) / (high - low)) * (width - LEFT - RIGHT);
   const { step, values } = roundTicks(low, high, Math.max(2, Math.floor((width - LEFT - RIGHT) / 110)));
-  return svg(
-    "svg",
-    { class: "chart", width, height, role: "img", "aria-label": "Lengths of the steps of both runs" },
-    values.map((value) => [
-      svg("line", { class: "grid", x1: x(value), x2: x(value), y1: 0, y2: height - AXIS }),
-      svg("text", {
-        class: "tick",
-        x: x(value),
-        y: height - 8,
-        "text-anchor": "middle",
-        text: tickLabel(value, step, high - low),
-      }),
-    ]),
+  return svgChart(width, height, "Lengths of the steps of both runs", [
+    gridAcross(values, x, 0, height - AXIS, (value) => tickLabel(value, step, high - low)),
     RUNS.map((run, at) => row(found, pictures, run, ROW * at + ROW / 2, x)),
-  );
+  ]);
 }
 
 /**
@@ -81,7 +70,7 @@ function row(found, pictures, run, y, x) {
   const drawn = pictures?.stepsOf(run) ?? [];
   return [
     svg("text", { x: LEFT - 10, y, "text-anchor": "end", "dominant-baseline": "central", text: run }),
-    svg("rect", { class: "spread", x: x(low_ns), y: y - 14, width: Math.max(1, x(high_ns) - x(low_ns)), height: 28 }),
+    svgRect("spread", x(low_ns), y - 14, Math.max(1, x(high_ns) - x(low_ns)), 28),
     steps.map(({ step, span_ns }, nth) => {
       const at = step === null ? -1 : drawn.indexOf(step);
       const where = y + (((nth * 5) % 7) - 3) * 3; // so that steps of one length do not hide each other
@@ -98,6 +87,6 @@ function row(found, pictures, run, y, x) {
         svg("title", { text: `step ${step ?? "–"}: ${duration(span_ns, 4)}` }),
       );
     }),
-    svg("line", { class: "spread-median", x1: x(median_ns), x2: x(median_ns), y1: y - 18, y2: y + 18 }),
+    svgLine("spread-median", x(median_ns), y - 18, x(median_ns), y + 18),
   ];
 }

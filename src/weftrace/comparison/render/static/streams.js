@@ -1,13 +1,13 @@
 // The streams of a step: each of its device's events, on the scale of time of the lanes above; those of a mover marked.
 
-import { drawAxis } from "render/axis.js";
-import { fill, h, oncePerFrame, sizedContext } from "render/dom.js";
+import { fill, h } from "render/dom.js";
 import { duration, plural } from "render/format.js";
-import { attachGestures, keysOver, moveByKey } from "render/gestures.js";
 import { unpacked } from "render/packed.js";
 import { durationSums, eventAt, nameWriter, paintRow, shadesFor } from "render/rows.js";
-import { onTheme, palette, SANS } from "render/theme.js";
-import { hideTip, showTip, tipRows } from "render/tooltip.js";
+import { FONT, Sheet } from "render/scene.js";
+import { palette } from "render/theme.js";
+import { tipRows } from "render/tooltip.js";
+import { zooming } from "render/zooming.js";
 
 /**
  * @typedef {page.RunPicture} Run
@@ -19,7 +19,6 @@ const AXIS = 22;
 const ROW = 22;
 const GAP = 3;
 const KINDS = ["compute", "communication", "memory", "fused", "other"];
-const FONT = `11px ${SANS}`;
 
 /**
  * The events of a step, read.
@@ -62,29 +61,37 @@ export function streamPicture(holder, name, view) {
   let sums = new Float64Array(1);
   /** @type {Uint32Array | null} */
   let hits = null;
-  const width = () => frame.clientWidth;
-  const draw = oncePerFrame(paint);
+  const { draw, now, width } = zooming({
+    canvas,
+    frame,
+    view,
+    paint,
+    point: (x, y) => {
+      const at = under(x, y);
+      return events && at >= 0 ? tip(events, labels[events.label[at]], at) : null;
+    },
+    pointing: () => false,
+    double: (x, y) => {
+      const at = under(x, y);
+      if (!events || at < 0) return;
+      view.glide(events.start[at] - 2 * events.dur[at], events.start[at] + 3 * events.dur[at]);
+    },
+  });
   fill(holder, h("div", { class: "streams" }, gutter, frame), said);
-  view.onChange(draw);
-  onTheme(draw);
-  new ResizeObserver(draw).observe(frame);
 
-  function paint() {
-    if (!events || width() < 10) return;
-    const colors = palette();
+  /** @param {number} wide */
+  function paint(wide) {
+    if (!events) return;
     const height = AXIS + events.rows.length * (ROW + GAP);
-    const context = sizedContext(canvas, width(), height);
-    context.clearRect(0, 0, width(), height);
-    drawAxis(context, { view, left: 0, width: width(), height: AXIS, bottom: height, colors, font: FONT });
-    const label = nameWriter(context, events, FONT);
-    const look = shadesFor(events, colors);
-    events.rows.forEach((row, at) => {
+    const sheet = new Sheet(canvas, view, wide, height);
+    sheet.axis(AXIS, height);
+    const label = nameWriter(sheet.context, events, FONT);
+    const look = shadesFor(events, sheet.colors);
+    for (const [at, row] of events.rows.entries()) {
       const y = AXIS + at * (ROW + GAP);
-      context.fillStyle = colors.raised;
-      context.fillRect(0, y, width(), ROW);
-      if (events) paintRow(context, events, row, { view, width: width(), y, height: ROW, look, sums, hits, label });
-    });
-    canvas.dataset.start = String(view.start);
+      sheet.rect(sheet.colors.raised, 0, y, wide, ROW);
+      paintRow(sheet.context, events, row, { view, width: wide, y, height: ROW, look, sums, hits, label });
+    }
   }
 
   /**
@@ -96,23 +103,6 @@ export function streamPicture(holder, name, view) {
     if (!events || !row || y < AXIS) return -1;
     return eventAt(events, row, view.start + (x / width()) * view.length, (1.5 * view.length) / width());
   }
-
-  attachGestures(canvas, view, {
-    left: () => 0,
-    width,
-    hover: (x, y, event) => {
-      const at = under(x, y);
-      if (!events || at < 0) hideTip();
-      else showTip(event.clientX, event.clientY, ...tip(events, labels[events.label[at]], at));
-    },
-    leave: hideTip,
-    double: (x, y) => {
-      const at = under(x, y);
-      if (!events || at < 0) return;
-      view.glide(events.start[at] - 2 * events.dur[at], events.start[at] + 3 * events.dur[at]);
-    },
-  });
-  keysOver(frame, (event) => moveByKey(view, event));
 
   return {
     events: () => events,
@@ -133,7 +123,7 @@ export function streamPicture(holder, name, view) {
       said.hidden = step.left_out === 0;
       said.textContent = `Not listed of the step ${name}: its ${plural(step.left_out, "shortest event")}.`;
       fill(gutter, gutterOf(name, step.rows));
-      paint();
+      now();
     },
     /** @param {number[] | null} chosen events to mark, in ascending order; null for none */
     mark: (chosen) => {

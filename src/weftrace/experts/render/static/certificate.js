@@ -1,11 +1,22 @@
 // How good can it be, layer by layer? Balancedness before and after against the bound; below, what is left to the
 // bound.
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, h } from "render/dom.js";
 import { plural, smallPercent } from "render/format.js";
-import { columnPicker, digitsFor, drawnToWidth, grid, labelEvery, roundTicks, svg } from "render/svg.js";
+import {
+  columnPicker,
+  drawnToWidth,
+  grid,
+  roundTicks,
+  barIn,
+  svgChart,
+  columnNames,
+  svgLine,
+  svgRect,
+  svgText,
+} from "render/svg.js";
 import { balance, ranges } from "./words.js";
-import { sortableTable } from "render/tables.js";
+import { showTable } from "render/tables.js";
 import { tipRows } from "render/tooltip.js";
 
 /**
@@ -33,38 +44,35 @@ export function certificateSection(model, onLayer) {
   /** @type {Map<string, number[]>} */
   const layers = new Map();
   certificate.binding.forEach((binding, layer) => layers.set(binding, [...(layers.get(binding) ?? []), layer]));
-  fill(
-    byId("binding-table"),
-    sortableTable({
-      name: "binding",
-      rows: [...layers].map(([binding, list]) => ({
-        binding,
-        count: list.length,
-        worst: Math.max(...list.map((layer) => gapOf(certificate, layer))),
-        which: ranges(list.map(model.numberOf)),
-        meaning: model.document.meanings[binding] ?? "",
-      })),
-      sort: { key: "count", down: true },
-      columns: [
-        {
-          key: "binding",
-          label: "held back by",
-          kind: "text",
-          def: "binding",
-          node: (row) => h("b", { text: row.binding === "none" ? "nothing" : row.binding }),
-        },
-        { key: "count", label: "layers", kind: "count", bar: (row) => row.count / model.numLayers },
-        { key: "worst", label: "largest gap", kind: "percent", def: "gap", text: (row) => smallPercent(row.worst) },
-        { key: "which", label: "which", kind: "text" },
-        {
-          key: "meaning",
-          label: "meaning",
-          kind: "text",
-          node: (row) => h("span", { class: "wrap", text: row.meaning }),
-        },
-      ],
-    }).element,
-  );
+  showTable("binding-table", {
+    name: "binding",
+    rows: [...layers].map(([binding, list]) => ({
+      binding,
+      count: list.length,
+      worst: Math.max(...list.map((layer) => gapOf(certificate, layer))),
+      which: ranges(list.map(model.numberOf)),
+      meaning: model.document.meanings[binding] ?? "",
+    })),
+    sort: { key: "count", down: true },
+    columns: [
+      {
+        key: "binding",
+        label: "held back by",
+        kind: "text",
+        def: "binding",
+        node: (row) => h("b", { text: row.binding === "none" ? "nothing" : row.binding }),
+      },
+      { key: "count", label: "layers", kind: "count", bar: (row) => row.count / model.numLayers },
+      { key: "worst", label: "largest gap", kind: "percent", def: "gap", text: (row) => smallPercent(row.worst) },
+      { key: "which", label: "which", kind: "text" },
+      {
+        key: "meaning",
+        label: "meaning",
+        kind: "text",
+        node: (row) => h("span", { class: "wrap", text: row.meaning }),
+      },
+    ],
+  });
 }
 
 /**
@@ -93,21 +101,20 @@ function picture(model, width, onLayer) {
   const restTop = TOP + MAIN + SPACE;
   const floor = certificate ? restTop + REST : TOP + MAIN;
   const height = floor + BOTTOM;
-  const thick = Math.max(1, Math.min(cell - (cell > 4 ? 2 : 0.5), 26));
-  const inset = (cell - thick) / 2;
+  const { thick, inset } = barIn(cell, 26);
   const layers = Array.from({ length: numLayers }, (_, layer) => layer);
   /** @param {Which} which */
   const bars = (which) =>
     layers.map((layer) => {
       const value = model.balancedness(which, layer) ?? 0;
-      return svg("rect", { class: which, x: x(layer) + inset, y: y(value), width: thick, height: value * MAIN });
+      return svgRect(which, x(layer) + inset, y(value), thick, value * MAIN);
     });
   const bounds = layers.map((layer) => {
     const at = y(model.balancedness("bound", layer) ?? 0);
     const left = x(layer) + inset - 1;
-    return svg("line", { class: "bound", x1: left, x2: left + thick + 2, y1: at, y2: at });
+    return svgLine("bound", left, at, left + thick + 2, at);
   });
-  const mark = svg("rect", { class: "column", x: 0, y: TOP, width: 1, height: floor - TOP });
+  const mark = svgRect("column", 0, TOP, 1, floor - TOP);
   const parts = [
     grid({ values: [0, 0.25, 0.5, 0.75, 1], y, left: LEFT, right: width - RIGHT, text: (v) => v.toFixed(2) }),
     mark,
@@ -115,21 +122,11 @@ function picture(model, width, onLayer) {
     model.hasBefore ? bars("before") : null,
     certificate ? bounds : null,
     certificate ? gapPanel(certificate, layers, { x, inset, thick, restTop, width }) : null,
-    axis(model, { x, cell, floor }),
+    columnNames({ count: numLayers, cell, x, floor, left: LEFT }, "layer", model.numberOf),
   ];
-  const chart = svg(
-    "svg",
-    {
-      class: "chart picks",
-      width,
-      height,
-      role: "img",
-      "aria-label":
-        "Balancedness by layer: baseline, this placement and at best. Arrow keys move, Enter chooses a layer.",
-    },
-    parts,
-  );
-  columnPicker(chart, {
+  const label = "Balancedness by layer: baseline, this placement and at best. Arrow keys move, Enter chooses a layer.";
+  const drawn = svgChart(width, height, label, parts, { class: "chart picks" });
+  columnPicker(drawn, {
     count: numLayers,
     indexAt: (at) => Math.floor((at - LEFT) / cell),
     from: x,
@@ -138,7 +135,7 @@ function picture(model, width, onLayer) {
     onPick: onLayer,
     tip: (layer) => layerTip(model, layer),
   });
-  return chart;
+  return drawn;
 }
 
 /**
@@ -168,59 +165,22 @@ function layerTip(model, layer) {
 function gapPanel(certificate, layers, { x, inset, thick, restTop, width }) {
   const gaps = layers.map((layer) => 100 * gapOf(certificate, layer));
   const most = Math.max(...gaps);
-  const words = svg("text", {
-    class: "panel-word",
-    x: LEFT,
-    y: restTop - 9,
-    text: most < 1e-7 ? "gap to the bound: none in any layer" : "gap to the bound, %",
-  });
-  if (most < 1e-7)
-    return [
-      words,
-      svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: restTop + REST + 0.5, y2: restTop + REST + 0.5 }),
-    ];
+  const words = svgText(
+    "panel-word",
+    LEFT,
+    restTop - 9,
+    most < 1e-7 ? "gap to the bound: none in any layer" : "gap to the bound, %",
+  );
+  if (most < 1e-7) return [words, svgLine("grid", LEFT, restTop + REST + 0.5, width - RIGHT, restTop + REST + 0.5)];
   const ticks = roundTicks(0, most * 1.05, 3);
   /** @param {number} value */
   const y = (value) => restTop + (1 - value / (most * 1.05)) * REST;
   return [
     words,
-    grid({
-      values: ticks.values,
-      y,
-      left: LEFT,
-      right: width - RIGHT,
-      text: (value) => value.toFixed(digitsFor(ticks.step)),
-    }),
+    grid({ ...ticks, y, left: LEFT, right: width - RIGHT }),
     layers.map((layer) =>
-      svg("rect", {
-        class: "gap",
-        x: x(layer) + inset,
-        y: y(gaps[layer]),
-        width: thick,
-        height: Math.max(0, restTop + REST - y(gaps[layer])),
-      }),
+      svgRect("gap", x(layer) + inset, y(gaps[layer]), thick, Math.max(0, restTop + REST - y(gaps[layer]))),
     ),
-  ];
-}
-
-/**
- * @param {PlacementModel} model
- * @param {{ x: (layer: number) => number, cell: number, floor: number }} place
- */
-function axis({ numLayers: count, numberOf }, { x, cell, floor }) {
-  const step = labelEvery(count, cell, 26);
-  const shown = Array.from({ length: Math.ceil(count / step) }, (_, i) => i * step);
-  return [
-    shown.map((layer) =>
-      svg("text", {
-        class: "tick",
-        x: x(layer) + cell / 2,
-        y: floor + 15,
-        "text-anchor": "middle",
-        text: String(numberOf(layer)),
-      }),
-    ),
-    svg("text", { class: "tick", x: LEFT - 6, y: floor + 15, "text-anchor": "end", text: "layer" }),
   ];
 }
 

@@ -1,9 +1,10 @@
 // Which GPU does how much in which layer? Layers down, GPUs across, before and after on one scale.
 
-import { byId, fill, h, oncePerFrame } from "render/dom.js";
+import { answeringCells } from "render/cells.js";
+import { choiceButtons, byId, fill, h, oncePerFrame } from "render/dom.js";
 import { percent } from "render/format.js";
 import { onTheme } from "render/theme.js";
-import { defined, hideTip, showTip, tipRows } from "render/tooltip.js";
+import { defined, tipRows } from "render/tooltip.js";
 import { loadColor, mapGeometry, paintMap, TOP } from "./heatmap_paint.js";
 import { amount, balance, mean, times } from "./words.js";
 
@@ -21,9 +22,6 @@ const REACHES = [
   { half: 0.2, label: "± 20 %", low: "−20 % and less", high: "+20 % and more" },
   { half: 0.02, label: "± 2 %", low: "−2 % and less", high: "+2 % and more" },
 ];
-
-/** @type {Record<string, [layers: number, gpus: number]>} */
-const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 /**
  * The heat maps. onCell(layer, gpu) when one is clicked. Returns {choose(layer)}; {place(which, layer, gpu)} for tests.
@@ -66,41 +64,19 @@ export function heatMaps(model, onCell) {
 
   /** @param {HeatMap} map */
   function listen(map) {
-    /**
-     * @param {number} x
-     * @param {number} y
-     */
-    const tell = (x, y) => {
-      draw();
-      if (hover) showTip(x, y, ...cellTip(model, map.which, hover.layer, hover.gpu));
-      else hideTip();
-    };
-    const leave = () => {
-      hover = null;
-      hideTip();
-      draw();
-    };
-    map.canvas.addEventListener("pointermove", (event) => {
-      hover = cellAt(model, map, event);
-      tell(event.clientX, event.clientY);
-    });
-    map.canvas.addEventListener("pointerleave", leave);
-    map.canvas.addEventListener("blur", leave);
-    map.canvas.addEventListener("click", (event) => {
-      const cell = cellAt(model, map, event);
-      if (cell) onCell(cell.layer, cell.gpu);
-    });
-    map.canvas.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && hover) onCell(hover.layer, hover.gpu);
-      const step = STEPS[event.key];
-      if (!step) return;
-      event.preventDefault();
-      const from = hover ?? { layer: Math.max(0, chosen) - step[0], gpu: -step[1] };
-      hover = { layer: clamp(from.layer + step[0], model.numLayers), gpu: clamp(from.gpu + step[1], model.numGpus) };
-      const { x, y } = place(map.which, hover.layer, hover.gpu);
-      tell(x, y);
-      const told = cellTip(model, map.which, hover.layer, hover.gpu);
-      byId("map-live").textContent = told.map((node) => node.textContent).join(", ");
+    answeringCells(map.canvas, byId("map-live"), {
+      at: (x, y) => cellAt(model, map, x, y),
+      beside: (down, right) => {
+        const { layer, gpu } = hover ?? { layer: Math.max(0, chosen) - down, gpu: -right };
+        return { layer: clamp(layer + down, model.numLayers), gpu: clamp(gpu + right, model.numGpus) };
+      },
+      place: ({ layer, gpu }) => place(map.which, layer, gpu),
+      tip: ({ layer, gpu }) => cellTip(model, map.which, layer, gpu),
+      point: (cell) => {
+        hover = cell;
+        draw();
+      },
+      pick: ({ layer, gpu }) => onCell(layer, gpu),
     });
   }
 
@@ -160,14 +136,13 @@ function emptyMaps(model) {
 /**
  * @param {PlacementModel} model
  * @param {HeatMap} map
- * @param {MouseEvent} event
+ * @param {number} from
+ * @param {number} down
  * @returns {Cell | null}
  */
-function cellAt(model, map, event) {
+function cellAt(model, map, from, down) {
   const { cell, row, x } = mapGeometry(model, map.box.clientWidth);
-  const box = map.canvas.getBoundingClientRect();
-  const layer = Math.floor((event.clientY - box.top - TOP) / row);
-  const from = event.clientX - box.left;
+  const layer = Math.floor((down - TOP) / row);
   if (layer < 0 || layer >= model.numLayers) return null;
   for (let gpu = 0; gpu < model.numGpus; gpu += 1) {
     if (from >= x(gpu) && from < x(gpu) + cell) return { layer, gpu };
@@ -246,14 +221,12 @@ function scaleLegend(current, onChoose) {
     h(
       "div",
       { class: "choices", role: "group", "aria-label": "Reach of the colours" },
-      REACHES.map((reach, at) =>
-        h("button", {
-          type: "button",
-          "aria-pressed": String(at === current),
-          text: reach.label,
-          data: { reach: at },
-          on: { click: () => onChoose(at) },
-        }),
+      choiceButtons(
+        REACHES,
+        ({ label }) => label,
+        (_, at) => at === current,
+        (_, at) => onChoose(at),
+        (_, at) => ({ reach: at }),
       ),
     ),
   );

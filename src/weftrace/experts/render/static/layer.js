@@ -1,11 +1,11 @@
 // What stands where in one layer? A bar a GPU, a segment a slot, the mean across; and the layer's hottest experts.
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, fill, h, actionButton } from "render/dom.js";
 import { percent, plural, smallPercent } from "render/format.js";
 import { cellTip } from "./heatmap.js";
-import { drawnToWidth, grid, labelEvery, roundTicks, digitsFor, svg } from "render/svg.js";
+import { drawnToWidth, grid, labelEvery, roundTicks, svg, svgChart, svgLine, svgRect, svgText } from "render/svg.js";
 import { amount, balance, times } from "./words.js";
-import { sortableTable } from "render/tables.js";
+import { showTable } from "render/tables.js";
 import { hideTip, showTip } from "render/tooltip.js";
 
 /**
@@ -30,7 +30,7 @@ export function layerSection(model) {
   let marked = -1;
   const chart = byId("layer-chart");
   const again = drawnToWidth(chart, (width) => profile(model, layer, width, mark));
-  const table = sortableTable({
+  const table = showTable("hot-table", {
     name: "hot",
     /** @type {ReturnType<typeof hottest>} */
     rows: [],
@@ -42,12 +42,9 @@ export function layerSection(model) {
         label: "expert",
         kind: "count",
         node: (row) =>
-          h("button", {
+          actionButton(String(row.expert), () => mark(row.expert === marked ? -1 : row.expert), {
             class: "link",
-            type: "button",
-            text: String(row.expert),
             title: "Mark its copies in the picture",
-            on: { click: () => mark(row.expert === marked ? -1 : row.expert) },
           }),
       },
       {
@@ -70,7 +67,6 @@ export function layerSection(model) {
       },
     ],
   });
-  fill(byId("hot-table"), table.element);
 
   /** @param {number} expert */
   function mark(expert) {
@@ -129,51 +125,28 @@ function profile(model, layer, width, mark) {
   const inset = (cell - bar) / 2;
   const ticks = roundTicks(0, top, 5);
   /** @type {Nodes[]} */
-  const parts = [
-    grid({
-      values: ticks.values,
-      y,
-      left: LEFT,
-      right: width - RIGHT,
-      text: (value) => value.toFixed(digitsFor(ticks.step)),
-      unit: "×",
-    }),
-  ];
+  const parts = [grid({ ...ticks, y, left: LEFT, right: width - RIGHT, unit: "×" })];
   for (let gpu = 0; gpu < numGpus; gpu += 1) parts.push(gpuBar(model, layer, gpu, { x: x(gpu) + inset, bar, y, top }));
   parts.push(
-    svg("line", { class: "mean", x1: LEFT, x2: width - RIGHT, y1: y(1), y2: y(1) }),
+    svgLine("mean", LEFT, y(1), width - RIGHT, y(1)),
     bound > 1.001
       ? [
-          svg("line", { class: "bound", x1: LEFT, x2: width - RIGHT, y1: y(bound), y2: y(bound) }),
-          svg("text", {
-            class: "bound-word",
-            x: width - RIGHT,
-            y: y(bound) - 5,
-            "text-anchor": "end",
-            text: `bound ${times(bound)}`,
-          }),
+          svgLine("bound", LEFT, y(bound), width - RIGHT, y(bound)),
+          svgText("bound-word", width - RIGHT, y(bound) - 5, `bound ${times(bound)}`, "end"),
         ]
-      : svg("text", { class: "mean-word", x: width - RIGHT, y: y(1) - 5, "text-anchor": "end", text: "mean" }),
+      : svgText("mean-word", width - RIGHT, y(1) - 5, "mean", "end"),
     nodeAxis(model, { x, cell }),
   );
-  return svg(
-    "svg",
-    {
-      class: "chart",
-      width,
-      height: HEIGHT,
-      role: "img",
-      "aria-label": `Load of each GPU in layer ${model.numberOf(layer)}: the busiest is at ${times(after)} the mean`,
-      on: {
-        pointermove: (event) => point(model, layer, event, mark),
-        pointerleave: () => {
-          hideTip();
-          mark(-1);
-        },
+  const label = `Load of each GPU in layer ${model.numberOf(layer)}: the busiest is at ${times(after)} the mean`;
+  return svgChart(width, HEIGHT, label, parts, {
+    on: {
+      pointermove: (event) => point(model, layer, event, mark),
+      pointerleave: () => {
+        hideTip();
+        mark(-1);
       },
     },
-    parts,
-  );
+  });
 }
 
 /**
@@ -188,7 +161,7 @@ function gpuBar(model, layer, gpu, { x, bar, y, top }) {
   let from = 0;
   const group = svg("g", { data: { gpu } });
   // A field as high as the chart, so that the pointer finds thin bars.
-  group.append(svg("rect", { class: "field", x, y: TOP, width: bar, height: HEIGHT - TOP - BOTTOM }));
+  group.append(svgRect("field", x, TOP, bar, HEIGHT - TOP - BOTTOM));
   for (const slot of model.contents(layer, gpu)) {
     const low = y(from);
     const high = y(from + slot.ratio);
@@ -209,7 +182,7 @@ function gpuBar(model, layer, gpu, { x, bar, y, top }) {
     const before = model.ratio("before", layer, gpu);
     if (before > top)
       group.append(svg("path", { class: "before-off", d: `M${x + bar / 2 - 4} ${TOP + 1} l4 -7 l4 7 z` }));
-    else group.append(svg("line", { class: "before", x1: x - 1, x2: x + bar + 1, y1: y(before), y2: y(before) }));
+    else group.append(svgLine("before", x - 1, y(before), x + bar + 1, y(before)));
   }
   return group;
 }
@@ -226,26 +199,18 @@ function nodeAxis(model, { x, cell }) {
   const gpus = Array.from({ length: Math.ceil(numGpus / step) }, (_, i) => i * step);
   const nodes = Array.from({ length: Math.ceil(doc.cluster.num_nodes / some) }, (_, i) => i * some);
   return [
-    gpus.map((gpu) =>
-      svg("text", {
-        class: `tick ${model.state(gpu)}`,
-        x: x(gpu) + cell / 2,
-        y: floor + 13,
-        "text-anchor": "middle",
-        text: String(gpu),
-      }),
-    ),
-    nodes.map((node) => svg("text", { class: "tick", x: x(node * perNode), y: floor + 29, text: `node ${node}` })),
+    gpus.map((gpu) => svgText(`tick ${model.state(gpu)}`, x(gpu) + cell / 2, floor + 13, String(gpu), "middle")),
+    nodes.map((node) => svgText("tick", x(node * perNode), floor + 29, `node ${node}`)),
     nodes.map((node) =>
-      svg("line", {
-        class: "node-line",
-        x1: x(node * perNode),
-        x2: x(Math.min(numGpus, (node + 1) * perNode) - 1) + cell,
-        y1: floor + 19,
-        y2: floor + 19,
-      }),
+      svgLine(
+        "node-line",
+        x(node * perNode),
+        floor + 19,
+        x(Math.min(numGpus, (node + 1) * perNode) - 1) + cell,
+        floor + 19,
+      ),
     ),
-    svg("text", { class: "tick", x: LEFT - 6, y: floor + 16, "text-anchor": "end", text: "GPU" }),
+    svgText("tick", LEFT - 6, floor + 16, "GPU", "end"),
   ];
 }
 

@@ -1,8 +1,8 @@
 // What must be copied to get from the placement before to this one, and between whom?
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, fill, h, fact } from "render/dom.js";
 import { duration, grouped, plural, si, smallPercent } from "render/format.js";
-import { columnPicker, drawnToWidth, grid, labelEvery, roundTicks, svg } from "render/svg.js";
+import { columnPicker, drawnToWidth, grid, roundTicks, barIn, columnNames, svgRect, svgChart } from "render/svg.js";
 import { balance } from "./words.js";
 import { sortableTable } from "render/tables.js";
 import { defined, tipRows } from "render/tooltip.js";
@@ -74,7 +74,7 @@ function showFacts(moves, list) {
   if (lost) facts.push(["moves", "from storage", grouped(lost)]);
   fill(
     byId("moves-facts"),
-    facts.map(([key, word, value]) => h("div", {}, h("dt", {}, defined(key, word)), h("dd", { text: value }))),
+    facts.map(([key, word, value]) => fact(defined(key, word), value)),
   );
 }
 
@@ -214,42 +214,23 @@ function bars(width, { upper, lower, axis, named = (i) => i, tip, onPick }) {
   const floor = HEIGHT - BOTTOM;
   /** @param {number} value */
   const y = (value) => TOP + ((up - value) / (up + down)) * (floor - TOP);
-  const thick = Math.max(0.7, Math.min(cell - (cell > 4 ? 2 : 0.4), 30));
-  const inset = (cell - thick) / 2;
+  const { thick, inset } = barIn(cell, 30);
   const ticks = roundTicks(-down, up, 4).values.filter(Number.isInteger);
-  const step = labelEvery(count, cell, 26);
-  const mark = svg("rect", { class: "column", x: 0, y: TOP, width: 1, height: floor - TOP });
-  const chart = svg(
-    "svg",
-    {
-      class: `chart ${onPick ? "picks" : ""}`,
-      width,
-      height: HEIGHT,
-      role: "img",
-      "aria-label": `Moves by ${axis}; arrow keys move`,
-    },
+  const mark = svgRect("column", 0, TOP, 1, floor - TOP);
+  const drawn = svgChart(
+    width,
+    HEIGHT,
+    `Moves by ${axis}; arrow keys move`,
     [
       grid({ values: ticks, y, left: LEFT, right: width - RIGHT, text: (value) => grouped(Math.abs(value)) }),
       mark,
-      upper.map((value, i) =>
-        svg("rect", { class: "received", x: x(i) + inset, y: y(value), width: thick, height: y(0) - y(value) }),
-      ),
-      (lower ?? []).map((value, i) =>
-        svg("rect", { class: "sent", x: x(i) + inset, y: y(0), width: thick, height: y(-value) - y(0) }),
-      ),
-      Array.from({ length: Math.ceil(count / step) }, (_, i) =>
-        svg("text", {
-          class: "tick",
-          x: x(i * step) + cell / 2,
-          y: floor + 15,
-          "text-anchor": "middle",
-          text: String(named(i * step)),
-        }),
-      ),
-      svg("text", { class: "tick", x: LEFT - 6, y: floor + 15, "text-anchor": "end", text: axis }),
+      upper.map((value, i) => svgRect("received", x(i) + inset, y(value), thick, y(0) - y(value))),
+      (lower ?? []).map((value, i) => svgRect("sent", x(i) + inset, y(0), thick, y(-value) - y(0))),
+      columnNames({ count, cell, x, floor, left: LEFT }, axis, named),
     ],
+    { class: `chart ${onPick ? "picks" : ""}` },
   );
-  columnPicker(chart, {
+  columnPicker(drawn, {
     count,
     indexAt: (at) => Math.floor((at - LEFT) / cell),
     from: x,
@@ -258,7 +239,7 @@ function bars(width, { upper, lower, axis, named = (i) => i, tip, onPick }) {
     tip,
     onPick,
   });
-  return chart;
+  return drawn;
 }
 
 /** @param {page.Moves} moves */

@@ -3,7 +3,7 @@
 import { byId, fill, h } from "render/dom.js";
 import { duration, grouped } from "render/format.js";
 import { balance } from "./words.js";
-import { sortableTable } from "render/tables.js";
+import { showTable } from "render/tables.js";
 
 /**
  * @typedef {"compute_us" | "dispatch_us" | "combine_us"} CostPart
@@ -27,54 +27,51 @@ export function policySection({ choice, policy }) {
   const us = (key) => (/** @type {page.PolicyCost} */ row) => grouped(row[key], 1);
   /** @type {import("render/tables.js").Column<page.PolicyCost>[]} */
   const parts = PARTS.map(([key, , label]) => ({ key, label: `${label} µs`, kind: "count", text: us(key) }));
-  fill(
-    byId("policy-table"),
-    sortableTable({
-      name: "policy",
-      rows: choice.costs,
-      sort: { key: "total_us", down: false },
-      rowClass: (row) => (row.policy === policy ? "current" : ""),
-      columns: [
-        {
-          key: "policy",
-          label: "policy",
-          kind: "text",
-          def: "policy",
-          node: (row) =>
-            h(
-              "span",
-              {},
-              h("b", { text: row.policy }),
-              " ",
-              row.policy === policy ? h("span", { class: "chip taken", text: "taken" }) : null,
-            ),
-        },
-        { key: "total_us", label: "estimated µs a layer", kind: "count", def: "policy_time", text: us("total_us") },
-        {
-          key: "parts",
-          label: "made of",
-          kind: "text",
-          value: (row) => row.total_us,
-          node: (row) => costBar(row, longest),
-        },
-        ...parts,
-        {
-          key: "balancedness",
-          label: "balancedness",
-          kind: "count",
-          def: "balancedness",
-          text: (row) => balance(row.balancedness),
-        },
-        {
-          key: "remote_nodes",
-          label: "remote nodes",
-          kind: "count",
-          def: "remote_nodes",
-          text: (row) => grouped(row.remote_nodes, 2),
-        },
-      ],
-    }).element,
-  );
+  showTable("policy-table", {
+    name: "policy",
+    rows: choice.costs,
+    sort: { key: "total_us", down: false },
+    rowClass: (row) => (row.policy === policy ? "current" : ""),
+    columns: [
+      {
+        key: "policy",
+        label: "policy",
+        kind: "text",
+        def: "policy",
+        node: (row) =>
+          h(
+            "span",
+            {},
+            h("b", { text: row.policy }),
+            " ",
+            row.policy === policy ? h("span", { class: "chip taken", text: "taken" }) : null,
+          ),
+      },
+      { key: "total_us", label: "estimated µs a layer", kind: "count", def: "policy_time", text: us("total_us") },
+      {
+        key: "parts",
+        label: "made of",
+        kind: "text",
+        value: (row) => row.total_us,
+        node: (row) => costBar(row, longest),
+      },
+      ...parts,
+      {
+        key: "balancedness",
+        label: "balancedness",
+        kind: "count",
+        def: "balancedness",
+        text: (row) => balance(row.balancedness),
+      },
+      {
+        key: "remote_nodes",
+        label: "remote nodes",
+        kind: "count",
+        def: "remote_nodes",
+        text: (row) => grouped(row.remote_nodes, 2),
+      },
+    ],
+  });
   byId("ruled-out").hidden = choice.ruled_out.length === 0;
   fill(
     byId("ruled-out"),

@@ -1,9 +1,9 @@
 // Every row that was tried, sortable; a click puts it on the pictures or takes it off.
 
-import { byId, fill, h } from "render/dom.js";
+import { h } from "render/dom.js";
 import { grouped, percent } from "render/format.js";
 import { balance } from "./words.js";
-import { sortableTable } from "render/tables.js";
+import { showTable } from "render/tables.js";
 import { moves } from "./trade_off.js";
 
 /** @typedef {import("./replay_model.js").ReplayModel} ReplayModel */
@@ -18,7 +18,7 @@ export function rowTable(model, shown, onRow) {
   const rows = model.rows.map((row, at) => ({ ...row, at, every: moves(row) }));
   const least = Math.min(...rows.map((row) => row.low));
   const span = 1 - least || 1;
-  const table = sortableTable({
+  const table = showTable("row-table", {
     name: "rows",
     rows,
     limit: 40,
@@ -110,7 +110,6 @@ export function rowTable(model, shown, onRow) {
       },
     ],
   });
-  fill(byId("row-table"), table.element);
   return () => table.setRows(rows);
 }
 

@@ -1,10 +1,23 @@
 // How did it go, window by window? Balancedness of the chosen rows, their means with bands at the right; below, what
 // moved.
 
-import { byId, fill, h } from "render/dom.js";
 import { smallPercent } from "render/format.js";
-import { columnPicker, digitsFor, drawnToWidth, grid, roundTicks, svg, wholeStep } from "render/svg.js";
+import { byId, fill, h } from "render/dom.js";
+import {
+  columnPicker,
+  digitsFor,
+  drawnToWidth,
+  grid,
+  roundTicks,
+  svg,
+  wholeStep,
+  svgChart,
+  pathOver,
+  svgRect,
+  svgText,
+} from "render/svg.js";
 import { balance } from "./words.js";
+import { key } from "render/legends.js";
 import { defined, tipRows } from "render/tooltip.js";
 
 /**
@@ -65,13 +78,8 @@ export function rowKeys(model, shown) {
     .reverse()
     .map((row) => {
       const part = model.partOf(row);
-      return h(
-        "span",
-        { class: "key" },
-        h("i", { class: `line-key look-${model.look(row)}` }),
-        part ? defined(part.definition, part.word) : null,
-        h("span", { text: model.name(row) }),
-      );
+      const word = part ? defined(part.definition, part.word) : null;
+      return key({ class: `line-key look-${model.look(row)}` }, word, h("span", { text: model.name(row) }));
     });
 }
 
@@ -118,38 +126,22 @@ function lines(model, rows, width) {
   const ticks = roundTicks(low, 1, 6);
   /** @param {number} value */
   const y = (value) => TOP + ((1 - value) / (1 - low)) * (HEIGHT - TOP - BOTTOM);
-  const mark = svg("rect", { class: "column", x: 0, y: TOP, width: 1, height: HEIGHT - TOP - BOTTOM });
-  const chart = svg(
-    "svg",
-    { class: "chart", width, height: HEIGHT, role: "img", "aria-label": "Balancedness by window; arrow keys move" },
-    [
-      grid({
-        values: ticks.values,
-        y,
-        left: LEFT,
-        right: LEFT + wide,
-        text: (value) => value.toFixed(Math.max(2, digitsFor(ticks.step))),
-      }),
-      mark,
-      rows.map((row) =>
-        svg("path", {
-          class: `series look-${model.look(row)}`,
-          d: pathOf(balancednessOf(model, row), x, y),
-          data: { row },
-        }),
-      ),
-      rows.map((row) => dots(model, row, x, y, cell)),
-      means(model, rows, { y, left: LEFT + wide + MEAN_GAP }),
-      timeAxis(count, { cell, x, floor: HEIGHT - BOTTOM }),
-      svg("text", {
-        class: "tick",
-        x: LEFT + wide + MEAN_GAP - 4,
-        y: HEIGHT - BOTTOM + 15,
-        text: rows.length > 1 ? "means" : "",
-      }),
-    ],
-  );
-  columnPicker(chart, {
+  const mark = svgRect("column", 0, TOP, 1, HEIGHT - TOP - BOTTOM);
+  const drawn = svgChart(width, HEIGHT, "Balancedness by window; arrow keys move", [
+    grid({ ...ticks, y, left: LEFT, right: LEFT + wide, least: 2 }),
+    mark,
+    rows.map((row) => {
+      const points = balancednessOf(model, row).map(
+        (value, at) => /** @type {[number, number] | null} */ (value === null ? null : [x(at), y(value)]),
+      );
+      return svg("path", { class: `series look-${model.look(row)}`, d: pathOver(points), data: { row } });
+    }),
+    rows.map((row) => (cell < 14 ? null : dots(model, row, balancednessOf(model, row), x, y, 2.6))),
+    means(model, rows, { y, left: LEFT + wide + MEAN_GAP }),
+    timeAxis(count, { cell, x, floor: HEIGHT - BOTTOM }),
+    svgText("tick", LEFT + wide + MEAN_GAP - 4, HEIGHT - BOTTOM + 15, rows.length > 1 ? "means" : ""),
+  ]);
+  columnPicker(drawn, {
     ...columns,
     mark,
     tip: (at) =>
@@ -165,43 +157,21 @@ function lines(model, rows, width) {
         }),
       ),
   });
-  return chart;
+  return drawn;
 }
 
 /**
- * A line over the known values, broken where there is none.
+ * A dot for each value that there is.
+ * @param {ReplayModel} model
+ * @param {number} row
  * @param {(number | null)[]} values
  * @param {Scale} x
  * @param {Scale} y
+ * @param {number} r
  */
-function pathOf(values, x, y) {
-  let path = "";
-  let drawing = false;
-  values.forEach((value, at) => {
-    if (value === null) {
-      drawing = false;
-      return;
-    }
-    path += `${drawing ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
-    drawing = true;
-  });
-  return path;
-}
-
-/**
- * Single windows are only seen as dots, where there is room.
- * @param {ReplayModel} model
- * @param {number} row
- * @param {Scale} x
- * @param {Scale} y
- * @param {number} cell
- */
-function dots(model, row, x, y, cell) {
-  if (cell < 14) return null;
-  return balancednessOf(model, row).map(
-    (value, at) =>
-      value !== null && svg("circle", { class: `dot-of look-${model.look(row)}`, cx: x(at), cy: y(value), r: 2.6 }),
-  );
+function dots(model, row, values, x, y, r) {
+  const look = `dot-of look-${model.look(row)}`;
+  return values.map((value, at) => value !== null && svg("circle", { class: look, cx: x(at), cy: y(value), r }));
 }
 
 /**
@@ -241,39 +211,22 @@ function moved(model, rows, width) {
   const floor = MOVED_HEIGHT - BOTTOM;
   /** @type {Scale} */
   const y = (value) => TOP + (1 - value / most) * (floor - TOP);
-  const mark = svg("rect", { class: "column", x: 0, y: TOP, width: 1, height: floor - TOP });
+  const mark = svgRect("column", 0, TOP, 1, floor - TOP);
   const radius = Math.max(1.3, Math.min(3, cell * 0.4));
-  const chart = svg(
-    "svg",
-    {
-      class: "chart",
-      width,
-      height: MOVED_HEIGHT,
-      role: "img",
-      "aria-label": "Share of the slots moved by each re-plan; arrow keys move",
-    },
-    [
-      grid({
-        values: ticks.values,
-        y,
-        left: LEFT,
-        right: LEFT + wide,
-        text: (value) => (100 * value).toFixed(digitsFor(ticks.step * 100)),
-        unit: " %",
-      }),
-      mark,
-      known.map(({ row, values }) =>
-        values.map(
-          (value, at) =>
-            value !== null &&
-            value !== undefined &&
-            svg("circle", { class: `dot-of look-${model.look(row)}`, cx: x(at), cy: y(value), r: radius }),
-        ),
-      ),
-      timeAxis(count, { cell, x, floor }),
-    ],
-  );
-  columnPicker(chart, {
+  const drawn = svgChart(width, MOVED_HEIGHT, "Share of the slots moved by each re-plan; arrow keys move", [
+    grid({
+      values: ticks.values,
+      y,
+      left: LEFT,
+      right: LEFT + wide,
+      text: (value) => (100 * value).toFixed(digitsFor(ticks.step * 100)),
+      unit: " %",
+    }),
+    mark,
+    known.map(({ row, values }) => dots(model, row, values, x, y, radius)),
+    timeAxis(count, { cell, x, floor }),
+  ]);
+  columnPicker(drawn, {
     ...columns,
     mark,
     tip: (at) =>
@@ -288,7 +241,7 @@ function moved(model, rows, width) {
           ]),
       ),
   });
-  return chart;
+  return drawn;
 }
 
 /**
@@ -299,8 +252,8 @@ function timeAxis(count, { cell, x, floor }) {
   const every = wholeStep(Math.max(count / Math.max(2, Math.min(12, (cell * count) / 90)), 26 / cell));
   return [
     Array.from({ length: Math.ceil(count / every) }, (_, i) =>
-      svg("text", { class: "tick", x: x(i * every), y: floor + 15, "text-anchor": "middle", text: String(i * every) }),
+      svgText("tick", x(i * every), floor + 15, String(i * every), "middle"),
     ),
-    svg("text", { class: "tick", x: LEFT - 6, y: floor + 15, "text-anchor": "end", text: "window" }),
+    svgText("tick", LEFT - 6, floor + 15, "window", "end"),
   ];
 }

@@ -1,11 +1,22 @@
 // What does balance cost in moved weights? Every row as a point: the best ones lie up and to the left.
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, fill } from "render/dom.js";
 import { percent, smallPercent } from "render/format.js";
-import { digitsFor, drawnToWidth, grid, roundTicks, svg } from "render/svg.js";
+import {
+  digitsFor,
+  drawnToWidth,
+  grid,
+  roundTicks,
+  svg,
+  answering,
+  gridAcross,
+  pathOver,
+  svgText,
+  svgChart,
+} from "render/svg.js";
 import { rowKeys } from "./series.js";
 import { balance } from "./words.js";
-import { hideTip, showTip, tipPlace, tipRows } from "render/tooltip.js";
+import { key } from "render/legends.js";
 
 /**
  * @typedef {import("./replay_model.js").ReplayModel} ReplayModel
@@ -25,7 +36,7 @@ const HEIGHT = 330;
  * @param {(row: number) => void} onRow
  */
 export function tradeOff(model, shown, onRow) {
-  const plain = h("span", { class: "key" }, h("i", { class: "line-key look-plain" }), "every other row");
+  const plain = key({ class: "line-key look-plain" }, "every other row");
   return drawnToWidth(byId("trade-chart"), (width) => {
     const named = new Set([...shown, ...model.parts.map((part) => part.row)]);
     fill(byId("trade-legend"), rowKeys(model, named), plain);
@@ -38,43 +49,21 @@ export function tradeOff(model, shown, onRow) {
     const across = roundTicks(0, most, Math.min(8, width / 90));
     const up = roundTicks(low, 1, 6);
     const order = model.rows.map((_, row) => row).sort((a, b) => rank(a) - rank(b));
-    return svg(
-      "svg",
-      {
-        class: "chart",
-        width,
-        height: HEIGHT,
-        role: "group",
-        "aria-label": "Balancedness against slots moved a window, a point for each row",
-      },
+    return svgChart(
+      width,
+      HEIGHT,
+      "Balancedness against slots moved a window, a point for each row",
       [
-        grid({
-          values: up.values,
-          y,
-          left: LEFT,
-          right: width - RIGHT,
-          text: (value) => value.toFixed(Math.max(2, digitsFor(up.step))),
+        grid({ ...up, y, left: LEFT, right: width - RIGHT, least: 2 }),
+        gridAcross(across.values, x, TOP, HEIGHT - BOTTOM, (value) => percent(value, digitsFor(100 * across.step))),
+        svgText("tick", width - RIGHT, HEIGHT - 6, "slots moved a window →", "end"),
+        svg("path", {
+          class: "frontier",
+          d: pathOver(frontier(model).map((row) => [x(moves(row)), y(row.balancedness)])),
         }),
-        across.values.map((value) => [
-          svg("line", { class: "grid", x1: x(value), x2: x(value), y1: TOP, y2: HEIGHT - BOTTOM }),
-          svg("text", {
-            class: "tick",
-            x: x(value),
-            y: HEIGHT - BOTTOM + 15,
-            "text-anchor": "middle",
-            text: percent(value, digitsFor(100 * across.step)),
-          }),
-        ]),
-        svg("text", {
-          class: "tick",
-          x: width - RIGHT,
-          y: HEIGHT - 6,
-          "text-anchor": "end",
-          text: "slots moved a window →",
-        }),
-        svg("path", { class: "frontier", d: frontier(model, x, y) }),
         order.map((row) => point(model, row, { x, y, width, on: shown.has(row) }, onRow)),
       ],
+      { role: "group" },
     );
   });
 
@@ -104,73 +93,37 @@ function point(model, row, { x, y, width, on }, onRow) {
   const cx = x(moves(entry));
   const cy = y(entry.balancedness);
   const part = model.partOf(row);
-  /** @param {Event} event */
-  const tell = (event) => {
-    const box = dot.getBoundingClientRect();
-    showTip(
-      ...tipPlace(event, box.right, box.top),
-      ...tipRows(model.name(row), null, [
+  const dot = answering(
+    {
+      class: `point look-${part || on ? model.look(row) : "plain"} ${on ? "on" : ""}`,
+      "aria-pressed": String(on),
+      "aria-label": `${model.name(row)}: ${balance(entry.balancedness)}`,
+      data: { point: row },
+    },
+    () => [
+      model.name(row),
+      [
         part ? ["part", part.word] : null,
         ["balancedness", `${balance(entry.balancedness)} (${balance(entry.low)} to ${balance(entry.high)})`],
         ["moved a re-plan", smallPercent(entry.moved_fraction)],
         ["moved a window", smallPercent(moves(entry))],
-      ]),
-    );
-  };
-  const dot = svg(
-    "g",
-    {
-      class: `point look-${part || on ? model.look(row) : "plain"} ${on ? "on" : ""}`,
-      tabindex: "0",
-      role: "button",
-      "aria-pressed": String(on),
-      "aria-label": `${model.name(row)}: ${balance(entry.balancedness)}`,
-      data: { point: row },
-      on: {
-        pointermove: tell,
-        pointerleave: hideTip,
-        focus: tell,
-        blur: hideTip,
-        click: () => onRow(row),
-        keydown: (event) => {
-          if (event.key === "Enter") onRow(row);
-        },
-      },
-    },
+      ],
+    ],
+    () => onRow(row),
     svg("line", { x1: cx, x2: cx, y1: y(entry.low), y2: y(entry.high) }),
     svg("circle", { cx, cy, r: part ? 6.5 : 4.5 }),
   );
   if (!part) return dot;
   const left = cx > 0.7 * width;
-  return [
-    dot,
-    svg("text", {
-      class: "point-word",
-      x: cx + (left ? -11 : 11),
-      y: cy + 4,
-      "text-anchor": left ? "end" : "start",
-      text: part.word,
-    }),
-  ];
+  return [dot, svgText("point-word", cx + (left ? -11 : 11), cy + 4, part.word, left ? "end" : "start")];
 }
 
 /**
  * The rows that no other beats in both: from few moves to many. The ceiling is no choice.
  * @param {ReplayModel} model
- * @param {Scale} x
- * @param {Scale} y
  */
-function frontier(model, x, y) {
-  const rows = model.rows
-    .map((row, at) => ({ row, at }))
-    .filter(({ at }) => at !== model.ceiling)
-    .sort((a, b) => moves(a.row) - moves(b.row) || b.row.balancedness - a.row.balancedness);
-  let best = -Infinity;
-  let path = "";
-  for (const { row } of rows) {
-    if (row.balancedness <= best) continue;
-    best = row.balancedness;
-    path += `${path ? "L" : "M"}${x(moves(row)).toFixed(1)} ${y(best).toFixed(1)}`;
-  }
-  return path;
+function frontier(model) {
+  const rows = model.rows.filter((_, at) => at !== model.ceiling);
+  rows.sort((a, b) => moves(a) - moves(b) || b.balancedness - a.balancedness);
+  return rows.filter((row, at) => rows.slice(0, at).every((other) => other.balancedness < row.balancedness));
 }

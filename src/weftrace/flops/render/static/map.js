@@ -1,6 +1,6 @@
 // Where does it go? The module tree as an icicle, by time, FLOPs, parameters or bytes.
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, fill, choiceButtons } from "render/dom.js";
 import { duration, si } from "render/format.js";
 import { classColors, icicle, legendKeys } from "render/icicle.js";
 import { overPhases, ownTimeOf, parentOf } from "./model.js";
@@ -50,20 +50,16 @@ export function showMap(model) {
   function tools() {
     fill(
       byId("map-tools"),
-      metrics.map((one) =>
-        h("button", {
-          type: "button",
-          "aria-pressed": String(one === metric),
-          text: one.label,
-          data: { metric: one.key },
-          on: {
-            click: () => {
-              metric = one;
-              tools();
-              again();
-            },
-          },
-        }),
+      choiceButtons(
+        metrics,
+        (one) => one.label,
+        (one) => one === metric,
+        (one) => {
+          metric = one;
+          tools();
+          again();
+        },
+        (one) => ({ metric: one.key }),
       ),
     );
     byId("map-lead").textContent = `${metric.lead} Click a module to go into it.`;

@@ -3,10 +3,10 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { duration, si } from "render/format.js";
-import { drawnToWidth, svg } from "render/svg.js";
+import { drawnToWidth, svg, answering, grid, svgLine, svgText, svgChart } from "render/svg.js";
 import { sum } from "./model.js";
 import { phaseClass, siTick } from "./words.js";
-import { hideTip, showTip, tipPlace, tipRows } from "render/tooltip.js";
+import { key } from "render/legends.js";
 
 const LEFT = 62;
 const RIGHT = 20;
@@ -57,14 +57,10 @@ export function showRoofline(model) {
   byId("roofline-lead").textContent = leadWords(doc);
   fill(
     byId("roofline-legend"),
-    model.phases.map((phase) =>
-      h("span", { class: "key" }, h("i", { class: `swatch round ${phaseClass(phase)}` }), phase),
-    ),
-    doc.timed ? null : h("span", { class: "key" }, h("i", { class: "swatch hollow" }), "at its bound, not measured"),
-    kinds.length
-      ? h("span", { class: "key" }, h("i", { class: "swatch diamond" }), "all operators of a kind, at their bound")
-      : null,
-    doc.roofs ? h("span", { class: "key" }, h("i", { class: "swatch memory-roof" }), "held back by memory") : null,
+    model.phases.map((phase) => key({ class: `swatch round ${phaseClass(phase)}` }, phase)),
+    doc.timed ? null : key({ class: "swatch hollow" }, "at its bound, not measured"),
+    kinds.length ? key({ class: "swatch diamond" }, "all operators of a kind, at their bound") : null,
+    doc.roofs ? key({ class: "swatch memory-roof" }, "held back by memory") : null,
     left ? h("span", { class: "key", text: `${left} smaller points are left out` }) : null,
   );
   drawnToWidth(byId("roofline-chart"), (width) => draw(doc, points, kinds, width));
@@ -101,21 +97,17 @@ function draw({ roofs, timed }, points, kinds, width) {
   const { x, y } = plot;
   const largest = Math.max(...points.map((p) => p.weight), 1e-30);
   const radius = (/** @type {Point} */ p) => (timed ? 3 + 11 * Math.sqrt(p.weight / largest) : 4.5);
-  return svg(
-    "svg",
-    {
-      class: "chart",
-      width,
-      height: HEIGHT,
-      role: "group",
-      "aria-label": "Roofline: FLOP a second against FLOP a byte",
-    },
+  return svgChart(
+    width,
+    HEIGHT,
+    "Roofline: FLOP a second against FLOP a byte",
     [
       gridLines(plot),
       roofs ? roofLines(roofs, plot) : null,
       [...points].sort((a, b) => b.weight - a.weight).map((p) => dot(p, x(p.x), y(p.y), radius(p))),
       kinds.map((p) => kindDot(p, x(p.x), y(p.y), width)),
     ],
+    { role: "group" },
   );
 }
 
@@ -146,26 +138,12 @@ function plotOf(points, roofs, width) {
 function gridLines({ xs, ys, width, x, y }) {
   return [
     powers(...xs, (width - LEFT - RIGHT) / 46).map((value) => [
-      svg("line", { class: "grid", x1: x(value), x2: x(value), y1: TOP, y2: HEIGHT - BOTTOM }),
-      svg("text", { x: x(value), y: HEIGHT - BOTTOM + 16, "text-anchor": "middle", text: siTick(value) }),
+      svgLine("grid", x(value), TOP, x(value), HEIGHT - BOTTOM),
+      svgText("", x(value), HEIGHT - BOTTOM + 16, siTick(value), "middle"),
     ]),
-    powers(...ys, 8).map((value) => [
-      svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
-      svg("text", {
-        x: LEFT - 7,
-        y: y(value),
-        "text-anchor": "end",
-        "dominant-baseline": "central",
-        text: siTick(value),
-      }),
-    ]),
-    svg("text", {
-      x: width - RIGHT,
-      y: HEIGHT - 8,
-      "text-anchor": "end",
-      text: "intensity: FLOP for each byte moved →",
-    }),
-    svg("text", { x: LEFT + 6, y: TOP + 10, text: "↑ FLOP a second" }),
+    grid({ values: powers(...ys, 8), y, left: LEFT, right: width - RIGHT, text: siTick }),
+    svgText("", width - RIGHT, HEIGHT - 8, "intensity: FLOP for each byte moved →", "end"),
+    svgText("", LEFT + 6, TOP + 10, "↑ FLOP a second"),
   ];
 }
 
@@ -186,13 +164,13 @@ function roofLines({ bytes_per_s: memory, compute }, { xs: [lowX], ys: [lowY], w
   );
   const names = compute.map(([name, rate], at) => {
     const crowded = at > 0 && Math.abs(y(rate) - y(compute[at - 1][1])) < 15;
-    return svg("text", {
-      class: "roof-word",
-      x: width - RIGHT - 4,
-      y: crowded ? y(rate) + 14 : y(rate) - 6,
-      "text-anchor": "end",
-      text: `${name}: ${si(rate, "FLOP/s")}`,
-    });
+    return svgText(
+      "roof-word",
+      width - RIGHT - 4,
+      crowded ? y(rate) + 14 : y(rate) - 6,
+      `${name}: ${si(rate, "FLOP/s")}`,
+      "end",
+    );
   });
   const slope = svg("path", { class: "roof memory", d: `M${x(from)} ${y(from * memory)}L${x(ridge)} ${y(peak)}` });
   const middle = Math.sqrt(from * ridge);
@@ -242,13 +220,7 @@ function kindDot(p, cx, cy, width) {
       ["intensity", `${si(p.x)} FLOP/B`],
       ["at its bound", si(p.y, "FLOP/s")],
     ]),
-    svg("text", {
-      class: "kind-word",
-      x: cx + (right ? 6 : -6),
-      y: cy + 19,
-      "text-anchor": right ? "start" : "end",
-      text: p.name,
-    }),
+    svgText("kind-word", cx + (right ? 6 : -6), cy + 19, p.name, right ? "start" : "end"),
   ];
 }
 
@@ -260,24 +232,8 @@ function kindDot(p, cx, cy, width) {
  * @param {(TipRow | null)[]} rows
  */
 function mark(shape, className, name, rows) {
-  const told = rows.filter((row) => row !== null);
-  /** @param {Event} event */
-  const tell = (event) => {
-    const box = g.getBoundingClientRect();
-    showTip(...tipPlace(event, box.right, box.top), ...tipRows(name, null, told));
-  };
-  const g = svg(
-    "g",
-    {
-      class: className,
-      tabindex: "0",
-      role: "img",
-      "aria-label": `${name}: ${told.map(([label, text]) => `${label} ${text}`).join(", ")}`,
-      on: { pointermove: tell, pointerleave: hideTip, focus: tell, blur: hideTip },
-    },
-    shape,
-  );
-  return g;
+  const told = rows.flatMap((row) => (row ? [row.join(" ")] : [])).join(", ");
+  return answering({ class: className, "aria-label": `${name}: ${told}` }, () => [name, rows], null, shape);
 }
 
 /**

@@ -4,6 +4,7 @@ import { card } from "render/cards.js";
 import { byId, fill, h } from "render/dom.js";
 import { duration, percent, si } from "render/format.js";
 import { phaseClass } from "./words.js";
+import { key } from "render/legends.js";
 import { defined } from "render/tooltip.js";
 
 /** @typedef {import("./model.js").FlopsModel} FlopsModel */
@@ -43,9 +44,7 @@ export function showSummary({ doc }) {
     h(
       "div",
       { class: "legend" },
-      doc.phases.map((phase) =>
-        h("span", { class: "key" }, h("i", { class: `swatch ${phaseClass(phase.phase)}` }), phase.phase),
-      ),
+      doc.phases.map((phase) => key({ class: `swatch ${phaseClass(phase.phase)}` }, phase.phase)),
     ),
     h("p", { class: "account-lead", text: doc.exact }),
   );

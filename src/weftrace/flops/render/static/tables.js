@@ -3,7 +3,7 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { count, percent, si } from "render/format.js";
-import { sortableTable } from "render/tables.js";
+import { showTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
 
 /** @typedef {import("./model.js").FlopsModel} FlopsModel */
@@ -13,43 +13,40 @@ export function showWorst({ doc }) {
   byId("worst-box").hidden = !doc.worst.length;
   if (!doc.worst.length) return;
   byId("worst-head").textContent = "Most time above the roofline, modules that are alike together";
-  fill(
-    byId("worst-table"),
-    sortableTable({
-      name: "worst",
-      rows: doc.worst,
-      sort: { key: "above_ns", down: true },
-      limit: 12,
-      columns: [
-        { key: "path", label: "Module", kind: "text", value: (row) => row.path || doc.name },
-        { key: "phase", label: "Phase", kind: "text" },
-        { key: "measured_ns", label: "Measured", kind: "time", def: "time" },
-        { key: "bound_ns", label: "Bound", kind: "time", def: "bound" },
-        {
-          key: "above_ns",
-          label: "Above",
-          kind: "time",
-          def: "above",
-          bar: (row) => row.above_ns / Math.max(...doc.worst.map((other) => other.above_ns), 1),
-        },
-        {
-          key: "times",
-          label: "Times",
-          kind: "count",
-          value: (row) => (row.bound_ns ? row.measured_ns / row.bound_ns : null),
-          text: (row) => (row.bound_ns ? `${si(row.measured_ns / row.bound_ns)}×` : "–"),
-        },
-        {
-          key: "kind",
-          label: "Held by",
-          kind: "text",
-          value: (row) => row.kind ?? "–",
-          node: (row) =>
-            row.kind ? h("span", { class: `bound-word ${row.kind}`, text: row.kind }) : h("span", { text: "–" }),
-        },
-      ],
-    }).element,
-  );
+  showTable("worst-table", {
+    name: "worst",
+    rows: doc.worst,
+    sort: { key: "above_ns", down: true },
+    limit: 12,
+    columns: [
+      { key: "path", label: "Module", kind: "text", value: (row) => row.path || doc.name },
+      { key: "phase", label: "Phase", kind: "text" },
+      { key: "measured_ns", label: "Measured", kind: "time", def: "time" },
+      { key: "bound_ns", label: "Bound", kind: "time", def: "bound" },
+      {
+        key: "above_ns",
+        label: "Above",
+        kind: "time",
+        def: "above",
+        bar: (row) => row.above_ns / Math.max(...doc.worst.map((other) => other.above_ns), 1),
+      },
+      {
+        key: "times",
+        label: "Times",
+        kind: "count",
+        value: (row) => (row.bound_ns ? row.measured_ns / row.bound_ns : null),
+        text: (row) => (row.bound_ns ? `${si(row.measured_ns / row.bound_ns)}×` : "–"),
+      },
+      {
+        key: "kind",
+        label: "Held by",
+        kind: "text",
+        value: (row) => row.kind ?? "–",
+        node: (row) =>
+          row.kind ? h("span", { class: `bound-word ${row.kind}`, text: row.kind }) : h("span", { text: "–" }),
+      },
+    ],
+  });
 }
 
 /**
@@ -78,59 +75,56 @@ export function showOperators({ doc }) {
     ),
   );
   const most = Math.max(...doc.ops.map((row) => row.executed), 1);
-  fill(
-    byId("operator-table"),
-    sortableTable({
-      name: "operators",
-      rows: doc.ops,
-      sort: { key: "executed", down: true },
-      limit: 20,
-      empty: "No operator ran.",
-      columns: [
-        { key: "op", label: "Operator", kind: "text", node: (row) => h("span", { class: "kernel", text: row.op }) },
-        { key: "phase", label: "Phase", kind: "text" },
-        { key: "kind", label: "Kind", kind: "text" },
-        { key: "calls", label: "Calls", kind: "count" },
-        {
-          key: "executed",
-          label: "FLOP",
-          kind: "count",
-          def: "executed_flops",
-          text: (row) => (row.status === "unknown" ? "?" : si(row.executed)),
-          bar: (row) => row.executed / most,
-        },
-        {
-          key: "vector",
-          label: "Vector FLOP",
-          kind: "count",
-          def: "vector_flops",
-          text: (row) => (row.status === "unknown" ? "?" : si(row.vector)),
-        },
-        { key: "bytes", label: "Bytes", kind: "count", def: "bytes", text: (row) => si(row.bytes, "B") },
-        {
-          key: "intensity",
-          label: "FLOP/B",
-          kind: "count",
-          def: "intensity",
-          value: (row) => (row.bytes ? (row.executed + row.vector) / row.bytes : null),
-          text: (row) => (row.bytes && row.status !== "unknown" ? si((row.executed + row.vector) / row.bytes) : "–"),
-        },
-        {
-          key: "status",
-          label: "Status",
-          kind: "text",
-          def: "status",
-          node: (row) => h("span", { class: `status ${row.status.replace(" ", "-")}`, text: row.status }),
-        },
-        {
-          key: "note",
-          label: "Note",
-          kind: "text",
-          node: (row) => h("span", { class: "note-cell", text: row.note, title: row.note }),
-        },
-      ],
-    }).element,
-  );
+  showTable("operator-table", {
+    name: "operators",
+    rows: doc.ops,
+    sort: { key: "executed", down: true },
+    limit: 20,
+    empty: "No operator ran.",
+    columns: [
+      { key: "op", label: "Operator", kind: "text", node: (row) => h("span", { class: "kernel", text: row.op }) },
+      { key: "phase", label: "Phase", kind: "text" },
+      { key: "kind", label: "Kind", kind: "text" },
+      { key: "calls", label: "Calls", kind: "count" },
+      {
+        key: "executed",
+        label: "FLOP",
+        kind: "count",
+        def: "executed_flops",
+        text: (row) => (row.status === "unknown" ? "?" : si(row.executed)),
+        bar: (row) => row.executed / most,
+      },
+      {
+        key: "vector",
+        label: "Vector FLOP",
+        kind: "count",
+        def: "vector_flops",
+        text: (row) => (row.status === "unknown" ? "?" : si(row.vector)),
+      },
+      { key: "bytes", label: "Bytes", kind: "count", def: "bytes", text: (row) => si(row.bytes, "B") },
+      {
+        key: "intensity",
+        label: "FLOP/B",
+        kind: "count",
+        def: "intensity",
+        value: (row) => (row.bytes ? (row.executed + row.vector) / row.bytes : null),
+        text: (row) => (row.bytes && row.status !== "unknown" ? si((row.executed + row.vector) / row.bytes) : "–"),
+      },
+      {
+        key: "status",
+        label: "Status",
+        kind: "text",
+        def: "status",
+        node: (row) => h("span", { class: `status ${row.status.replace(" ", "-")}`, text: row.status }),
+      },
+      {
+        key: "note",
+        label: "Note",
+        kind: "text",
+        node: (row) => h("span", { class: "note-cell", text: row.note, title: row.note }),
+      },
+    ],
+  });
 }
 
 /** @param {page.Flops["unknown"][number]} row */

@@ -1,13 +1,12 @@
 // The module tree as a table: branches open and close, siblings that are alike fold into one row, columns sort
 // siblings.
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, fill, h, actionButton } from "render/dom.js";
 import { duration, percent, si } from "render/format.js";
 import { exportTools } from "render/exports.js";
-import { cardsWhereNarrow } from "render/tables.js";
+import { addBar, cardsWhereNarrow, compare, sortHead } from "render/tables.js";
 import { folded, groupName, overPhases, pathTo, sum } from "./model.js";
 import { phaseClass } from "./words.js";
-import { explained } from "render/tooltip.js";
 
 const MOST_ROWS = 400;
 const FIRST_ROWS = 18;
@@ -76,18 +75,15 @@ export function showTree(model) {
         },
       },
     });
-    const foldButton = h("button", {
-      type: "button",
-      "aria-pressed": "true",
-      text: "Fold equal siblings",
-      on: {
-        click: () => {
-          fold = !fold;
-          foldButton.setAttribute("aria-pressed", String(fold));
-          draw();
-        },
+    const foldButton = actionButton(
+      "Fold equal siblings",
+      () => {
+        fold = !fold;
+        foldButton.setAttribute("aria-pressed", String(fold));
+        draw();
       },
-    });
+      { "aria-pressed": "true" },
+    );
     /** @param {Module[]} nodes */
     const show = (nodes) => {
       open.clear();
@@ -98,8 +94,8 @@ export function showTree(model) {
       byId("tree-tools"),
       search,
       foldButton,
-      h("button", { type: "button", text: "Open all", on: { click: () => show(model.nodes) } }),
-      h("button", { type: "button", text: "Close all", on: { click: () => show(model.roots) } }),
+      actionButton("Open all", () => show(model.nodes)),
+      actionButton("Close all", () => show(model.roots)),
     );
   }
 
@@ -131,7 +127,7 @@ export function showTree(model) {
      */
     const walk = (siblings, depth) => {
       const groups = folded(siblings, fold && !find).map((nodes) => ({ nodes, depth, node: nodes[0] }));
-      if (column) groups.sort((a, b) => (order.down ? -1 : 1) * compare(column.value(a), column.value(b)));
+      if (column) groups.sort((a, b) => compare(column.value(a), column.value(b), order.down));
       for (const group of groups) {
         if (matches && !group.nodes.some((node) => matches.has(node.i))) continue;
         list.push(group);
@@ -161,49 +157,32 @@ export function showTree(model) {
   }
 
   /** @param {TreeColumn} column */
-  function heading({ key, label, def }) {
-    const sorted = key === order.key;
-    const first = key !== "module"; // names begin with A, numbers with the largest
-    const turn = () => {
-      if (!sorted) order = { key, down: first };
-      else order = order.down === first ? { key, down: !first } : { key: null, down: true };
+  function heading(column) {
+    const first = column.key !== "module"; // names begin with A, numbers with the largest
+    return sortHead(column, !first, order, undefined, (sorted) => {
+      const again = sorted && order.down !== first;
+      order = again ? { key: null, down: true } : { key: column.key, down: sorted ? !first : first };
       draw();
-    };
-    return h(
-      "th",
-      {
-        scope: "col",
-        class: key === "module" ? "" : "num",
-        "aria-sort": sorted ? (order.down ? "descending" : "ascending") : "none",
-      },
-      def ? explained(def) : null,
-      h(
-        "button",
-        { class: "sort", type: "button", data: { sort: key }, on: { click: turn } },
-        label,
-        sorted ? h("span", { class: "arrow", "aria-hidden": "true", text: order.down ? "↓" : "↑" }) : null,
-      ),
-    );
+    });
   }
 
   /** @param {Group} group */
   function moduleCell({ node, nodes, depth }) {
     const is = open.has(node.i);
-    const twist = h("button", {
-      class: "twist",
-      type: "button",
-      disabled: !node.children.length,
-      "aria-expanded": String(is),
-      "aria-label": `${is ? "Close" : "Open"} ${node.path || "the model"}`,
-      text: is ? "▼" : "▶",
-      on: {
-        click: () => {
-          if (is) open.delete(node.i);
-          else open.add(node.i);
-          draw();
-        },
+    const twist = actionButton(
+      is ? "▼" : "▶",
+      () => {
+        if (is) open.delete(node.i);
+        else open.add(node.i);
+        draw();
       },
-    });
+      {
+        class: "twist",
+        disabled: !node.children.length,
+        "aria-expanded": String(is),
+        "aria-label": `${is ? "Close" : "Open"} ${node.path || "the model"}`,
+      },
+    );
     const title = [node.path || "(the model)", node.detail].filter(Boolean).join(": ");
     return h(
       "td",
@@ -222,14 +201,8 @@ export function showTree(model) {
   function cell(column, group) {
     const value = column.value(group);
     const number = typeof value === "number" ? value : null;
-    const td = h("td", {
-      class: `num${column.bar ? " barred" : ""}${column.node ? " split" : ""}`,
-      data: { label: column.label },
-    });
-    if (column.bar) {
-      const width = `${100 * Math.min(1, Math.max(0, number || 0))}%`;
-      td.append(h("span", { class: "bar", style: { width } }));
-    }
+    const td = h("td", { class: `num${column.node ? " split" : ""}`, data: { label: column.label } });
+    if (column.bar) addBar(td, number);
     td.append(
       column.node ? column.node(group) : h("span", { class: value ? "" : "zero", text: column.show?.(number) ?? "" }),
     );
@@ -406,15 +379,4 @@ function heldBy(model, node) {
   };
   walk(node);
   return parts.c + parts.m === 0 ? null : parts.c >= parts.m ? "compute" : "memory";
-}
-
-/**
- * Numbers by size, text by alphabet with numbers inside it as numbers.
- * @param {number | string | null} a
- * @param {number | string | null} b
- */
-function compare(a, b) {
-  if (a === null || b === null) return Number(a === null) - Number(b === null);
-  const numbers = typeof a === "number" && typeof b === "number";
-  return numbers ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
 }

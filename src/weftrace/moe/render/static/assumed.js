@@ -1,6 +1,6 @@
 // What the prices of simulations assume: of all of them, or of which.
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, fact, fill } from "render/dom.js";
 
 const MOST_NAMES = 3;
 
@@ -22,7 +22,7 @@ export function showAssumed(priced) {
   byId("assumed-box").hidden = textsOf.size === 0;
   fill(
     byId("assumed"),
-    [...textsOf].map(([whose, texts]) => h("div", {}, h("dt", { text: whose }), h("dd", { text: texts.join("; ") }))),
+    [...textsOf].map(([whose, texts]) => fact(whose, texts.join("; "))),
   );
 }
 

@@ -1,7 +1,7 @@
 // From which batch on does overlapping pay? A curve for each operation list, against no overlap.
 
 import { showConfiguration } from "render/configuration.js";
-import { byId, fill, h } from "render/dom.js";
+import { byId, fill, h, choiceButtons } from "render/dom.js";
 import { grouped, signed } from "render/format.js";
 import { startPage } from "render/start.js";
 import { columnsOf, sortableTable } from "render/tables.js";
@@ -29,8 +29,11 @@ startPage("weftrace-profile-pays", (/** @type {page.Pays} */ block) => {
     ]);
     fill(
       byId("figure-of"),
-      choices.map(([each, text]) =>
-        h("button", { type: "button", text, "aria-pressed": String(each === key), on: { click: () => show(each) } }),
+      choiceButtons(
+        choices,
+        ([, text]) => text,
+        ([each]) => each === key,
+        ([each]) => show(each),
       ),
     );
     const holder = h("div");

@@ -2,11 +2,11 @@
 
 import { card } from "render/cards.js";
 import { showConfiguration } from "render/configuration.js";
-import { byId, fill, h } from "render/dom.js";
+import { byId, choiceButtons, fact, fill, h } from "render/dom.js";
 import { duration, grouped, percent } from "render/format.js";
 import { lanePicture } from "render/lanes.js";
 import { startPage } from "render/start.js";
-import { columnsOf, kindChip, sortableTable } from "render/tables.js";
+import { columnsOf, kindChip, showTable } from "render/tables.js";
 
 /** @typedef {page.Profile["phases"][number]} Phase */
 /** @typedef {page.Profile["ranks"][number]} RankRow */
@@ -39,13 +39,11 @@ startPage("weftrace-profile", (/** @type {page.Profile} */ block) => {
     fill(
       byId("lanes-by"),
       block.by_micro_batch
-        ? choices.map(([key, words]) =>
-            h("button", {
-              type: "button",
-              text: words,
-              "aria-pressed": String(key === by),
-              on: { click: () => show(key) },
-            }),
+        ? choiceButtons(
+            choices,
+            ([, words]) => words,
+            ([key]) => key === by,
+            ([key]) => show(key),
           )
         : null,
     );
@@ -98,13 +96,10 @@ function showPhases({ phases, bases }) {
     kind: { node: (row) => kindChip(row.kind) },
     busy_ns: { bar: (row) => row.busy_ns / longest },
   });
-  fill(
-    byId("phase-table"),
-    sortableTable({ name: "phases", columns, rows: phases, sort: { key: "", down: false } }).element,
-  );
+  showTable("phase-table", { name: "phases", columns, rows: phases });
   fill(
     byId("bases"),
-    bases.map((each) => h("div", {}, h("dt", { text: each.phases.join(", ") }), h("dd", { text: each.basis }))),
+    bases.map((each) => fact(each.phases.join(", "), each.basis)),
   );
 }
 
@@ -114,18 +109,15 @@ function showRanks({ ranks, rank_words: words }) {
   if (ranks.length < 2) return;
   byId("rank-lead").textContent = words;
   const longest = Math.max(1, ...ranks.map((row) => row.compute_ns + row.communication_ns));
-  fill(
-    byId("rank-table"),
-    sortableTable({
-      name: "ranks",
-      rows: ranks,
-      limit: 16,
-      sort: { key: "last_in", down: true },
-      columns: columnsOf("ranks", ["rank", "compute_ns", "communication_ns", "waiting_ns", "last_in", "meets"], {
-        compute_ns: { bar: (row) => row.compute_ns / longest },
-        communication_ns: { bar: (row) => row.communication_ns / longest },
-        waiting_ns: { bar: (row) => row.waiting_ns / longest },
-      }),
-    }).element,
-  );
+  showTable("rank-table", {
+    name: "ranks",
+    rows: ranks,
+    limit: 16,
+    sort: { key: "last_in", down: true },
+    columns: columnsOf("ranks", ["rank", "compute_ns", "communication_ns", "waiting_ns", "last_in", "meets"], {
+      compute_ns: { bar: (row) => row.compute_ns / longest },
+      communication_ns: { bar: (row) => row.communication_ns / longest },
+      waiting_ns: { bar: (row) => row.waiting_ns / longest },
+    }),
+  });
 }

@@ -1,10 +1,10 @@
 // The page of a sweep: tokens a second and exposed communication by setting, and what holds each combination up.
 
 import { showConfiguration } from "render/configuration.js";
-import { byId, fill, h } from "render/dom.js";
+import { byId, fill, h, choiceButtons } from "render/dom.js";
 import { duration, grouped, percent, tickLabel } from "render/format.js";
 import { startPage } from "render/start.js";
-import { columnsOf, sortableTable } from "render/tables.js";
+import { columnsOf, showTable } from "render/tables.js";
 import { showAssumed } from "./assumed.js";
 import { curves, percentTick } from "render/curves.js";
 
@@ -14,6 +14,7 @@ import { curves, percentTick } from "render/curves.js";
  * @typedef {{ values: Row["values"] } & Summary} Possible
  *
  * @typedef {object} Measure what a figure may show
+ * @property {string} word
  * @property {string} name
  * @property {(row: Summary) => number | null} of
  * @property {(value: number) => string} text
@@ -23,17 +24,20 @@ import { curves, percentTick } from "render/curves.js";
 /** @type {Record<string, Measure>} */
 const MEASURES = {
   tokens: {
+    word: "Tokens/s",
     name: "tokens a second of one GPU",
     of: (row) => row.tokens_per_gpu,
     text: (value) => grouped(value, 0),
   },
   exposed: {
+    word: "Exposed",
     name: "exposed communication, part of a layer",
     of: exposedPart,
     text: (value) => percent(value),
     tick: percentTick,
   },
   layer: {
+    word: "A layer",
     name: "time of a layer",
     of: (row) => row.layer_ns,
     text: (value) => duration(value, 4),
@@ -74,8 +78,11 @@ startPage("weftrace-profile-sweep", (/** @type {page.ProfileSweep} */ block) => 
     byId("figure-title").textContent = measure.name[0].toUpperCase() + measure.name.slice(1);
     fill(
       byId("figure-of"),
-      Object.entries({ tokens: "Tokens/s", exposed: "Exposed", layer: "A layer" }).map(([each, text]) =>
-        h("button", { type: "button", text, "aria-pressed": String(each === key), on: { click: () => show(each) } }),
+      choiceButtons(
+        Object.keys(MEASURES),
+        (each) => MEASURES[each].word,
+        (each) => each === key,
+        show,
       ),
     );
     const holder = h("div");
@@ -150,7 +157,7 @@ function showRows({ axes }, rows) {
     }),
   ];
   const sort = { key: "tokens_per_gpu", down: true };
-  fill(byId("row-table"), sortableTable({ name: "combinations", columns, rows, sort, limit: 40 }).element);
+  showTable("row-table", { name: "combinations", columns, rows, sort, limit: 40 });
 }
 
 /** @param {page.ProfileSweep} block */

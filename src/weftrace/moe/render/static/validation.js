@@ -3,8 +3,8 @@
 import { byId, fill, h } from "render/dom.js";
 import { duration, plural, signed } from "render/format.js";
 import { startPage } from "render/start.js";
-import { drawnToWidth, svg } from "render/svg.js";
-import { columnsOf, kindChip, sortableTable } from "render/tables.js";
+import { svgChart, drawnToWidth, svg, svgRect, svgText } from "render/svg.js";
+import { columnsOf, kindChip, showTable } from "render/tables.js";
 import { fitted } from "render/curves.js";
 
 /**
@@ -16,7 +16,6 @@ import { fitted } from "render/curves.js";
 const ROW = 24;
 const TOP = 20;
 const RIGHT = 74;
-const NO_SORT = { key: "", down: false };
 /** @type {Record<Phase["by"], string>} */
 const BY = { busy: "all its kernels", data: "kernels that move data" };
 
@@ -81,17 +80,13 @@ function showPhases({ phases, alone, measured }) {
     }),
     ...timeColumns(),
   ];
-  fill(byId("phase-table"), sortableTable({ name: "phases", columns, rows: phases, sort: NO_SORT }).element);
+  showTable("phase-table", { name: "phases", columns, rows: phases });
   byId("alone-box").hidden = alone.length === 0;
-  fill(
-    byId("alone-table"),
-    sortableTable({
-      name: "alone",
-      rows: alone,
-      sort: NO_SORT,
-      columns: columnsOf("alone", ["name", "side", "median_ns", "num_samples"], { name: { wide: false } }),
-    }).element,
-  );
+  showTable("alone-table", {
+    name: "alone",
+    rows: alone,
+    columns: columnsOf("alone", ["name", "side", "median_ns", "num_samples"], { name: { wide: false } }),
+  });
 }
 
 /** @returns {import("render/tables.js").Column<Phase | Whole>[]} */
@@ -126,35 +121,21 @@ function bars(phases, width) {
   /** @param {number} ns */
   const x = (ns) => left + (ns / most) * (width - left - RIGHT);
   const height = TOP + phases.length * ROW;
-  return svg(
-    "svg",
-    { class: "chart", width, height, role: "img", "aria-label": "Predicted and measured time of each phase" },
-    svg("text", { class: "tick", x: width, y: 12, "text-anchor": "end", text: "error" }),
+  return svgChart(width, height, "Predicted and measured time of each phase", [
+    svgText("tick", width, 12, "error", "end"),
     phases.map((row, at) => {
       const y = TOP + at * ROW;
       const [low, high] = [x(row.measured.low_ns), x(row.measured.high_ns)];
       const role = row.lane === "communication" ? "communication" : "compute";
       return [
-        svg("text", {
-          class: "tick",
-          x: left - 8,
-          y: y + 14,
-          "text-anchor": "end",
-          text: fitted(nameOf(row), left - 14),
-        }),
-        svg("rect", {
-          class: `bar-of ${role}`,
-          x: left,
-          y: y + 4,
-          width: x(row.measured.median_ns) - left,
-          height: 14,
-        }),
+        svgText("tick", left - 8, y + 14, fitted(nameOf(row), left - 14), "end"),
+        svgRect(`bar-of ${role}`, left, y + 4, x(row.measured.median_ns) - left, 14),
         svg("path", { class: "whisker", d: `M${low} ${y + 11}H${high}M${low} ${y + 7}v8M${high} ${y + 7}v8` }),
         svg("path", { class: "predicted", d: `M${x(row.predicted.median_ns)} ${y + 1}v20` }),
-        svg("text", { class: "tick", x: width, y: y + 15, "text-anchor": "end", text: errorText(row.ratio) }),
+        svgText("tick", width, y + 15, errorText(row.ratio), "end"),
       ];
     }),
-  );
+  ]);
 }
 
 /** @param {page.Validation} block */
@@ -167,7 +148,7 @@ function showRun({ whole, per_layer: perLayer }) {
     { key: "what", label: "what", kind: "text", node: (row) => h("b", { text: row.what }) },
     ...timeColumns(),
   ];
-  fill(byId("run-table"), sortableTable({ name: "run", columns, rows: whole, sort: NO_SORT }).element);
+  showTable("run-table", { name: "run", columns, rows: whole });
 }
 
 /** @param {page.Validation} block */
@@ -194,17 +175,13 @@ function showMade({ predicted, measured }) {
     .map((name) => ({ name, predicted: sides[0].get(name) ?? "–", measured: sides[1].get(name) ?? "–" }))
     .filter((row) => row.predicted !== row.measured);
   byId("made-box").hidden = rows.length === 0;
-  fill(
-    byId("made-table"),
-    sortableTable({
-      name: "made",
-      rows,
-      sort: NO_SORT,
-      columns: [
-        { key: "name", label: "setting", kind: "text" },
-        { key: "predicted", label: "predicted", kind: "text", wide: true },
-        { key: "measured", label: "measured", kind: "text", wide: true },
-      ],
-    }).element,
-  );
+  showTable("made-table", {
+    name: "made",
+    rows,
+    columns: [
+      { key: "name", label: "setting", kind: "text" },
+      { key: "predicted", label: "predicted", kind: "text", wide: true },
+      { key: "measured", label: "measured", kind: "text", wide: true },
+    ],
+  });
 }

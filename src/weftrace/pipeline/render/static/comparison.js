@@ -2,7 +2,7 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { startPage } from "render/start.js";
-import { columnsOf, sortableTable } from "render/tables.js";
+import { columnsOf, showTable } from "render/tables.js";
 import { tradeOff } from "./comparison_trade_off.js";
 import { schedulePicture } from "./schedule_picture.js";
 import { timeText } from "./schedule_text.js";
@@ -15,7 +15,7 @@ startPage("weftrace-comparison", (/** @type {page.Comparison} */ block) => {
   const shown = new Set(block.first);
   const until = Math.max(1, ...block.pictures.map((picture) => picture?.makespan_ns ?? 0));
   fill(byId("facts"), block.facts.join(" · ").replaceAll(". · ", ". "));
-  const table = sortableTable({
+  const table = showTable("schedule-table", {
     name: "schedules",
     columns: scheduleColumns(block),
     rows,
@@ -28,7 +28,6 @@ startPage("weftrace-comparison", (/** @type {page.Comparison} */ block) => {
       published_ns: published?.bubble_ns,
     }),
   });
-  fill(byId("schedule-table"), table.element);
   const drawAgain = tradeOff(byId("trade-chart"), block, shown, choose);
   fill(byId("impossible"), impossible(block));
   fill(byId("law-table"), laws(block));

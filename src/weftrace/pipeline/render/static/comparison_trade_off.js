@@ -1,7 +1,17 @@
 // Which schedule gives most for its memory? Each as a point: the best lie down and to the left.
 
-import { digitsFor, drawnToWidth, grid, roundTicks, svg } from "render/svg.js";
-import { hideTip, showTip, tipPlace, tipRows } from "render/tooltip.js";
+import {
+  answering,
+  drawnToWidth,
+  grid,
+  gridAcross,
+  pathOver,
+  roundTicks,
+  svg,
+  svgLine,
+  svgText,
+  svgChart,
+} from "render/svg.js";
 import { timeText } from "./schedule_text.js";
 
 const LEFT = 46;
@@ -35,36 +45,30 @@ export function tradeOff(holder, block, shown, onRow) {
     const x = (value) => LEFT + ((value - low + margin) / (high - low + 2 * margin)) * (width - LEFT - RIGHT);
     /** @param {number} value */
     const y = (value) => TOP + (1 - value / most) * (HEIGHT - TOP - BOTTOM);
-    const across = roundTicks(low - margin, high + margin, Math.min(8, width / 110));
+    const floor = HEIGHT - BOTTOM;
+    const words = block.equal === "devices" ? "step →" : "step x devices →";
+    const cap = block.memory_cap;
     const up = roundTicks(0, most, 6);
-    const line = block.front.map((at, i) => `${i ? "L" : "M"}${x(times[at]).toFixed(1)} ${y(held[at]).toFixed(1)}`);
-    return svg(
-      "svg",
-      { class: "chart", width, height: HEIGHT, role: "group", "aria-label": "Time against memory, a point a schedule" },
+    const across = roundTicks(low - margin, high + margin, Math.min(8, width / 110)).values;
+    return svgChart(
+      width,
+      HEIGHT,
+      "Time against memory, a point a schedule",
       [
-        grid({
-          values: up.values,
-          y,
-          left: LEFT,
-          right: width - RIGHT,
-          text: (value) => value.toFixed(digitsFor(up.step)),
-        }),
-        across.values.map((value) => [
-          svg("line", { class: "grid", x1: x(value), x2: x(value), y1: TOP, y2: HEIGHT - BOTTOM }),
-          svg("text", {
-            class: "tick",
-            x: x(value),
-            y: HEIGHT - BOTTOM + 15,
-            "text-anchor": x(value) > width - 60 ? "end" : "middle",
-            text: timeText(block, value),
-          }),
-        ]),
-        svg("text", { class: "tick", x: width - RIGHT, y: HEIGHT - 6, "text-anchor": "end", text: axisText(block) }),
-        svg("text", { class: "tick", x: 2, y: TOP - 3, text: "activations held at most ↑" }),
-        block.memory_cap === null ? null : capLine(block.memory_cap, y, width),
-        svg("path", { class: "frontier", d: line.join("") }),
+        grid({ ...up, y, left: LEFT, right: width - RIGHT }),
+        gridAcross(across, x, TOP, floor, (value) => timeText(block, value), width - 60),
+        svgText("tick", width - RIGHT, HEIGHT - 6, words, "end"),
+        svgText("tick", 2, TOP - 3, "activations held at most ↑"),
+        cap === null
+          ? null
+          : [
+              svgLine("cap", LEFT, y(cap), width - RIGHT, y(cap)),
+              svgText("tick", width - RIGHT, y(cap) - 4, `room for ${cap}`, "end"),
+            ],
+        svg("path", { class: "frontier", d: pathOver(block.front.map((at) => [x(times[at]), y(held[at])])) }),
         points(block, { x, y, width }, shown, onRow),
       ],
+      { role: "group" },
     );
   });
 }
@@ -76,23 +80,6 @@ export function tradeOff(holder, block, shown, onRow) {
  */
 function timeOf(block, row) {
   return block.equal === "devices" ? row.step_ns : row.step_ns * row.num_devices;
-}
-
-/** @param {page.Comparison} block */
-function axisText(block) {
-  return block.equal === "devices" ? "step →" : "step x devices →";
-}
-
-/**
- * @param {number} cap
- * @param {(value: number) => number} y
- * @param {number} width
- */
-function capLine(cap, y, width) {
-  return [
-    svg("line", { class: "cap", x1: LEFT, x2: width - RIGHT, y1: y(cap), y2: y(cap) }),
-    svg("text", { class: "tick", x: width - RIGHT, y: y(cap) - 4, "text-anchor": "end", text: `room for ${cap}` }),
-  ];
 }
 
 /**
@@ -123,20 +110,8 @@ function points(block, { x, y, width }, shown, onRow) {
       down -= LINE;
     taken.push({ left, right: left + wide, y: down });
     return [
-      dot(
-        block,
-        rows,
-        { cx, cy },
-        rows.some((at) => shown.has(at)),
-        onRow,
-      ),
-      svg("text", {
-        class: "point-word",
-        x: atLeft ? cx - 11 : left,
-        y: down,
-        "text-anchor": atLeft ? "end" : "start",
-        text,
-      }),
+      dot(block, rows, cx, cy, text, shown, onRow),
+      svgText("point-word", atLeft ? cx - 11 : left, down, text, atLeft ? "end" : "start"),
     ];
   });
 }
@@ -144,46 +119,32 @@ function points(block, { x, y, width }, shown, onRow) {
 /**
  * @param {page.Comparison} block
  * @param {number[]} rows
- * @param {{ cx: number, cy: number }} at
- * @param {boolean} on
+ * @param {number} cx
+ * @param {number} cy
+ * @param {string} name
+ * @param {Set<number>} shown
  * @param {(row: number) => void} onRow
  */
-function dot(block, rows, { cx, cy }, on, onRow) {
+function dot(block, rows, cx, cy, name, shown, onRow) {
   const row = block.rows[rows[0]];
-  const name = rows.map((each) => block.rows[each].title).join(", ");
-  /** @param {Event} event */
-  const tell = (event) => {
-    const box = circle.getBoundingClientRect();
-    showTip(
-      ...tipPlace(event, box.right, box.top),
-      ...tipRows(name, null, [
+  const on = rows.some((at) => shown.has(at));
+  return answering(
+    {
+      class: `point ${on ? "on" : ""} ${row.fits ? "" : "over"}`,
+      "aria-pressed": String(on),
+      "aria-label": `${name}: step ${timeText(block, row.step_ns)}, ${row.peak_activations} activations`,
+      data: { row: rows[0] },
+    },
+    () => [
+      name,
+      [
         ["step", timeText(block, row.step_ns)],
         ["bubble", timeText(block, row.bubble_ns)],
         ["activations", String(row.peak_activations)],
         ["devices", String(row.num_devices)],
-      ]),
-    );
-  };
-  const circle = svg("circle", {
-    class: `point ${on ? "on" : ""} ${row.fits ? "" : "over"}`,
-    cx,
-    cy,
-    r: 6,
-    tabindex: "0",
-    role: "button",
-    "aria-pressed": String(on),
-    "aria-label": `${name}: step ${timeText(block, row.step_ns)}, ${row.peak_activations} activations`,
-    data: { row: rows[0] },
-    on: {
-      pointermove: tell,
-      pointerleave: hideTip,
-      focus: tell,
-      blur: hideTip,
-      click: () => rows.forEach(onRow),
-      keydown: (event) => {
-        if (event.key === "Enter") rows.forEach(onRow);
-      },
-    },
-  });
-  return circle;
+      ],
+    ],
+    () => rows.forEach(onRow),
+    svg("circle", { cx, cy, r: 6 }),
+  );
 }

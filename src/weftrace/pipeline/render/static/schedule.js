@@ -1,9 +1,9 @@
 // The page of simulated schedules: each in a section of its own, all on one scale of time, and a table of their ranks.
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, fill, h, fact } from "render/dom.js";
 import { percent } from "render/format.js";
 import { startPage } from "render/start.js";
-import { columnsOf, sortableTable } from "render/tables.js";
+import { columnsOf, showTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
 import { schedulePicture } from "./schedule_picture.js";
 import { heldText, timeText } from "./schedule_text.js";
@@ -23,11 +23,6 @@ startPage("weftrace-schedules", (/** @type {page.Schedules} */ { pictures }) => 
 
 /** @param {page.Schedule} block */
 function heading(block) {
-  /**
-   * @param {string} key
-   * @param {string} text
-   */
-  const fact = (key, text) => h("div", {}, h("dt", {}, defined(key)), h("dd", { text }));
   /** @param {number} ns */
   const time = (ns) => timeText(block, ns); // as the headline has it
   return [
@@ -35,10 +30,10 @@ function heading(block) {
     h(
       "dl",
       { class: "facts-row" },
-      fact("makespan", `${time(block.makespan_ns)}${block.unit_ns ? " units" : ""}`),
-      fact("bubble", `${time(block.bubble_ns)} (${percent(block.bubble_share)})`),
-      fact("boundary", block.boundary),
-      fact("held", `at most ${heldText(block, block.peak)}, on rank ${block.peak_rank}`),
+      fact(defined("makespan"), `${time(block.makespan_ns)}${block.unit_ns ? " units" : ""}`),
+      fact(defined("bubble"), `${time(block.bubble_ns)} (${percent(block.bubble_share)})`),
+      fact(defined("boundary"), block.boundary),
+      fact(defined("held"), `at most ${heldText(block, block.peak)}, on rank ${block.peak_rank}`),
     ),
   ];
 }
@@ -59,7 +54,7 @@ function showRanks(pictures) {
     cool_down_ns: time("cool_down_ns"),
     peak: { text: (row) => heldText(row.block, row.peak) },
   });
-  const table = sortableTable({
+  showTable("rank-table", {
     name: "ranks",
     columns,
     rows,
@@ -67,5 +62,4 @@ function showRanks(pictures) {
     limit: 16,
     taken: ({ block, cells, time_ns, held, ...row }) => row,
   });
-  fill(byId("rank-table"), table.element);
 }

@@ -2,13 +2,13 @@
 // ranks hold in memory. Edges lie on whole pixels, rounded alike for all cells, so that what is painted of a row is as
 // much of it as its rank is busy, at every zoom.
 
-import { sizedContext } from "render/dom.js";
 import { tickLabel } from "render/format.js";
+import { bisect } from "render/intervals.js";
+import { FONT, Sheet } from "render/scene.js";
 import { inkOn, mix, palette, SANS } from "render/theme.js";
 import { timeText } from "./schedule_text.js";
 
 /**
- * @typedef {import("render/theme.js").Palette} Palette
  * @typedef {import("render/viewport.js").Viewport} Viewport
  * @typedef {{ fill: string, edge: string, ink: string }} Look
  *
@@ -70,20 +70,15 @@ export function cellColor(kind, shade, numShades) {
  */
 export function paintSchedule(canvas, scene) {
   const { block, at, width, view } = scene;
-  const colors = palette();
-  const context = sizedContext(canvas, width, at.height);
-  context.clearRect(0, 0, width, at.height);
-  paintAxis(context, scene, colors);
+  const sheet = new Sheet(canvas, view, width, at.height);
+  paintAxis(sheet, scene);
   const looks = allLooks(block.shades.length);
   block.ranks.forEach((_, row) => {
-    context.fillStyle = colors.line;
-    if (at.row > 12) context.fillRect(0, AXIS + at.row * (row + 1) - 2, width, 1);
-    paintRow(context, scene, row, looks, colors);
+    if (at.row > 12) sheet.rect(sheet.colors.line, 0, AXIS + at.row * (row + 1) - 2, width, 1);
+    paintRow(sheet, scene, row, looks);
   });
-  paintMemory(context, scene, colors);
-  if (scene.hovered >= 0) paintHovered(context, scene, colors);
-  canvas.dataset.start = String(view.start);
-  canvas.dataset.end = String(view.end);
+  paintMemory(sheet, scene);
+  if (scene.hovered >= 0) paintHovered(sheet, scene);
 }
 
 /**
@@ -128,47 +123,37 @@ export function eachCell({ block, view, width }, row, draw) {
  * @param {number} value
  */
 export function firstAfter(values, low, high, value) {
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (values[middle] > value) high = middle;
-    else low = middle + 1;
-  }
-  return low;
+  return bisect(low, high, (at) => values[at] > value);
 }
 
 /**
- * @param {CanvasRenderingContext2D} context
+ * @param {Sheet} sheet
  * @param {Scene} scene
  * @param {number} row
  * @param {Record<string, Look[]>} looks
- * @param {Palette} colors
  */
-function paintRow(context, scene, row, looks, colors) {
+function paintRow(sheet, scene, row, looks) {
   const { block, at } = scene;
   const { kind, shade, back_shade, micro_batch, back_micro_batch } = block.cells;
   const y = AXIS + at.row * row;
   const half = at.bar / 2;
-  context.textAlign = "center";
-  context.textBaseline = "middle";
   eachCell(scene, row, (cell, x0, x1) => {
     if (kind[cell] !== "F&B") {
-      paintBar(context, looks[kind[cell]][shade[cell]], x0, x1, y, at.bar, micro_batch[cell], at);
+      paintBar(sheet, looks[kind[cell]][shade[cell]], x0, x1, y, at.bar, micro_batch[cell], at);
       return;
     }
-    paintBar(context, looks.F[shade[cell]], x0, x1, y, half, micro_batch[cell], at);
-    paintBar(context, looks.B[back_shade[cell] ?? 0], x0, x1, y + half, half, back_micro_batch[cell] ?? 0, at);
-    if (x1 - x0 <= FRAMED || at.bar < 14) return;
-    context.fillStyle = colors.text; // its frame, on whole pixels
-    context.fillRect(x0, y, x1 - x0, 1);
-    context.fillRect(x0, y + at.bar - 1, x1 - x0, 1);
-    context.fillRect(x0, y, 1, at.bar);
-    context.fillRect(x1 - 1, y, 1, at.bar);
+    paintBar(sheet, looks.F[shade[cell]], x0, x1, y, half, micro_batch[cell], at);
+    paintBar(sheet, looks.B[back_shade[cell] ?? 0], x0, x1, y + half, half, back_micro_batch[cell] ?? 0, at);
+    // Its frame, on whole pixels.
+    if (x1 - x0 > FRAMED && at.bar >= 14) {
+      sheet.outline(sheet.colors.text, 1, x0 + 0.5, y + 0.5, x1 - x0 - 1, at.bar - 1);
+    }
   });
 }
 
 /**
  * A cell, and its micro-batch's number, whole or not at all.
- * @param {CanvasRenderingContext2D} context
+ * @param {Sheet} sheet
  * @param {Look} look
  * @param {number} x0
  * @param {number} x1
@@ -177,58 +162,47 @@ function paintRow(context, scene, row, looks, colors) {
  * @param {number} number
  * @param {Geometry} at
  */
-function paintBar(context, { fill, edge, ink }, x0, x1, y, height, number, at) {
-  context.fillStyle = fill;
-  context.fillRect(x0, y, x1 - x0, height);
+function paintBar(sheet, { fill, edge, ink }, x0, x1, y, height, number, at) {
+  sheet.rect(fill, x0, y, x1 - x0, height);
   if (x1 - x0 <= EDGED) return;
-  context.fillStyle = edge;
-  context.fillRect(x1 - 1, y, 1, height);
+  sheet.rect(edge, x1 - 1, y, 1, height);
   const text = String(number);
   const room = x1 - x0 - 2;
   const large = height > 14 && text.length * DIGIT <= room;
   if (at.row < NUMBERED || (!large && text.length * SMALL_DIGIT > room)) return;
-  context.font = `${large ? 10.5 : 9.2}px ${SANS}`;
-  context.fillStyle = ink;
-  context.fillText(text, (x0 + x1 - 1) / 2, y + height / 2 + 0.5);
+  sheet.text(ink, text, (x0 + x1 - 1) / 2, y + height / 2 + 0.5, { font: `${large ? 10.5 : 9.2}px ${SANS}` });
 }
 
 /**
- * @param {CanvasRenderingContext2D} context
+ * @param {Sheet} sheet
  * @param {Scene} scene
- * @param {Palette} colors
  */
-function paintAxis(context, { block, view, width, at }, colors) {
+function paintAxis(sheet, { block, view, width, at }) {
   const unit = block.unit_ns || 1;
   const rough = ((view.length / unit) * 84) / width;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = unit * ([1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough) ?? 10 * power);
-  context.font = `11px ${SANS}`;
-  context.textAlign = "left";
-  context.textBaseline = "middle";
   for (let number = Math.ceil(view.start / step); number * step <= view.end; number += 1) {
-    const x = Math.round(((number * step - view.start) / view.length) * width);
-    context.fillStyle = colors.line;
-    context.fillRect(x, AXIS - 6, 1, at.height - AXIS);
+    const x = Math.round(sheet.x(number * step));
+    sheet.rect(sheet.colors.line, x, AXIS - 6, 1, at.height - AXIS);
     const label = block.unit_ns ? timeText(block, number * step) : tickLabel(number * step, step, view.length);
-    if (x + 4 + context.measureText(label).width > width) continue;
-    context.fillStyle = colors.muted;
-    context.fillText(label, x + 4, AXIS / 2);
+    if (x + 4 + sheet.widthOf(label, FONT) > width) continue;
+    sheet.text(sheet.colors.muted, label, x + 4, AXIS / 2, { align: "left" });
   }
 }
 
 /**
  * The band between the rank that holds least and the one that holds most, column by column; and one rank's line.
- * @param {CanvasRenderingContext2D} context
+ * @param {Sheet} sheet
  * @param {Scene} scene
- * @param {Palette} colors
  */
-function paintMemory(context, { block, view, width, at, row }, colors) {
+function paintMemory(sheet, { block, view, width, at, row }) {
+  const { colors } = sheet;
   const base = at.memory + MEMORY;
   const high = MEMORY / Math.max(block.peak, 1);
-  const end = Math.round(((block.makespan_ns - view.start) / view.length) * width);
-  const columns = Math.max(0, Math.min(width, end));
+  const columns = Math.max(0, Math.min(width, Math.round(sheet.x(block.makespan_ns))));
   const curves = block.ranks.map((one) => extremes(one, columns, view, width));
-  context.fillStyle = mix(colors.memory, colors.panel, 0.7);
+  const band = mix(colors.memory, colors.panel, 0.7);
   for (let column = 0; column < columns; column += 1) {
     let least = Number.POSITIVE_INFINITY;
     let most = 0;
@@ -236,16 +210,14 @@ function paintMemory(context, { block, view, width, at, row }, colors) {
       least = Math.min(least, curve.low[column]);
       most = Math.max(most, curve.high[column]);
     }
-    context.fillRect(column, base - most * high, 1, (most - least) * high);
+    sheet.rect(band, column, base - most * high, 1, (most - least) * high);
   }
-  context.fillStyle = colors.memory;
   const own = curves[row];
   for (let column = 0; own && column < columns; column += 1) {
     const tall = (own.high[column] - own.low[column]) * high;
-    context.fillRect(column, base - own.high[column] * high - 1, 1, tall + 2);
+    sheet.rect(colors.memory, column, base - own.high[column] * high - 1, 1, tall + 2);
   }
-  context.fillStyle = colors.line;
-  context.fillRect(0, base, width, 1);
+  sheet.rect(colors.line, 0, base, width, 1);
 }
 
 /**
@@ -277,39 +249,25 @@ function extremes({ time_ns, held }, columns, view, width) {
 /**
  * An outline around the cell under the pointer, thin ones around the others of its micro-batch, and a line from what it
  * waited for.
- * @param {CanvasRenderingContext2D} context
+ * @param {Sheet} sheet
  * @param {Scene} scene
- * @param {Palette} colors
  */
-function paintHovered(context, scene, colors) {
-  const { block, at, hovered, view, width } = scene;
+function paintHovered(sheet, scene) {
+  const { block, at, hovered } = scene;
   const { micro_batch, back_micro_batch, start_ns, end_ns, cause } = block.cells;
-  context.strokeStyle = colors.text;
   block.ranks.forEach((_, row) => {
-    const y = AXIS + at.row * row;
     eachCell(scene, row, (cell, x0, x1) => {
       const same = micro_batch[cell] === micro_batch[hovered] || back_micro_batch[cell] === micro_batch[hovered];
       if (cell !== hovered && !same) return;
-      context.lineWidth = cell === hovered ? 3 : 1.6;
-      context.strokeRect(x0, y, x1 - x0, at.bar);
+      sheet.outline(sheet.colors.text, cell === hovered ? 3 : 1.6, x0, AXIS + at.row * row, x1 - x0, at.bar);
     });
   });
   const from = cause[hovered];
-  if (from !== null) {
-    const [x0, x1] = [end_ns[from], start_ns[hovered]].map((ns) => ((ns - view.start) / view.length) * width);
-    const [y0, y1] = [from, hovered].map((cell) => AXIS + at.row * rowOf(block, cell) + at.bar / 2);
-    context.strokeStyle = colors.exposed;
-    context.fillStyle = colors.exposed;
-    context.lineWidth = 2;
-    context.beginPath();
-    context.moveTo(x0, y0);
-    context.lineTo(x1, y1);
-    context.stroke();
-    context.beginPath();
-    context.arc(x1, y1, 4, 0, 2 * Math.PI);
-    context.fill();
-  }
-  context.lineWidth = 1;
+  if (from === null) return;
+  const [y0, y1] = [from, hovered].map((cell) => AXIS + at.row * rowOf(block, cell) + at.bar / 2);
+  const x1 = sheet.x(start_ns[hovered]);
+  sheet.path(sheet.colors.exposed, 2, `M${sheet.x(end_ns[from])} ${y0}L${x1} ${y1}`);
+  sheet.dot(sheet.colors.exposed, x1, y1, 4);
 }
 
 /**

@@ -1,11 +1,11 @@
 // A simulated schedule, as a part of any page of this wing: ranks' rows that zoom, what each waits and holds, a legend.
 
-import { fill, h, oncePerFrame } from "render/dom.js";
+import { fill, h } from "render/dom.js";
 import { percent } from "render/format.js";
-import { attachGestures, keysOver, moveByKey } from "render/gestures.js";
-import { onTheme, palette } from "render/theme.js";
-import { defined, hideTip, showTip, tipRows } from "render/tooltip.js";
+import { palette } from "render/theme.js";
+import { defined, tipRows } from "render/tooltip.js";
 import { Viewport } from "render/viewport.js";
+import { zooming, zoomTools } from "render/zooming.js";
 import { scheduleKeys } from "./schedule_keys.js";
 import { AXIS, cellColor, firstAfter, MEMORY, paintSchedule, rowOf, scheduleGeometry } from "./schedule_paint.js";
 import { actionText, heldText, timeText } from "./schedule_text.js";
@@ -30,29 +30,47 @@ export function schedulePicture(holder, block, until_ns = block.makespan_ns) {
   const peakRow = block.ranks.findIndex((one) => one.rank === block.peak_rank);
   let hovered = -1;
   let row = peakRow;
-  const width = () => frame.clientWidth;
-  const paint = () => {
-    if (width() > 10) paintSchedule(canvas, { block, at, view, width: width(), hovered, row });
-  };
-  const draw = oncePerFrame(paint);
+  const { now, width } = zooming({
+    canvas,
+    frame,
+    view,
+    paint: (wide) => paintSchedule(canvas, { block, at, view, width: wide, hovered, row }),
+    point: (x, y) => {
+      hovered = cellAt(x, y);
+      row = rowAt(y) < 0 ? peakRow : rowAt(y);
+      if (hovered >= 0) return cellTip(block, hovered);
+      if (y < at.memory || y > at.memory + MEMORY) return null;
+      return memoryTip(block, Math.round(view.start + (x / width()) * view.length));
+    },
+    pointing: () => hovered >= 0,
+    leave: () => {
+      hovered = -1;
+      row = peakRow;
+    },
+    double: (x, y) => {
+      const cell = cellAt(x, y);
+      if (cell < 0) return;
+      const { start_ns, end_ns } = block.cells;
+      const length = end_ns[cell] - start_ns[cell];
+      view.glide(start_ns[cell] - 6 * length, end_ns[cell] + 6 * length);
+    },
+    restyle: () => fill(legend, scheduleKeys(block)),
+  });
   fill(
     holder,
-    tools(view),
+    zoomTools(view, "step", "schedule-tools"),
     h("div", { class: "schedule" }, gutter(block, at), frame, sides(block, at)),
     legend,
     block.left_out ? h("p", { class: "notice", text: block.left_out }) : null,
   );
   fill(legend, scheduleKeys(block));
-  paint();
-  onTheme(() => {
-    fill(legend, scheduleKeys(block));
-    draw();
-  });
-  new ResizeObserver(draw).observe(frame);
-  view.onChange(draw);
+  now();
+  return { view, cellAt };
 
   /** @param {number} y */
-  const rowAt = (y) => (y < AXIS || y >= AXIS + at.row * block.ranks.length ? -1 : Math.floor((y - AXIS) / at.row));
+  function rowAt(y) {
+    return y < AXIS || y >= AXIS + at.row * block.ranks.length ? -1 : Math.floor((y - AXIS) / at.row);
+  }
 
   /**
    * The cell at a point of the canvas, -1 for none.
@@ -67,54 +85,6 @@ export function schedulePicture(holder, block, until_ns = block.makespan_ns) {
     const cell = firstAfter(block.cells.end_ns, first, last, time);
     return cell < last && block.cells.start_ns[cell] <= time ? cell : -1;
   }
-
-  attachGestures(canvas, view, {
-    left: () => 0,
-    width,
-    hover: (x, y, event) => {
-      hovered = cellAt(x, y);
-      row = rowAt(y) < 0 ? peakRow : rowAt(y);
-      canvas.classList.toggle("pointing", hovered >= 0);
-      const onMemory = y >= at.memory && y <= at.memory + MEMORY;
-      const time = Math.round(view.start + (x / width()) * view.length);
-      const tip = hovered >= 0 ? cellTip(block, hovered) : onMemory ? memoryTip(block, time) : null;
-      if (tip) showTip(event.clientX, event.clientY, ...tip);
-      else hideTip();
-      draw();
-    },
-    leave: () => {
-      hovered = -1;
-      row = peakRow;
-      hideTip();
-      draw();
-    },
-    double: (x, y) => {
-      const cell = cellAt(x, y);
-      if (cell < 0) return;
-      const { start_ns, end_ns } = block.cells;
-      const length = end_ns[cell] - start_ns[cell];
-      view.glide(start_ns[cell] - 6 * length, end_ns[cell] + 6 * length);
-    },
-  });
-  keysOver(frame, (event) => moveByKey(view, event));
-  return { view, cellAt };
-}
-
-/** @param {Viewport} view */
-function tools(view) {
-  /**
-   * @param {string} text
-   * @param {string} label
-   * @param {() => void} click
-   */
-  const button = (text, label, click) => h("button", { type: "button", text, "aria-label": label, on: { click } });
-  return h(
-    "div",
-    { class: "tools schedule-tools" },
-    button("−", "Zoom out", () => view.zoom(1 / 0.6)),
-    button("+", "Zoom in", () => view.zoom(0.6)),
-    button("Whole step", "Show the whole step", () => view.glide(...view.home)),
-  );
 }
 
 /**

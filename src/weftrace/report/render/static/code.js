@@ -1,6 +1,6 @@
 // Which module, or which Python function, took the time? The tree as an icicle, and a table of its nodes.
 
-import { byId, fill, h } from "render/dom.js";
+import { actionButton, byId, fill, h } from "render/dom.js";
 import { duration, grouped, percent, plural } from "render/format.js";
 import { classColors, icicle, legendKeys } from "render/icicle.js";
 import { sortableTable } from "render/tables.js";
@@ -118,18 +118,15 @@ export function showCode(rank) {
      * @param {() => void} change
      */
     const button = (text, pressed, change) =>
-      h("button", {
-        type: "button",
-        "aria-pressed": String(pressed),
+      actionButton(
         text,
-        on: {
-          click: () => {
-            change();
-            turn();
-            chart.go(null);
-          },
+        () => {
+          change();
+          turn();
+          chart.go(null);
         },
-      });
+        { "aria-pressed": String(pressed) },
+      );
     const metrics = /** @type {Metric[]} */ (Object.keys(METRICS));
     const bys = present.map((by) => button(WORDS[by][0], state.by === by, () => Object.assign(state, { by })));
     return [
@@ -233,12 +230,9 @@ function nodeTable(rank, onNode) {
         wide: true,
         value: (node) => node.path.slice(-2).map(lastPart).join(" › "),
         node: (node) =>
-          h("button", {
-            type: "button",
+          actionButton(node.path.slice(-2).map(lastPart).join(" › "), () => onNode(node), {
             class: "find",
             title: `Go into it above:\n${node.path.join("\n")}`,
-            text: node.path.slice(-2).map(lastPart).join(" › "),
-            on: { click: () => onNode(node) },
           }),
       },
       { key: "num_calls", label: "calls", kind: "count" },

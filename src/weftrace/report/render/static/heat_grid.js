@@ -1,11 +1,11 @@
 // A heat map: rows by columns, one number a cell, one colour by its size. Where there are more cells than fit, several
 // share one, which then shows the largest of them.
 
+import { answeringCells } from "render/cells.js";
 import { fill, h, oncePerFrame, sizedContext } from "render/dom.js";
 import { exportTools } from "render/exports.js";
 import { labelEvery } from "render/svg.js";
 import { mix, onTheme, palette, SANS } from "render/theme.js";
-import { hideTip, showTip } from "render/tooltip.js";
 
 /**
  * @typedef {import("render/dom.js").Child} Child
@@ -68,60 +68,41 @@ export function heatGrid(holder, name, onPick) {
     draw();
   }).observe(holder);
 
-  canvas.addEventListener("pointermove", (event) => {
-    const box = canvas.getBoundingClientRect();
-    at = cellAt(event.clientX - box.left, event.clientY - box.top);
-    tell(event.clientX, event.clientY);
-  });
-  canvas.addEventListener("pointerleave", leave);
-  canvas.addEventListener("blur", leave);
-  canvas.addEventListener("click", pick);
-  canvas.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") pick();
-    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
-    if (!step || !place) return;
-    event.preventDefault();
-    const [down, right] = at ?? [-step[0], -step[1]];
-    at = [within(down + step[0], place.cells), within(right + step[1], place.cells[0])];
-    const box = canvas.getBoundingClientRect();
-    tell(box.left + place.left + at[1] * place.wide, box.top + TOP + at[0] * place.tall);
-    live.textContent = nodes()
-      .map((node) => (node instanceof Node ? node.textContent : node))
-      .join(", ");
-  });
+  /** @param {[down: number, right: number]} cell */
+  const shownIn = ([down, right]) => place?.cells[down][right] ?? null;
+  /** @type {import("render/cells.js").Cells<[down: number, right: number]>} */
+  const cells = {
+    at: cellAt,
+    beside: (down, right) => {
+      if (!place) return null;
+      const [row, column] = at ?? [-down, -right];
+      return [within(row + down, place.cells), within(column + right, place.cells[0])];
+    },
+    place: ([down, right]) => {
+      const { left, top } = canvas.getBoundingClientRect();
+      const { left: start = 0, wide = 0, tall = 0 } = place ?? {};
+      return { x: left + start + right * wide, y: top + TOP + down * tall };
+    },
+    tip: (cell) => {
+      const of = shownIn(cell);
+      return of && shown ? shown.tip(of.row, of.column) : [];
+    },
+    point: (cell) => {
+      at = cell;
+      draw();
+    },
+    pick: (cell) => {
+      const of = shownIn(cell);
+      if (of && of.value !== null) onPick(of.row, of.column);
+    },
+  };
+  answeringCells(canvas, live, cells);
 
   /** Every cell that has a value, as a row to take along. */
   function rows() {
     if (!shown) return [];
     const { rows: down, columns: right, value, row } = shown;
     return down.flatMap((_, i) => right.flatMap((__, j) => (value(i, j) === null ? [] : [row(i, j)])));
-  }
-
-  function leave() {
-    at = null;
-    hideTip();
-    draw();
-  }
-
-  function pick() {
-    const cell = at && place?.cells[at[0]][at[1]];
-    if (cell && cell.value !== null) onPick(cell.row, cell.column);
-  }
-
-  /** What the cell pointed at says. */
-  function nodes() {
-    const cell = at && place?.cells[at[0]][at[1]];
-    return cell && shown ? shown.tip(cell.row, cell.column) : [];
-  }
-
-  /**
-   * @param {number} x
-   * @param {number} y
-   */
-  function tell(x, y) {
-    if (at) showTip(x, y, ...nodes());
-    else hideTip();
-    draw();
   }
 
   /**

@@ -5,7 +5,7 @@ import { around } from "./around.js";
 import { argumentsOf, launchLines, movedLines, placeLines } from "./event_facts.js";
 import { communicationBar, partsList, stackedBar, sumLine } from "./parts.js";
 import { directionOf, phaseOf } from "render/boxes.js";
-import { byId, fill, h } from "render/dom.js";
+import { actionButton, byId, fact, fill, h } from "render/dom.js";
 import { copyText } from "render/exports.js";
 import { duration, ofWhole, percent, plural, shortName } from "render/format.js";
 import { kindChip, sortableTable } from "render/tables.js";
@@ -190,16 +190,8 @@ function head(title, close, facts) {
     { class: "panel-head" },
     title,
     h("span", { class: "grow" }),
-    facts
-      ? h("button", {
-          type: "button",
-          class: "copy",
-          title: "Copy these facts as text",
-          text: "Copy",
-          on: { click: copy },
-        })
-      : null,
-    h("button", { type: "button", class: "close", "aria-label": "Close", text: "×", on: { click: close } }),
+    facts ? actionButton("Copy", copy, { class: "copy", title: "Copy these facts as text" }) : null,
+    actionButton("×", close, { class: "close", "aria-label": "Close" }),
   );
 }
 
@@ -208,7 +200,7 @@ function factsList(lines) {
   return h(
     "dl",
     { class: "facts-list" },
-    lines.map(([label, value]) => h("div", {}, h("dt", { text: label }), h("dd", { text: value }))),
+    lines.map(([label, value]) => fact(label, value)),
   );
 }
 
@@ -252,7 +244,7 @@ function links(title, events, { names, name }, select, before = "") {
         return h(
           "li",
           {},
-          h("button", { type: "button", class: "link", text: before + cut, on: { click: () => select(event) } }),
+          actionButton(before + cut, () => select(event), { class: "link" }),
         );
       }),
       more > 0 ? h("li", { class: "muted", text: `and ${more} more` }) : null,

@@ -1,14 +1,12 @@
 // Painting the timeline of a job: a row a rank. The upper part of a row is as full as it computed, the lower one as it
 // communicated, of which waiting for others in its own colour; what is empty was idle.
 
-import { drawAxis } from "render/axis.js";
 import { columnShares } from "render/fills.js";
-import { paintCallouts } from "render/lanes_paint.js";
-import { channels, palette, SANS } from "render/theme.js";
+import { channels, SANS } from "render/theme.js";
 
 /**
  * @typedef {import("render/fills.js").Fill} Fill
- * @typedef {import("render/theme.js").Palette} Palette
+ * @typedef {import("render/scene.js").Sheet} Sheet
  * @typedef {import("./job.js").JobRank} JobRank
  *
  * A rank and how busy it was, in its own time. waitsWithin: its waits are a part of its communication.
@@ -28,10 +26,6 @@ import { channels, palette, SANS } from "render/theme.js";
  * under the pointer or the keys, -1 for none.
  * @typedef {object} Scene
  * @property {Row[]} rows
- * @property {import("render/viewport.js").Viewport} view
- * @property {number} width
- * @property {number} left
- * @property {number} height
  * @property {number} scrolled
  * @property {Heights} at
  * @property {Mark[]} marks
@@ -82,37 +76,34 @@ export function sharesOf(row, view, columns) {
 }
 
 /**
- * @param {CanvasRenderingContext2D} context
+ * @param {Sheet} sheet
  * @param {Scene} scene
  */
-export function paintJob(context, scene) {
-  const { view, width, left, height } = scene;
-  const colors = palette();
-  context.clearRect(0, 0, left + width, height);
-  paintRows(context, scene, colors);
-  paintNames(context, scene, colors);
-  context.fillStyle = colors.panel;
-  context.fillRect(left, 0, width, HEAD);
-  context.fillRect(0, 0, left, HEAD - NAME_HIGH / 2); // the name of a thin first row rises above it
-  drawAxis(context, { view, left, width, height: AXIS, bottom: AXIS, colors, font: `11px ${SANS}` });
-  paintMarks(context, scene, colors);
+export function paintJob(sheet, scene) {
+  const { colors, left, width } = sheet;
+  paintRows(sheet, scene);
+  paintNames(sheet, scene);
+  sheet.rect(colors.panel, left, 0, width, HEAD);
+  sheet.rect(colors.panel, 0, 0, left, HEAD - NAME_HIGH / 2); // the name of a thin first row rises above it
+  sheet.axis(AXIS, AXIS);
+  paintMarks(sheet, scene);
 }
 
 /**
  * The rows in view, pixel by pixel: a pixel that is half filled has half the colour.
- * @param {CanvasRenderingContext2D} context
+ * @param {Sheet} sheet
  * @param {Scene} scene
- * @param {Palette} colors
  */
-function paintRows(context, scene, colors) {
-  const { rows, view, width, left, at, scrolled } = scene;
+function paintRows(sheet, scene) {
+  const { rows, at, scrolled } = scene;
+  const { context, colors } = sheet;
   const ratio = window.devicePixelRatio || 1;
-  const columns = Math.max(1, Math.round(width * ratio));
+  const columns = Math.max(1, Math.round(sheet.width * ratio));
   const inks = Object.fromEntries(
     ["compute", "memory", "communication", "waiting", "raised"].map((role) => [role, channels(colors[role])]),
   );
-  eachRowInView(scene, (place) => {
-    const shares = sharesOf(rows[place], view, columns);
+  eachRowInView(sheet, scene, (place) => {
+    const shares = sharesOf(rows[place], sheet.view, columns);
     const upper = Math.max(1, Math.round(at.upper * ratio));
     const lower = Math.max(1, Math.round(at.lower * ratio));
     const image = context.createImageData(columns, upper + lower);
@@ -122,7 +113,7 @@ function paintRows(context, scene, colors) {
       ? communication.map((share, i) => Math.max(0, share - waiting[i]))
       : communication;
     fillBand(image, upper, lower, [moving, inks.communication], [shares.waiting, inks.waiting], inks.raised);
-    context.putImageData(image, Math.round(left * ratio), Math.round((HEAD + place * at.row - scrolled) * ratio));
+    context.putImageData(image, Math.round(sheet.left * ratio), Math.round((HEAD + place * at.row - scrolled) * ratio));
   });
 }
 
@@ -150,68 +141,61 @@ function fillBand({ data, width }, top, high, [first, firstInk], [second, second
 }
 
 /**
+ * @param {Sheet} sheet
  * @param {Scene} scene
  * @param {(place: number) => void} draw
  */
-function eachRowInView({ rows, at, scrolled, height }, draw) {
+function eachRowInView({ height }, { rows, at, scrolled }, draw) {
   const first = Math.max(0, Math.floor(scrolled / at.row));
   for (let place = first; place < rows.length && HEAD + place * at.row - scrolled < height; place += 1) draw(place);
 }
 
 /**
  * Names of ranks at the left: all, or as many as stand apart; the open one and the one pointed at always.
- * @param {CanvasRenderingContext2D} context
+ * @param {Sheet} sheet
  * @param {Scene} scene
- * @param {Palette} colors
  */
-function paintNames(context, scene, colors) {
-  const { rows, at, left, width, scrolled, chosen, hovered } = scene;
+function paintNames(sheet, scene) {
+  const { rows, at, scrolled, chosen, hovered } = scene;
+  const { colors, left, width } = sheet;
   const every = Math.ceil(NAME_HIGH / at.row);
-  context.textAlign = "right";
-  context.textBaseline = "middle";
+  const high = at.upper + at.lower;
   /** @param {number} place */
-  const middle = (place) => HEAD + place * at.row - scrolled + (at.upper + at.lower) / 2;
-  eachRowInView(scene, (place) => {
+  const topOf = (place) => HEAD + place * at.row - scrolled;
+  eachRowInView(sheet, scene, (place) => {
     const marked = place === chosen || place === hovered;
     const near = [chosen, hovered].some((other) => other >= 0 && Math.abs(place - other) * at.row < NAME_HIGH);
     if (!marked && (near || place % every !== 0)) return;
-    context.font = marked ? `600 ${FONT}` : FONT;
-    context.fillStyle = place === chosen ? colors.accent : marked ? colors.text : colors.muted;
-    context.fillText(rows[place].name, left - 10, middle(place), left - 12);
+    const color = place === chosen ? colors.accent : marked ? colors.text : colors.muted;
+    const font = marked ? `600 ${FONT}` : FONT;
+    sheet.text(color, rows[place].name, left - 10, topOf(place) + high / 2, { font, align: "right", most: left - 12 });
   });
   for (const [place, color] of /** @type {const} */ ([
     [hovered, colors.text],
     [chosen, colors.accent],
   ])) {
     if (place < 0) continue;
-    context.strokeStyle = color;
-    context.strokeRect(left - 2.5, middle(place) - (at.upper + at.lower) / 2 - 0.5, 2, at.upper + at.lower + 1);
-    context.strokeRect(left + width - 0.5, middle(place) - (at.upper + at.lower) / 2 - 0.5, 1, at.upper + at.lower + 1);
+    sheet.outline(color, 1, left - 2.5, topOf(place) - 0.5, 2, high + 1);
+    sheet.outline(color, 1, left + width - 0.5, topOf(place) - 0.5, 1, high + 1);
   }
 }
 
 /**
  * A thin line where the last rank came to a collective, a dot on its row, and above it who it was.
- * @param {CanvasRenderingContext2D} context
+ * @param {Sheet} sheet
  * @param {Scene} scene
- * @param {Palette} colors
  */
-function paintMarks(context, { rows, view, left, width, height, at, scrolled, marks }, colors) {
-  const foot = Math.min(height, HEAD + rows.length * at.row - scrolled);
-  const placed = marks.map((mark) => ({ ...mark, x: left + ((mark.time - view.start) / view.length) * width }));
+function paintMarks(sheet, { rows, at, scrolled, marks }) {
+  const { colors } = sheet;
+  const foot = Math.min(sheet.height, HEAD + rows.length * at.row - scrolled);
+  const placed = marks.map((mark) => ({ ...mark, x: sheet.x(mark.time) }));
   for (const { x, place } of placed) {
-    context.fillStyle = colors.text;
-    context.globalAlpha = 0.55;
-    context.fillRect(x - 0.5, HEAD - 6, 1, foot - HEAD + 6);
-    context.globalAlpha = 1;
+    sheet.rect(colors.text, x - 0.5, HEAD - 6, 1, foot - HEAD + 6, 0.55);
     const y = HEAD + place * at.row - scrolled + (at.upper + at.lower) / 2;
+    const r = Math.max(2, Math.min(4, at.row / 3));
     if (y < HEAD) continue;
-    context.beginPath();
-    context.arc(x, y, Math.max(2, Math.min(4, at.row / 3)), 0, 2 * Math.PI);
-    context.fillStyle = colors.panel;
-    context.strokeStyle = colors.text;
-    context.fill();
-    context.stroke();
+    sheet.dot(colors.text, x, y, r + 0.5);
+    sheet.dot(colors.panel, x, y, r - 0.5);
   }
-  paintCallouts(context, placed, { left, right: left + width, top: AXIS + 1, color: colors.text });
+  sheet.callouts(placed, AXIS + 1, colors.text);
 }

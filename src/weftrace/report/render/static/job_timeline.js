@@ -1,13 +1,13 @@
 // The timeline of a job: all its ranks on one axis. Holds the view, the order of rows, and what is pointed at.
 
-import { byId, fill, h, oncePerFrame, sizedContext } from "render/dom.js";
+import { choiceButtons, byId, fill, sizedContext } from "render/dom.js";
 import { duration, percent, plural } from "render/format.js";
 import { fillOf } from "render/fills.js";
-import { attachGestures, keysOver, moveByKey } from "render/gestures.js";
 import { intersection, lengthWithin, union } from "render/intervals.js";
-import { onTheme } from "render/theme.js";
-import { hideTip, showTip, tipRows } from "render/tooltip.js";
+import { Sheet } from "render/scene.js";
+import { hideTip, tipRows } from "render/tooltip.js";
 import { Viewport } from "render/viewport.js";
+import { zoomButtons, zooming } from "render/zooming.js";
 import { FONT, HEAD, heightsOf, paintJob, sharesOf } from "./job_paint.js";
 
 /**
@@ -35,7 +35,6 @@ const ORDERS = [
  * @param {(rank: JobRank, window: [number, number] | null) => void} onOpen
  */
 export function jobTimeline(job, onOpen) {
-  const frame = byId("job-frame");
   const body = byId("job-body");
   const canvas = byId("job-canvas", HTMLCanvasElement);
   const view = new Viewport(0, 1);
@@ -46,18 +45,39 @@ export function jobTimeline(job, onOpen) {
   let rows = inOrder;
   let opened = -1;
   let hovered = -1;
-  const draw = oncePerFrame(paint);
-  const width = () => body.clientWidth - left;
+  const { draw, width } = zooming({
+    canvas,
+    frame: body,
+    view,
+    left,
+    paint,
+    point: (x, y) => {
+      hovered = placeAt(y);
+      return hovered >= 0 && x >= left ? tip(rows[hovered], x) : null;
+    },
+    pointing: () => hovered >= 0,
+    leave: () => {
+      hovered = -1;
+    },
+    click: (x, y) => {
+      const place = placeAt(y);
+      if (place >= 0) onOpen(rows[place], x < left ? null : [view.start, view.end]);
+    },
+    scroll: (dy) => {
+      body.scrollTop += dy;
+    },
+    key: (event) => {
+      const down = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+      const opens = event.key === "Enter" && document.activeElement === canvas && hovered >= 0;
+      if (down) step(down);
+      else if (opens) onOpen(rows[hovered], [view.start, view.end]);
+      if (down || opens) event.preventDefault();
+      return Boolean(down) || opens;
+    },
+  });
 
   byId("job-scroll").style.setProperty("height", `${high}px`);
   body.style.setProperty("max-height", `${MOST_HIGH}px`);
-  view.onChange(() => {
-    frame.dataset.start = String(view.start);
-    frame.dataset.end = String(view.end);
-    draw();
-  });
-  onTheme(draw);
-  new ResizeObserver(draw).observe(body);
   body.addEventListener(
     "scroll",
     () => {
@@ -66,10 +86,11 @@ export function jobTimeline(job, onOpen) {
     },
     { passive: true },
   );
-  byId("job-fit").addEventListener("click", () => view.glide(...view.home));
-  byId("job-in").addEventListener("click", () => view.zoom(0.6));
-  byId("job-out").addEventListener("click", () => view.zoom(1 / 0.6));
-  listen();
+  canvas.addEventListener("blur", () => {
+    hovered = -1;
+    draw();
+  });
+  zoomButtons("job", view);
   sorters("rank");
   canvas.setAttribute("aria-label", described(job));
   byId("job-rows").textContent =
@@ -82,47 +103,6 @@ export function jobTimeline(job, onOpen) {
     context.font = `600 ${FONT}`;
     const widest = Math.max(...job.ranks.map(({ name }) => context.measureText(name).width));
     return Math.ceil(Math.min(MOST_NAME, widest)) + 18;
-  }
-
-  function listen() {
-    attachGestures(canvas, view, {
-      left: () => left,
-      width,
-      hover: (x, y, event) => {
-        hovered = placeAt(y);
-        canvas.classList.toggle("pointing", hovered >= 0);
-        if (hovered >= 0 && x >= left) showTip(event.clientX, event.clientY, ...tip(rows[hovered], x));
-        else hideTip();
-        draw();
-      },
-      leave: () => {
-        hovered = -1;
-        hideTip();
-        draw();
-      },
-      click: (x, y) => {
-        const place = placeAt(y);
-        if (place >= 0) onOpen(rows[place], x < left ? null : [view.start, view.end]);
-      },
-      scroll: (dy) => {
-        body.scrollTop += dy;
-      },
-    });
-    keysOver(frame, (event) => {
-      const down = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-      if (down) step(down);
-      else if (event.key === "Enter" && document.activeElement === canvas && hovered >= 0) {
-        onOpen(rows[hovered], [view.start, view.end]);
-      } else {
-        moveByKey(view, event);
-        return;
-      }
-      event.preventDefault();
-    });
-    canvas.addEventListener("blur", () => {
-      hovered = -1;
-      draw();
-    });
   }
 
   /** @param {number} down */
@@ -141,23 +121,26 @@ export function jobTimeline(job, onOpen) {
   /** @param {string} current */
   function sorters(current) {
     const orders = job.lateness ? ORDERS : ORDERS.slice(0, 1);
-    const choices = orders.map(({ key, word, value }) =>
-      h("button", {
-        type: "button",
-        text: word,
-        "aria-pressed": String(key === current),
-        data: { order: key },
-        on: {
-          click: () => {
-            rows = value ? [...inOrder].sort((a, b) => value(b) - value(a)) : inOrder;
-            hovered = -1;
-            sorters(key);
-            draw();
-          },
-        },
-      }),
+    /** @param {(typeof ORDERS)[number]} order */
+    const choose = ({ key, value }) => {
+      rows = value ? [...inOrder].sort((a, b) => value(b) - value(a)) : inOrder;
+      hovered = -1;
+      sorters(key);
+      draw();
+    };
+    const isChosen = (/** @type {(typeof ORDERS)[number]} */ { key }) => key === current;
+    fill(
+      byId("job-order"),
+      orders.length > 1
+        ? choiceButtons(
+            orders,
+            ({ word }) => word,
+            isChosen,
+            choose,
+            ({ key }) => ({ order: key }),
+          )
+        : null,
     );
-    fill(byId("job-order"), choices.length > 1 ? choices : null);
   }
 
   /** @param {number} y */
@@ -197,22 +180,12 @@ export function jobTimeline(job, onOpen) {
       });
   }
 
-  function paint() {
-    if (width() < 10) return;
+  /** @param {number} wide */
+  function paint(wide) {
     const height = Math.min(high, MOST_HIGH, Math.max(HEAD, body.clientHeight));
     const chosen = rows.findIndex(({ position }) => position === opened);
-    paintJob(sizedContext(canvas, body.clientWidth, height), {
-      rows,
-      view,
-      width: width(),
-      left,
-      height,
-      scrolled: body.scrollTop,
-      at,
-      marks: marks(),
-      chosen,
-      hovered,
-    });
+    const sheet = new Sheet(canvas, view, wide, height, left);
+    paintJob(sheet, { rows, scrolled: body.scrollTop, at, marks: marks(), chosen, hovered });
   }
 
   return {

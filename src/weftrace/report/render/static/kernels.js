@@ -2,7 +2,7 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { bareName, grouped, percent, plural } from "render/format.js";
-import { columnsOf, kernelName, kindChip, sortableTable } from "render/tables.js";
+import { columnsOf, kernelName, kindChip, showTable, sortableTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
 
 const FIRST = 15;
@@ -97,20 +97,17 @@ export function showKernels(rank, onFind) {
 /** @param {page.Rank} rank */
 function showFamilies({ families, serial_ns: serial }) {
   const top = Math.max(1, ...families.map((family) => family.total_ns));
-  fill(
-    byId("family-table"),
-    sortableTable({
-      name: "families",
-      rows: families,
-      limit: 12,
-      sort: { key: "total_ns", down: true },
-      columns: columnsOf("families", ["family", "kind", "num_events", "total_ns", "busy_ns", "share"], {
-        kind: { node: (row) => kindChip(row.kind) },
-        total_ns: { bar: (row) => row.total_ns / top },
-        share: { kind: "percent", def: "share", value: (row) => row.total_ns / (serial || 1) },
-      }),
-    }).element,
-  );
+  showTable("family-table", {
+    name: "families",
+    rows: families,
+    limit: 12,
+    sort: { key: "total_ns", down: true },
+    columns: columnsOf("families", ["family", "kind", "num_events", "total_ns", "busy_ns", "share"], {
+      kind: { node: (row) => kindChip(row.kind) },
+      total_ns: { bar: (row) => row.total_ns / top },
+      share: { kind: "percent", def: "share", value: (row) => row.total_ns / (serial || 1) },
+    }),
+  });
 }
 
 /** @param {page.Rank} rank */
@@ -123,19 +120,16 @@ function showOperators({
   byId("operator-box").hidden = operators.length === 0;
   if (!operators.length) return;
   const top = Math.max(1e-12, ...operators.map((operator) => operator.share));
-  fill(
-    byId("operator-table"),
-    sortableTable({
-      name: "operators",
-      rows: operators,
-      limit: 10,
-      sort: { key: "total_ns", down: true },
-      columns: columnsOf("operators", ["name", "num_calls", "num_events", "total_ns", "share"], {
-        name: { node: (row) => kernelName(row.name) },
-        share: { bar: (row) => row.share / top },
-      }),
-    }).element,
-  );
+  showTable("operator-table", {
+    name: "operators",
+    rows: operators,
+    limit: 10,
+    sort: { key: "total_ns", down: true },
+    columns: columnsOf("operators", ["name", "num_calls", "num_events", "total_ns", "share"], {
+      name: { node: (row) => kernelName(row.name) },
+      share: { bar: (row) => row.share / top },
+    }),
+  });
   const outside = `${plural(without, "device event")} (${percent(rest / (serial || 1))} of the time)`;
   byId("operator-rest").textContent = without ? `${outside} were launched outside every recorded operator.` : "";
 }
@@ -149,16 +143,13 @@ function showUnnamed({ unnamed, unnamed_share: share }) {
     defined("unnamed", "Kernels that no rule names"),
     `: ${percent(share)} of compute time, ${plural(unnamed.length, "name")}`,
   );
-  fill(
-    byId("unnamed-table"),
-    sortableTable({
-      name: "unnamed",
-      rows: unnamed,
-      limit: 10,
-      sort: { key: "total_ns", down: true },
-      columns: columnsOf("unnamed", ["name", "num_events", "total_ns"], {
-        name: { node: (row) => kernelName(row.name) },
-      }),
-    }).element,
-  );
+  showTable("unnamed-table", {
+    name: "unnamed",
+    rows: unnamed,
+    limit: 10,
+    sort: { key: "total_ns", down: true },
+    columns: columnsOf("unnamed", ["name", "num_events", "total_ns"], {
+      name: { node: (row) => kernelName(row.name) },
+    }),
+  });
 }

@@ -1,8 +1,8 @@
 // What does a phase cost on average, how much of it is hidden, and what do the collectives move?
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, h } from "render/dom.js";
 import { bytes, grouped } from "render/format.js";
-import { columnsOf, kindChip, sortableTable } from "render/tables.js";
+import { columnsOf, kindChip, showTable } from "render/tables.js";
 
 const MEAN_COLUMNS = [
   "name",
@@ -39,30 +39,27 @@ function showMeans(means) {
    * @param {keyof Mean} key
    */
   const only = (lane, key) => (/** @type {Mean} */ row) => (row.lane === lane ? row[key] : null);
-  fill(
-    byId("phase-table"),
-    sortableTable({
-      name: "phases",
-      rows: means,
-      limit: 24,
-      sort: { key: "", down: false },
-      columns: columnsOf("phases", MEAN_COLUMNS, {
-        name: { node: (row) => h("b", { class: "phase-name", text: row.name, title: row.name }) },
-        lane: { node: (row) => kindChip(row.lane) },
-        mean_busy_ns: { bar: (row) => row.mean_busy_ns / longest },
-        mean_data_ns: { value: only("communication", "mean_data_ns") },
-        mean_hidden_ns: { value: only("communication", "mean_hidden_ns") },
-        mean_exposed_ns: { value: only("communication", "mean_exposed_ns") },
-        hidden_share: {
-          label: "hidden %",
-          kind: "percent",
-          def: "hidden",
-          value: (row) =>
-            row.lane === "communication" ? row.mean_hidden_ns / (row.mean_hidden_ns + row.mean_exposed_ns || 1) : null,
-        },
-      }),
-    }).element,
-  );
+  showTable("phase-table", {
+    name: "phases",
+    rows: means,
+    limit: 24,
+    sort: { key: "", down: false },
+    columns: columnsOf("phases", MEAN_COLUMNS, {
+      name: { node: (row) => h("b", { class: "phase-name", text: row.name, title: row.name }) },
+      lane: { node: (row) => kindChip(row.lane) },
+      mean_busy_ns: { bar: (row) => row.mean_busy_ns / longest },
+      mean_data_ns: { value: only("communication", "mean_data_ns") },
+      mean_hidden_ns: { value: only("communication", "mean_hidden_ns") },
+      mean_exposed_ns: { value: only("communication", "mean_exposed_ns") },
+      hidden_share: {
+        label: "hidden %",
+        kind: "percent",
+        def: "hidden",
+        value: (row) =>
+          row.lane === "communication" ? row.mean_hidden_ns / (row.mean_hidden_ns + row.mean_exposed_ns || 1) : null,
+      },
+    }),
+  });
 }
 
 /** @param {Collective[]} collectives */
@@ -71,20 +68,17 @@ function showCollectives(collectives) {
   const sized = collectives.some((collective) => collective.payload_bytes !== null);
   /** @param {"algbw_GBps" | "busbw_GBps"} key */
   const rate = (key) => (/** @type {Collective} */ row) => (row[key] === null ? "–" : grouped(row[key], 1));
-  fill(
-    byId("collective-table"),
-    sortableTable({
-      name: "collectives",
-      rows: collectives,
-      limit: 16,
-      sort: { key: "busy_ns", down: true },
-      columns: columnsOf("collectives", [...COLLECTIVE_COLUMNS, ...(sized ? SIZE_COLUMNS : [])], {
-        collective: { node: (row) => h("b", { text: row.collective }) },
-        busy_ns: { bar: (row) => row.busy_ns / busiest },
-        payload_bytes: { kind: "count", text: (row) => bytes(row.payload_bytes) },
-        algbw_GBps: { text: rate("algbw_GBps") },
-        busbw_GBps: { text: rate("busbw_GBps") },
-      }),
-    }).element,
-  );
+  showTable("collective-table", {
+    name: "collectives",
+    rows: collectives,
+    limit: 16,
+    sort: { key: "busy_ns", down: true },
+    columns: columnsOf("collectives", [...COLLECTIVE_COLUMNS, ...(sized ? SIZE_COLUMNS : [])], {
+      collective: { node: (row) => h("b", { text: row.collective }) },
+      busy_ns: { bar: (row) => row.busy_ns / busiest },
+      payload_bytes: { kind: "count", text: (row) => bytes(row.payload_bytes) },
+      algbw_GBps: { text: rate("algbw_GBps") },
+      busbw_GBps: { text: rate("busbw_GBps") },
+    }),
+  });
 }

@@ -1,12 +1,12 @@
 // What is pinned above the tracks of the timeline: the time axis, the lane picture in small, and what became of the
 // communication.
 
-import { drawAxis } from "render/axis.js";
 import { boxAtTime, clearLulls, DENSE, densityOf, eachBox, eachRun, laneBoxes } from "render/boxes.js";
 import { shortName } from "render/format.js";
 import { paintFates } from "render/hatch.js";
 import { difference } from "render/intervals.js";
-import { inkOn, palette, SANS } from "render/theme.js";
+import { FONT } from "render/scene.js";
+import { inkOn } from "render/theme.js";
 import { accounts } from "./account.js";
 
 /**
@@ -22,7 +22,6 @@ import { accounts } from "./account.js";
  * @property {number} height of all that is pinned
  */
 
-const FONT = `11px ${SANS}`;
 const AXIS = 24;
 const STRIP = 9;
 
@@ -67,38 +66,27 @@ export function pinnedBox({ mini, rows }, view, width, x, y) {
 
 /**
  * Paints it at a zoom. range: the selected range, or null.
- * @param {CanvasRenderingContext2D} context
+ * @param {import("render/scene.js").Sheet} sheet
  * @param {Pinned} pinned
- * @param {View} view
- * @param {number} width
  * @param {[number, number] | null} range
  */
-export function paintPinned(context, pinned, view, width, range) {
-  const colors = palette();
-  context.clearRect(0, 0, width, pinned.height);
-  drawAxis(context, { view, left: 0, width, height: AXIS, bottom: AXIS, colors, font: FONT });
-  pinned.rows.forEach(({ y }, row) => {
-    eachBox(pinned.mini.byRow[row], view, width, (box, x0, x1) => {
-      const color = colors[pinned.mini.hues.of(box)];
-      context.fillStyle = color;
-      context.fillRect(x0, y, Math.max(1, x1 - x0), MINI);
+export function paintPinned(sheet, { rows, mini, fates, fatesTop }, range) {
+  const { context, colors, view, width } = sheet;
+  sheet.axis(AXIS, AXIS);
+  rows.forEach(({ y }, row) => {
+    eachBox(mini.byRow[row], view, width, (box, x0, x1) => {
+      sheet.rect(colors[mini.hues.of(box)], x0, y, Math.max(1, x1 - x0), MINI);
     });
-    clearLulls(context, pinned.mini.fills[row], view, { width, y, height: MINI, ground: colors.panel });
-    eachRun(pinned.mini.byRow[row], view, width, (run, x0, x1) => {
+    clearLulls(context, mini.fills[row], view, { width, y, height: MINI, ground: colors.panel });
+    eachRun(mini.byRow[row], view, width, (run, x0, x1) => {
       const left = Math.max(0, x0);
       const room = Math.min(width, x1) - left - 6;
       const text = shortName(run.box.name);
-      context.font = FONT;
-      if (room < 18 || context.measureText(text).width > room) return;
-      context.fillStyle = densityOf(run) >= DENSE ? inkOn(colors[pinned.mini.hues.of(run.box)]) : colors.text;
-      context.textAlign = "left";
-      context.textBaseline = "middle";
-      context.fillText(text, left + 4, y + MINI / 2 + 0.5);
+      if (room < 18 || sheet.widthOf(text, FONT) > room) return;
+      const ink = densityOf(run) >= DENSE ? inkOn(colors[mini.hues.of(run.box)]) : colors.text;
+      sheet.text(ink, text, left + 4, y + MINI / 2 + 0.5, { align: "left" });
     });
   });
-  paintFates(context, pinned.fates, view, width, pinned.fatesTop, STRIP, colors);
-  if (!range) return;
-  const from = ((range[0] - view.start) / view.length) * width;
-  context.fillStyle = colors.accent;
-  context.fillRect(from, 0, ((range[1] - range[0]) / view.length) * width, 3);
+  paintFates(context, fates, view, width, fatesTop, STRIP, colors);
+  if (range) sheet.rect(colors.accent, sheet.x(range[0]), 0, (range[1] - range[0]) * sheet.scale, 3);
 }

@@ -2,7 +2,7 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { duration, plural } from "render/format.js";
-import { sortableTable } from "render/tables.js";
+import { showTable } from "render/tables.js";
 import { rankLabel } from "./job.js";
 import { partsOf, stackedBar } from "./parts.js";
 
@@ -54,7 +54,7 @@ export function rankTable(report, job, onRank) {
       row.position === named ? h("span", { class: "chip warn", text: job?.why }) : null,
       row.apart === null ? null : h("span", { class: "chip", text: "in no sum" }),
     );
-  const table = sortableTable({
+  const table = showTable("rank-table", {
     name: "ranks",
     rows,
     sort: { key: "rank", down: false },
@@ -65,7 +65,6 @@ export function rankTable(report, job, onRank) {
       ...columnsOf(report, job),
     ],
   });
-  fill(byId("rank-table"), table.element);
   const spans = ranks.filter((rank) => rank.apart === null).map((rank) => rank.span_ns);
   const range = `${duration(Math.min(...spans))} to ${duration(Math.max(...spans))}`;
   const left = ranks.length - spans.length;

@@ -1,7 +1,7 @@
 // Which rank was late in which step? Ranks down, steps across, one number at a time: lateness caused, suffered, or what
 // the step was made of.
 
-import { byId, fill, h } from "render/dom.js";
+import { choiceButtons, byId, fill, h } from "render/dom.js";
 import { duration, plural } from "render/format.js";
 import { tipRows } from "render/tooltip.js";
 import { heatGrid, ramp } from "./heat_grid.js";
@@ -65,7 +65,16 @@ export function stepMap(job, onOpen) {
         ...Object.fromEntries(measures.map(({ key, of }) => [key, of[row][column]])),
       }),
     });
-    fill(byId("step-choices"), measures.map(choice));
+    fill(
+      byId("step-choices"),
+      choiceButtons(
+        measures,
+        ({ word }) => word,
+        (each) => each === current,
+        show,
+        ({ key }) => ({ measure: key }),
+      ),
+    );
   }
 
   /**
@@ -80,17 +89,6 @@ export function stepMap(job, onOpen) {
       ramp(measure.role, [duration(low), duration((low + high) / 2), end]),
       h("span", { class: "muted", text: words }),
     );
-  }
-
-  /** @param {Measure} measure */
-  function choice(measure) {
-    return h("button", {
-      type: "button",
-      text: measure.word,
-      "aria-pressed": String(measure === current),
-      data: { measure: measure.key },
-      on: { click: () => show(measure) },
-    });
   }
 
   /**

@@ -1,9 +1,9 @@
 // How do the profiler's steps differ?
 
-import { byId, fill } from "render/dom.js";
+import { byId } from "render/dom.js";
 import { duration } from "render/format.js";
 import { partsOf, stackedBar } from "./parts.js";
-import { columnsOf, sortableTable } from "render/tables.js";
+import { columnsOf, showTable } from "render/tables.js";
 
 const COLUMNS = [
   "step",
@@ -29,20 +29,17 @@ export function showSteps({ steps, outside_steps: outside }) {
       `of it idle ${duration(part.idle_ns)}`,
   );
   byId("step-rest").textContent = told.length ? `The trace has also ${told.join("; ")}.` : "";
-  fill(
-    byId("step-table"),
-    sortableTable({
-      name: "steps",
-      rows: steps,
-      limit: 20,
-      sort: { key: "step", down: false },
-      columns: columnsOf("steps", COLUMNS, {
-        parts: {
-          label: "made of",
-          value: (row) => row.compute_ns / (row.span_ns || 1),
-          node: (row) => stackedBar(partsOf(row), "small"),
-        },
-      }),
-    }).element,
-  );
+  showTable("step-table", {
+    name: "steps",
+    rows: steps,
+    limit: 20,
+    sort: { key: "step", down: false },
+    columns: columnsOf("steps", COLUMNS, {
+      parts: {
+        label: "made of",
+        value: (row) => row.compute_ns / (row.span_ns || 1),
+        node: (row) => stackedBar(partsOf(row), "small"),
+      },
+    }),
+  });
 }

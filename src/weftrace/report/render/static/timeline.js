@@ -1,6 +1,6 @@
 // The timeline: every stream and host thread, at any zoom. Holds the view, what is searched, selected and measured.
 
-import { byId, fill, h, oncePerFrame, sizedContext } from "render/dom.js";
+import { byId, fill, h, oncePerFrame } from "render/dom.js";
 import { duration, grouped, plural } from "render/format.js";
 import { attachGestures, keysOver, moveByKey } from "render/gestures.js";
 import { onTheme, palette } from "render/theme.js";
@@ -11,7 +11,9 @@ import { durationSums, eventAt, nameWriter, shadesFor } from "render/rows.js";
 import { inOrder, search } from "./search.js";
 import { allRows, labelColumn, layout, rowOf } from "./tracks.js";
 import { showTimelineLegend } from "./timeline_legend.js";
-import { FONT, paintTracks } from "./tracks_paint.js";
+import { paintTracks } from "./tracks_paint.js";
+import { FONT, Sheet } from "render/scene.js";
+import { zoomButtons } from "render/zooming.js";
 
 /**
  * @typedef {import("./data.js").Timeline} Timeline
@@ -79,8 +81,8 @@ export function timelineView({ onView, onEvent, onRange }) {
   const ranging = () => rangeTool.getAttribute("aria-pressed") === "true";
 
   view.onChange(() => {
-    frame.dataset.start = String(view.start);
-    frame.dataset.end = String(view.end);
+    canvas.dataset.start = String(view.start);
+    canvas.dataset.end = String(view.end);
     onView(view);
     draw();
   });
@@ -207,9 +209,7 @@ export function timelineView({ onView, onEvent, onRange }) {
     });
     following.addEventListener("click", () => jump(1));
     previous.addEventListener("click", () => jump(-1));
-    byId("timeline-fit").addEventListener("click", () => view.glide(...view.home));
-    byId("timeline-in").addEventListener("click", () => view.zoom(0.6));
-    byId("timeline-out").addEventListener("click", () => view.zoom(1 / 0.6));
+    zoomButtons("timeline", view);
     byId("range-view").addEventListener("click", () => {
       if (data) setRange(view.start, view.end, true);
     });
@@ -375,22 +375,19 @@ export function timelineView({ onView, onEvent, onRange }) {
     const began = performance.now();
     const { timeline, rows, placed, sums, pinned } = held;
     const visible = Math.max(40, Math.min(body.clientHeight - pinned.height, placed.height));
-    const context = sizedContext(canvas, width(), visible);
+    const sheet = new Sheet(canvas, view, width(), visible);
     if (!held.look) held.write = null;
     held.look ??= shadesFor(timeline, palette());
-    held.write ??= nameWriter(context, timeline, FONT);
-    paintPinned(sizedContext(axis, width(), pinned.height), pinned, view, width(), range);
-    paintTracks(context, {
+    held.write ??= nameWriter(sheet.context, timeline, FONT);
+    paintPinned(new Sheet(axis, view, width(), pinned.height), pinned, range);
+    paintTracks(sheet, {
       timeline,
       rows,
       placed,
       sums,
       look: held.look,
       write: held.write,
-      view,
-      width: width(),
       top: body.scrollTop,
-      visible,
       hits: found?.hits ?? null,
       hovered,
       selected,

@@ -1,6 +1,7 @@
 // What the colours of the timeline say: those that this rank's timeline draws, and no others.
 
 import { byId, fill, h } from "render/dom.js";
+import { colorKey } from "render/legends.js";
 import { palette } from "render/theme.js";
 
 /** @typedef {import("./data.js").Timeline} Timeline */
@@ -37,9 +38,7 @@ export function showTimelineLegend(timeline, pinned, searching) {
   ];
   fill(
     byId("timeline-legend"),
-    keys.map(([role, words]) =>
-      h("span", { class: "key" }, h("i", { class: "swatch", style: { background: colors[role] } }), words),
-    ),
+    keys.map(([role, words]) => colorKey(colors[role], words)),
     h("span", { class: "key faint", text: "Paler where only part of a pixel's time is covered." }),
   );
 }

@@ -2,6 +2,7 @@
 
 import { fill, h } from "render/dom.js";
 import { grouped } from "render/format.js";
+import { bisect } from "render/intervals.js";
 
 /**
  * @typedef {import("./data.js").Timeline} Timeline
@@ -35,14 +36,7 @@ export function allRows(timeline) {
  * @param {number} event
  */
 export function rowOf(rows, event) {
-  let low = 0;
-  let high = rows.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (rows[middle].first + rows[middle].count > event) high = middle;
-    else low = middle + 1;
-  }
-  return rows[low];
+  return rows[bisect(0, rows.length, (at) => rows[at].first + rows[at].count > event)];
 }
 
 /**

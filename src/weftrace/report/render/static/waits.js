@@ -2,7 +2,7 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { count, duration, grouped, percent } from "render/format.js";
-import { columnsOf, sortableTable } from "render/tables.js";
+import { columnsOf, showTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
 import { boundWords } from "./summary.js";
 
@@ -78,28 +78,25 @@ function showIdle(idle, streams) {
   const present = CAUSES.filter(([key]) => idle.by_stream.some((row) => row[key]));
   /** @type {import("render/tables.js").Column<page.IdleCauses["by_stream"][number]>[]} */
   const causes = present.map(([key, , word]) => ({ key, label: word, kind: "time" }));
-  fill(
-    byId("idle-table"),
-    sortableTable({
-      name: "idle",
-      rows: idle.by_stream,
-      limit: 10,
-      sort: { key: "stream", down: false },
-      empty: "No stream.",
-      columns: [
-        {
-          key: "stream",
-          label: "stream",
-          kind: "text",
-          text: (row) => `stream ${row.stream}`,
-          value: (row) => row.stream,
-        },
-        { key: "kind", label: "mostly", kind: "text", value: (row) => kindOf(row.stream) },
-        { key: "idle_ns", label: "idle", kind: "time" },
-        ...causes,
-      ],
-    }).element,
-  );
+  showTable("idle-table", {
+    name: "idle",
+    rows: idle.by_stream,
+    limit: 10,
+    sort: { key: "stream", down: false },
+    empty: "No stream.",
+    columns: [
+      {
+        key: "stream",
+        label: "stream",
+        kind: "text",
+        text: (row) => `stream ${row.stream}`,
+        value: (row) => row.stream,
+      },
+      { key: "kind", label: "mostly", kind: "text", value: (row) => kindOf(row.stream) },
+      { key: "idle_ns", label: "idle", kind: "time" },
+      ...causes,
+    ],
+  });
 }
 
 /** @param {page.Launch | null} launch */
@@ -114,30 +111,24 @@ function showLaunch(launch) {
     ["queue", "queue length, longest", count(launch.queue_max)],
     [null, "device events with their launch", count(launch.num_linked)],
   ]);
-  fill(
-    byId("blocked-table"),
-    sortableTable({
-      name: "blocked",
-      rows: launch.host_blocked,
-      limit: 8,
-      sort: { key: "total_ns", down: true },
-      empty: "The host never waited for the device.",
-      columns: columnsOf("blocked", ["name", "num_events", "total_ns"]),
-    }).element,
-  );
+  showTable("blocked-table", {
+    name: "blocked",
+    rows: launch.host_blocked,
+    limit: 8,
+    sort: { key: "total_ns", down: true },
+    empty: "The host never waited for the device.",
+    columns: columnsOf("blocked", ["name", "num_events", "total_ns"]),
+  });
   const stalls = launch.host_stalls ?? [];
   byId("stall-table").hidden = stalls.length === 0;
   if (stalls.length)
-    fill(
-      byId("stall-table"),
-      sortableTable({
-        name: "stalls",
-        rows: stalls,
-        limit: 8,
-        sort: { key: "total_ns", down: true },
-        columns: columnsOf("stalls", ["name", "num_events", "longest_ns", "total_ns"]),
-      }).element,
-    );
+    showTable("stall-table", {
+      name: "stalls",
+      rows: stalls,
+      limit: 8,
+      sort: { key: "total_ns", down: true },
+      columns: columnsOf("stalls", ["name", "num_events", "longest_ns", "total_ns"]),
+    });
 }
 
 /** @param {page.Rank} rank */
