@@ -9,8 +9,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.advice.changes import Change, NoBarrierWait, NoHostGaps, PerfectOverlap, Scale, SmSplit
+from weftrace.advice.concurrency import concurrency_fraction
 from weftrace.advice.critical_paths import ON_DEVICE, CriticalPath
-from weftrace.advice.parts_beside import part_beside
 from weftrace.advice.selecting import selected
 from weftrace.advice.swaps.placements import PlacementSwap
 from weftrace.plan.contention import load_slowdowns
@@ -181,7 +181,7 @@ def _of_contention(before: CriticalPath, after: CriticalPath) -> Iterator[str]:
 def _beside(times: Timetable, measured: pl.DataFrame) -> NDArray[np.float64]:
     """Of each op, the part of its time during which its rank communicates."""
     communicates = (measured.get_column("what") == "communication").to_numpy()
-    return part_beside(measured.get_column("at").to_numpy(), times.start_ns, times.end_ns, communicates)
+    return concurrency_fraction(measured.get_column("at").to_numpy(), times.start_ns, times.end_ns, communicates)
 
 
 def _duration_ns(times: Timetable) -> NDArray[np.int64]:

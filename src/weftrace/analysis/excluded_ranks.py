@@ -133,7 +133,7 @@ def _notes(ranks: Sequence[OneRank], apart: Sequence[Apart | None]) -> Iterator[
         yield "missing", [], [world - present, world]
 
 
-def in_no_sum(number: int) -> str:
+def excluded_words(number: int) -> str:
     """What becomes of so many in a report, see `apart_notes`; in a comparison they are left out."""
     return f"in no sum and shown by {'itself' if number == 1 else 'themselves'}"
 

@@ -11,7 +11,7 @@ from weftrace.analysis.activity import Stretches, stretches_of
 from weftrace.analysis.arrival_times import arrivals
 from weftrace.analysis.clocks import ClockOffset, offsets_of
 from weftrace.analysis.data_quality import Quality, quality
-from weftrace.analysis.excluded_ranks import Apart, apart_notes, apart_of, by_rank, in_no_sum, names_of, placed
+from weftrace.analysis.excluded_ranks import Apart, apart_notes, apart_of, by_rank, excluded_words, names_of, placed
 from weftrace.analysis.headroom_bound import Headroom, headroom
 from weftrace.analysis.hidden_communication import Overlap, overlap
 from weftrace.analysis.idle_causes import IdleCauses, idle
@@ -194,7 +194,7 @@ def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failu
         clocks=clocks if len(clocks) > 1 else (),
         lateness=late,
         slow_work=_slow_work(counted),
-        notes=(*renumbered, *apart_notes(ordered, [r.apart for r in ordered], in_no_sum)),
+        notes=(*renumbered, *apart_notes(ordered, [r.apart for r in ordered], excluded_words)),
     )
 
 

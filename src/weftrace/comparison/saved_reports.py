@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal, NotRequired, TypedDict, cast
 
-from weftrace.analysis.excluded_ranks import Apart, in_no_sum
+from weftrace.analysis.excluded_ranks import Apart, excluded_words
 from weftrace.analysis.step_shares_document import SharesDocument, shares_from
 from weftrace.comparison.run_values import RankRun, Run
 from weftrace.errors import DocumentError
@@ -21,7 +21,7 @@ from weftrace.units import counted
 _REPORT: Final = "weftrace.report/1"
 _HEAD = re.compile(rb'"schema"\s*:\s*"weftrace\.report/')
 _HEAD_BYTES = 4_096  # the schema is the first field of what weftrace writes
-_IN_NO_SUM = re.compile("|".join(map(in_no_sum, (1, 2))))  # of one, of several
+_IN_NO_SUM = re.compile("|".join(map(excluded_words, (1, 2))))  # of one, of several
 
 
 class _Kernel(TypedDict):

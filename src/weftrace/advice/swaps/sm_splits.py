@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.advice.parts_beside import part_beside
+from weftrace.advice.concurrency import concurrency_fraction
 from weftrace.errors import AdviceError
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.values import Inferred
@@ -134,7 +134,7 @@ def _rule(kernels: pl.DataFrame, now: PresentSplit) -> NDArray[np.str_]:
 def _beside(kernels: pl.DataFrame, rule: NDArray[np.str_]) -> _Times:
     """Of each kernel, the part of its time during which communication held SMs on its device."""
     at, start, end = (kernels.get_column(name).to_numpy() for name in ("at", "start_ns", "end_ns"))
-    return part_beside(at, start, end, np.isin(rule, ("data", "barrier")))
+    return concurrency_fraction(at, start, end, np.isin(rule, ("data", "barrier")))
 
 
 def _notes(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from weftrace.analysis.intervals import covered, union
 
 
-def part_beside(
+def concurrency_fraction(
     at: NDArray[Any], start_ns: NDArray[Any], end_ns: NDArray[Any], others: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """Of each op, the part of its time during which at least one of the others (a mask) runs on its rank, [ops]: from 0
