@@ -168,3 +168,22 @@ def test_files_that_are_no_document_are_refused(data: bytes, tmp_path: Path) -> 
         read_placement(tmp_path / "p.json")
     with pytest.raises(DocumentError, match=r"absent\.json: cannot be read"):
         read_placement(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "named"),
+    [
+        (("layers",), [0, 1], "layers is no table of 3"),
+        (("gpu_load", "after", "load", 1), [1.0], "gpu_load, after, load is no table of 3 × 8"),
+        (("certificate", "bound"), [1.0], "certificate.bound is no table of 3"),
+        (("gpu_load", "after", "balancedness", 0), 0.0, r"\$\.gpu_load\.after\.balancedness\[0\]"),
+    ],
+)
+def test_tables_that_do_not_fit_each_other_are_named(place: tuple[Any, ...], value: object, named: str) -> None:
+    document: Any = plain(placement_document(balance(LOADS, 48, 8, time_budget_s=0), LOADS))
+    at = document
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = value
+    with pytest.raises(DocumentError, match=named):
+        placement_of(document)

@@ -74,7 +74,10 @@ class GpuLoadTold(TypedDict):
 
     label: str
     load: Annotated[list[list[Amount]], Meta(description="[L][G] load of each GPU, not divided by speed.")]
-    balancedness: Annotated[list[Fraction], Meta(description="[L] mean / maximum GPU time; 1 for a layer of zeros.")]
+    balancedness: Annotated[
+        list[Annotated[float, Meta(gt=0, le=1.000000001)]],
+        Meta(description="[L] mean / maximum GPU time; 1 for a layer of zeros."),
+    ]
 
 
 class BeforeAndAfter(TypedDict):
@@ -188,13 +191,41 @@ PLACEMENT_SCHEMA = DocumentSchema(
 )
 
 
+def checked_placement(document: Mapping[str, Any], *, what: str) -> PlacementDocument:
+    """The document, once its fields are right and its tables fit each other; else raises `DocumentError`."""
+    found = document_as(document, PlacementDocument, schema=SCHEMA, what=what)
+    num_layers, cluster = found["num_layers"], found["cluster"]
+    num_gpus, moves = len(cluster["slots_of_gpu"]), found["moves"]
+    tables: dict[str, tuple[tuple[int, ...], Sequence[Any]]] = {
+        "layers": ((num_layers,), found["layers"]),
+        "loads": ((num_layers, found["num_experts"]), found["loads"]),
+        "expert_of_slot": ((num_layers, found["num_slots"]), found["expert_of_slot"]),
+        "cluster.speed_of_gpu": ((num_gpus,), cluster["speed_of_gpu"]),
+    }
+    for side in (found["gpu_load"]["before"], found["gpu_load"]["after"]):
+        if side is not None:
+            tables[f"gpu_load, {side['label']}, load"] = (num_layers, num_gpus), side["load"]
+            tables[f"gpu_load, {side['label']}, balancedness"] = (num_layers,), side["balancedness"]
+    for name in ("mean", "bound", "achieved", "is_optimal", "binding") if found["certificate"] is not None else ():
+        tables[f"certificate.{name}"] = (num_layers,), found["certificate"][name]  # type: ignore[index]
+    if (judged := found["next_windows"]) is not None:
+        for row in judged["rows"]:
+            tables[f"next_windows, {row['name']}"] = (len(judged["windows"]),), row["balancedness"]
+    for name, (shape, table) in tables.items():
+        if len(table) != shape[0] or any(len(row) != shape[1] for row in table if len(shape) > 1):
+            raise DocumentError(f"{what}: {name} is no table of {' × '.join(map(str, shape))}")
+    if unknown := {move["layer"] for move in (moves or {"list": []})["list"]} - set(found["layers"]):
+        raise DocumentError(f"{what}: moves.list names layer {min(unknown)}, which is none of `layers`")
+    return found
+
+
 def placement_of(document: Mapping[str, Any], *, what: str = "placement") -> Placement:
     """The placement that a document holds; its certificate and choice stay in the document.
 
     what: how an error names it, a file's path say. Raises `DocumentError` where it is no `weftrace.placement/1`, or a
     field or the map in it is broken.
     """
-    told = document_as(document, PlacementDocument, schema=SCHEMA, what=what)
+    told = checked_placement(document, what=what)
     gpus = told["cluster"]
     _need_tables(told, what)
     place = "$.cluster"

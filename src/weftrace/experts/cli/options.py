@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -15,27 +15,6 @@ from weftrace.cli import options, outputs
 
 if TYPE_CHECKING:
     from weftrace.experts import LoadHistory, Placement
-
-Loads = Annotated[
-    str,
-    typer.Argument(
-        metavar="LOADS",
-        help="Expert loads: JSON, CSV, .npz, .npy, .pt or Parquet, plain or .gz; a file or folder that SGLang, vLLM or "
-        "TensorRT-LLM recorded.",
-        show_default=False,
-    ),
-]
-Slots = Annotated[
-    int, typer.Option("--slots", help="Physical expert slots a layer, redundant ones included.", min=1, metavar="P")
-]
-Gpus = Annotated[int, typer.Option("--gpus", help="GPUs that share the experts.", min=1, metavar="G")]
-Nodes = Annotated[int, typer.Option("--nodes", help="Nodes that the GPUs stand in.", min=1, metavar="NODES")]
-Groups = Annotated[
-    int, typer.Option("--groups", help="Groups of group-limited routing; 1 where there are none.", min=1, metavar="N")
-]
-WindowSteps = Annotated[
-    int, typer.Option("--window-steps", help="Recorded steps that are added up to one window.", min=1, metavar="N")
-]
 
 
 def parse_numbers(text: str | None, name: str) -> list[float] | None:
@@ -61,15 +40,15 @@ def parse_whole_numbers(text: str | None, name: str) -> list[int] | None:
     return [int(number) for number in numbers]
 
 
-def parse_gpus(text: str | None, name: str) -> list[int]:
-    """ "0,3-5" -> [0, 3, 4, 5]."""
+def parse_gpus(text: str | None, name: str) -> frozenset[int]:
+    """ "0,3-5" -> {0, 3, 4, 5}."""
     try:
-        return options.parse_ranks(text) or []
+        return frozenset(options.parse_ranks(text) or ())
     except typer.BadParameter as error:
         raise typer.BadParameter(error.message.replace("ranks", "GPUs"), param_hint=name) from error
 
 
-def parse_pins(texts: list[str], layers: tuple[int, ...]) -> list[tuple[int, ...]]:
+def parse_pins(texts: Iterable[str], layers: tuple[int, ...]) -> list[tuple[int, ...]]:
     """ "12:3" -> (12, 3), expert 12 on GPU 3 in all layers; "5:12:3" the same in the layer that has number 5 alone,
     which is (2, 12, 3) where `layers` are numbered from 3."""
     pins = []
