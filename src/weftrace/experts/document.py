@@ -191,41 +191,13 @@ PLACEMENT_SCHEMA = DocumentSchema(
 )
 
 
-def checked_placement(document: Mapping[str, Any], *, what: str) -> PlacementDocument:
-    """The document, once its fields are right and its tables fit each other; else raises `DocumentError`."""
-    found = document_as(document, PlacementDocument, schema=SCHEMA, what=what)
-    num_layers, cluster = found["num_layers"], found["cluster"]
-    num_gpus, moves = len(cluster["slots_of_gpu"]), found["moves"]
-    tables: dict[str, tuple[tuple[int, ...], Sequence[Any]]] = {
-        "layers": ((num_layers,), found["layers"]),
-        "loads": ((num_layers, found["num_experts"]), found["loads"]),
-        "expert_of_slot": ((num_layers, found["num_slots"]), found["expert_of_slot"]),
-        "cluster.speed_of_gpu": ((num_gpus,), cluster["speed_of_gpu"]),
-    }
-    for side in (found["gpu_load"]["before"], found["gpu_load"]["after"]):
-        if side is not None:
-            tables[f"gpu_load, {side['label']}, load"] = (num_layers, num_gpus), side["load"]
-            tables[f"gpu_load, {side['label']}, balancedness"] = (num_layers,), side["balancedness"]
-    for name in ("mean", "bound", "achieved", "is_optimal", "binding") if found["certificate"] is not None else ():
-        tables[f"certificate.{name}"] = (num_layers,), found["certificate"][name]  # type: ignore[index]
-    if (judged := found["next_windows"]) is not None:
-        for row in judged["rows"]:
-            tables[f"next_windows, {row['name']}"] = (len(judged["windows"]),), row["balancedness"]
-    for name, (shape, table) in tables.items():
-        if len(table) != shape[0] or any(len(row) != shape[1] for row in table if len(shape) > 1):
-            raise DocumentError(f"{what}: {name} is no table of {' × '.join(map(str, shape))}")
-    if unknown := {move["layer"] for move in (moves or {"list": []})["list"]} - set(found["layers"]):
-        raise DocumentError(f"{what}: moves.list names layer {min(unknown)}, which is none of `layers`")
-    return found
-
-
 def placement_of(document: Mapping[str, Any], *, what: str = "placement") -> Placement:
     """The placement that a document holds; its certificate and choice stay in the document.
 
     what: how an error names it, a file's path say. Raises `DocumentError` where it is no `weftrace.placement/1`, or a
     field or the map in it is broken.
     """
-    told = checked_placement(document, what=what)
+    told = document_as(document, PlacementDocument, schema=SCHEMA, what=what)
     gpus = told["cluster"]
     _need_tables(told, what)
     place = "$.cluster"
@@ -271,9 +243,19 @@ def _need_tables(told: PlacementDocument, what: str) -> None:
     if (certificate := told["certificate"]) is not None:
         for name in ("mean", "bound", "achieved", "is_optimal", "binding"):
             by_layer[f"certificate.{name}"] = certificate[name]
+    for side in ("before", "after"):
+        if (loads := told["gpu_load"][side]) is not None:
+            tables[f"gpu_load.{side}.load"] = (loads["load"], len(told["cluster"]["slots_of_gpu"]))
+            by_layer[f"gpu_load.{side}.balancedness"] = loads["balancedness"]
     need_lengths(what, SCHEMA, num_layers, **by_layer, **{name: rows for name, (rows, _) in tables.items()})
     for name, (rows, width) in tables.items():
         need_lengths(what, SCHEMA, width, **{f"{name}[{layer}]": row for layer, row in enumerate(rows)})
+    if (judged := told["next_windows"]) is not None:
+        own = {f"next_windows.rows[{at}].balancedness": row["balancedness"] for at, row in enumerate(judged["rows"])}
+        need_lengths(what, SCHEMA, len(judged["windows"]), **own)
+    for at, move in enumerate(() if told["moves"] is None else told["moves"]["list"]):
+        if move["layer"] not in told["layers"]:
+            raise broken(what, SCHEMA, f"layer {move['layer']} is none of $.layers", f"$.moves.list[{at}].layer")
 
 
 def read_placement(path: str | os.PathLike[str]) -> Placement:
