@@ -80,6 +80,18 @@ def cases(folder: Path, program: str) -> Iterator[tuple[str, list[str]]]:
     yield "flops sweep", ["flops", "llama-3-8b", *_META, "--phase", "decode", "--context", "512", "--sweep",
                           "batch=1,8", "--hardware", "h100"]  # fmt: skip
     for name, options in {
+        "train": ["--ranks", "4", "--routing", "random", "--spread", "0.5", "--layers", "3"],
+        "train stretched": ["--contention"],
+        "prefill fused": ["--comm", "fused", "--layers", "2"],
+        "prefill swept": ["--sweep", "ep=8,16,7,32", "--sweep", "overlap=none,two-micro-batches"],
+        "decode": ["--ep", "64", "--sequence", "8192"],
+        "pays": ["decode", "--batch", "8..64"],
+    }.items():
+        yield f"profile {name}", ["profile", name.partition(" ")[0], *options]
+    if (measured := data / "deepseek-v3-train.json.gz").is_file():
+        yield "profile calibrate", ["profile", "calibrate", str(measured)]
+        yield "profile validate", ["profile", "validate", str(measured), str(measured)]
+    for name, options in {
         "compare": ["--stages", "8", "--micro-batches", "20"],
         "compare at equal devices": [
             "--devices",
