@@ -110,11 +110,7 @@ def test_a_placement_alone_is_shown_and_says_what_saving_needs(report: Placement
     [
         ({"moves": {}}, r"moves"),
         ({"loads": [["much"]]}, r"Expected `float`, got `str` - at `\$\.loads"),
-<<<<<<< HEAD
         ({"expert_of_slot": [[0, 1]]}, r"1 elements, where others have \d - at `\$\.expert_of_slot`"),
-=======
-        ({"expert_of_slot": [[0, 1]]}, r"at `\$\.expert_of_slot`"),
->>>>>>> dd6e2a9c (A placement with a layer missing is refused at its table)
     ],
 )
 def test_broken_documents_are_refused_by_name(
