@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,15 +62,48 @@ def _ray(num_workers: int, folder: str) -> None:
 
 
 def _dask(num_workers: int, folder: str) -> None:
-    """ "dask": a dask:// address. A task that killed two workers is given up."""
-    import dask
-    from distributed import LocalCluster
+    """ "dask": a dask:// address. A task that killed two workers is given up.
 
-    # A worker that starts anew on a busy machine may take longer than half a minute to answer.
-    dask.config.set({"distributed.scheduler.allowed-failures": 1, "distributed.comm.timeouts.connect": "300s"})
-    options = {"threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1", "local_directory": folder}
-    with LocalCluster(n_workers=num_workers, **options) as started:
-        _hold({"dask": started.scheduler_address.replace("tcp", "dask")})
+    A worker that died is started again by a loop of this process: distributed's nanny forgets one that is killed before
+    the nanny has heard that it started, as happens on a busy machine.
+    """
+    import dask
+    from distributed import Client, LocalCluster
+
+    dask.config.set({"distributed.scheduler.allowed-failures": 1})
+    over = threading.Event()
+    running: dict[int, subprocess.Popen[bytes]] = {}
+
+    def keep_running(number: int, address: str) -> None:
+        options = (
+            "--no-nanny",
+            "--nthreads",
+            "1",
+            "--no-dashboard",
+            "--local-directory",
+            folder,
+            "--death-timeout",
+            "60",
+        )
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", address, *options]
+        while not over.is_set():
+            running[number] = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            running[number].wait()
+
+    with LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1", local_directory=folder) as started:
+        address = started.scheduler_address
+        workers = [threading.Thread(target=keep_running, args=(number, address)) for number in range(num_workers)]
+        for worker in workers:
+            worker.start()
+        with Client(started) as client:
+            client.wait_for_workers(num_workers)
+        _hold({"dask": address.replace("tcp", "dask")})
+        over.set()
+    while any(worker.is_alive() for worker in workers):
+        for process in list(running.values()):
+            process.kill()
+        for worker in workers:
+            worker.join(1)
 
 
 def _hold(addresses: dict[str, str]) -> None:
