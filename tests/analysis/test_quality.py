@@ -74,7 +74,7 @@ def test_repaired_and_truncated(tmp_path: Path) -> None:
 def test_unnamed_share(tmp_path: Path, share: float, expected: str) -> None:
     found, notes = verdict(twenty().trace(tmp_path), unnamed_share=share)
     assert found == expected
-    assert expected == "good" or f"{share:.0%} of compute time" in notes
+    assert expected == "good" or f"{100 * share:.0f} % of compute time" in notes
 
 
 def test_clipped_and_out_of_window(tmp_path: Path) -> None:
