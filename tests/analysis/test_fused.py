@@ -60,7 +60,7 @@ def test_the_report_says_what_it_cannot_separate(layer: Trace) -> None:
     Console(file=out, width=100).print(*rank_blocks(rank, 100))
     text = " ".join(out.getvalue().split())
     assert "of which fused 30.0 µs 60.0 %" in text
-    assert "30 µs in kernels that compute and communicate in one: not separable" in text
+    assert "30.0 µs in kernels that compute and communicate in one: not separable" in text
 
 
 def test_the_headline_says_what_no_number_of_communication_holds(layer: Trace) -> None:
