@@ -157,12 +157,12 @@ def cores(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     recorded = sorted(str(path) for path in recorded_folder().glob("**/*.json.gz"))
     if recorded:
         near = run(["benchmarks.tasks", "near", os.pathsep.join(recorded), str(4 * options.num_runs)])
-        for name, told in near.facts["files"].items():
+        for name, summary in near.facts["files"].items():
             yield Result(
-                question=f"{name}, {told['num_bytes'] / MB:.2f} MB: distance to decompression by isal",
-                weftrace=f"{told['weftrace'] * 1e3:.1f} ms",
-                other=f"{told['isal'] * 1e3:.1f} ms",
-                ratio=told["weftrace"] / told["isal"],
+                question=f"{name}, {summary['num_bytes'] / MB:.2f} MB: distance to decompression by isal",
+                weftrace=f"{summary['weftrace'] * 1e3:.1f} ms",
+                other=f"{summary['isal'] * 1e3:.1f} ms",
+                ratio=summary["weftrace"] / summary["isal"],
             )
 
 
@@ -461,9 +461,9 @@ def profiles(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     done = run(["benchmarks.profiles", "sweep"])
     yield within(f"a sweep of {done.facts['num_rows']} settings of prefill", done, 20)
     done = run(["benchmarks.profiles", "pays", "8", "512"])
-    told = within(f"which of 4 lists pay, each of {done.facts['num_batches']} batches", done)
+    summary = within(f"which of 4 lists pay, each of {done.facts['num_batches']} batches", done)
     each_s = done.facts["one_by_one_s"]
-    yield replace(told, other=f"a profile a batch {each_s:.1f} s (every 32nd made)", ratio=each_s / done.inside_s)
+    yield replace(summary, other=f"a profile a batch {each_s:.1f} s (every 32nd made)", ratio=each_s / done.inside_s)
 
 
 def inference(inputs: dict[str, Any], options: Options) -> Iterator[Result]:

@@ -26,8 +26,8 @@ def made(folder: str) -> dict[str, Any]:
     num_repeats = -(-SIZE_BYTES // len(text))
     paths = [Path(folder) / f"{name}.json.gz" for name in ("before", "after")]
     sizes = [write_gzip(path, repeat(text, num_repeats + more)) for more, path in enumerate(paths)]
-    paths_told = {"before": str(paths[0]), "after": str(paths[1])}
-    return {"inside_s": time.perf_counter() - start, "recorded": recorded, "num_bytes": sizes, **paths_told}
+    paths_summary = {"before": str(paths[0]), "after": str(paths[1])}
+    return {"inside_s": time.perf_counter() - start, "recorded": recorded, "num_bytes": sizes, **paths_summary}
 
 
 def both(before: str, after: str) -> dict[str, Any]:

@@ -37,8 +37,8 @@ def made(folder: str) -> dict[str, Any]:
     ranks.mkdir()
     for rank in range(NUM_RANKS):
         os.link(path, ranks / f"rank{rank}.json.gz")
-    told = {"recorded": recorded, "num_bytes": num_bytes, "path": str(path), "ranks": str(ranks)}
-    return {"inside_s": time.perf_counter() - start, **told}
+    summary = {"recorded": recorded, "num_bytes": num_bytes, "path": str(path), "ranks": str(ranks)}
+    return {"inside_s": time.perf_counter() - start, **summary}
 
 
 def reading(path: str) -> dict[str, Any]:

@@ -66,8 +66,8 @@ def reading(path: str, workers: str) -> dict[str, Any]:
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     own_s, helpers_s = (usage.ru_utime + usage.ru_stime for usage in used)
     peaks = [usage.ru_maxrss * RSS_UNIT for usage in used]
-    told = {"num_events": len(trace), "own_s": own_s, "helpers_s": helpers_s}
-    return {"inside_s": inside_s, **told, "sum_bytes": peaks[0] + (int(workers) - 1) * peaks[1]}
+    summary = {"num_events": len(trace), "own_s": own_s, "helpers_s": helpers_s}
+    return {"inside_s": inside_s, **summary, "sum_bytes": peaks[0] + (int(workers) - 1) * peaks[1]}
 
 
 def near(paths: str, num_runs: str) -> dict[str, Any]:

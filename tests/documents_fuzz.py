@@ -225,17 +225,17 @@ class Documents:
             with _limited():
                 use(wt.load(self._file), self._file)
         except WeftraceError as error:
-            told = str(error).replace(str(self._file), "")
-            assert _names(told, damage), f"{schema}, {damage}, {name}: the place is not named: {error}"
+            summary = str(error).replace(str(self._file), "")
+            assert _names(summary, damage), f"{schema}, {damage}, {name}: the place is not named: {error}"
         except BaseException as error:
             error.add_note(f"{schema}, {damage}, {name}")
             raise
 
 
-def _names(told: str, damage: Damage) -> bool:
+def _names(summary: str, damage: Damage) -> bool:
     """Whether a sentence says where: by the place (`$.a[3]`), or by the name of a field that holds it."""
-    return "$" in told or "schema" in told or "row " in told or not damage.place or any(
-        isinstance(key, str) and key.removesuffix("_ns") in told for key in damage.place
+    return "$" in summary or "schema" in summary or "row " in summary or not damage.place or any(
+        isinstance(key, str) and key.removesuffix("_ns") in summary for key in damage.place
     )  # fmt: skip
 
 

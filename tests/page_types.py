@@ -112,9 +112,9 @@ def _object(schema: Schema, indent: str) -> str:
 
 
 def _comment(schema: Schema, indent: str) -> Iterator[str]:
-    told = " ".join(schema.get("description", "").split()).replace("*/", "* /")
-    if told:
-        yield f"{indent}/** {told} */"
+    summary = " ".join(schema.get("description", "").split()).replace("*/", "* /")
+    if summary:
+        yield f"{indent}/** {summary} */"
 
 
 def _name(key: str) -> str:

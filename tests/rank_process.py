@@ -32,10 +32,10 @@ def main() -> None:
     groups = {some: dist.new_group(list(range(some))) for some in range(2, size + 1)}
     print("{}", file=answers, flush=True)
     for line in sys.stdin:
-        told = json.loads(line)
-        module, _, name = told["case"].partition(":")
+        summary = json.loads(line)
+        module, _, name = summary["case"].partition(":")
         try:
-            value = getattr(import_module(module), name)(groups.get(told["size"]), **told["facts"])
+            value = getattr(import_module(module), name)(groups.get(summary["size"]), **summary["facts"])
             answer = {"value": value}
         except BaseException:
             answer = {"error": traceback.format_exc()}

@@ -157,9 +157,9 @@ def main(before: str, after: str) -> int:
         for (name, old), (_, new) in both:
             found = compare(document(before, old), document(after, new), Difference())
             num_unlike += bool(found.unlike)
-            told = "equal" if not found.unlike else f"{len(found.unlike)} DIFFER, first {found.unlike[0]}"
+            summary = "equal" if not found.unlike else f"{len(found.unlike)} DIFFER, first {found.unlike[0]}"
             added = f"; new fields: {', '.join(sorted(found.added))}" if found.added else ""
-            print(f"{name:<44} {found.num:>9,} values {told}{added}", flush=True)
+            print(f"{name:<44} {found.num:>9,} values {summary}{added}", flush=True)
     print(f"{num_unlike} documents differ" if num_unlike else "all documents are equal")
     return int(num_unlike > 0)
 

@@ -50,9 +50,9 @@ def test_the_rest_is_found_by_wing(trace: wt.Trace) -> None:
 
 def test_a_trace_a_job_and_a_report_show_the_same(trace: wt.Trace, report: wt.Report, tmp_path: Path) -> None:
     wt.save(trace, tmp_path / "rank0.json.gz")
-    told = shown(report)
-    assert report.document["headline"] in re.sub(r"\s+", " ", told)
-    assert shown(trace) == told
+    summary = shown(report)
+    assert report.document["headline"] in re.sub(r"\s+", " ", summary)
+    assert shown(trace) == summary
     job = wt.open(tmp_path, ranks=[0])
     assert report.document["headline"] in re.sub(r"\s+", " ", shown(job))
 
@@ -112,9 +112,9 @@ def test_what_is_no_document_of_ours_is_told_apart(trace: wt.Trace, tmp_path: Pa
         "other.json": ('{"schema": "x/1"}', "'x/1'"),
         "cut.json": ('{"a', "cut off"),
     }
-    for name, (text, told) in texts.items():
+    for name, (text, summary) in texts.items():
         (tmp_path / name).write_text(text)
-        with pytest.raises(DocumentError, match=f"{name}: .*{told}"):
+        with pytest.raises(DocumentError, match=f"{name}: .*{summary}"):
             wt.load(tmp_path / name)
     (tmp_path / "cut.json.gz").write_bytes(b"\x1f\x8b\x08\x00")
     with pytest.raises(DocumentError, match=r"cut\.json\.gz: a compressed file"):
@@ -124,8 +124,8 @@ def test_what_is_no_document_of_ours_is_told_apart(trace: wt.Trace, tmp_path: Pa
 
 
 def test_what_has_no_summary_is_told_as_in_a_notebook(trace: wt.Trace) -> None:
-    told = shown(wt.plan.deepseek_training_layers(2))
-    assert (told.startswith("Plan\n") and "112 ops" in told.replace(",", "")) or "ops" in told
+    summary = shown(wt.plan.deepseek_training_layers(2))
+    assert (summary.startswith("Plan\n") and "112 ops" in summary.replace(",", "")) or "ops" in summary
     assert "hidden" in shown(wt.analysis.overlap(trace))
 
 

@@ -67,8 +67,8 @@ def check_number(copy: Copy, heading: str) -> None:
     """A recipe says how many files it takes, its test among them, and this is so."""
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     recipe = text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    (told,) = re.findall(r"^By hand: (\d+) files", recipe, re.MULTILINE)
-    assert len(copy.by_hand) + 1 == int(told), sorted(copy.by_hand)
+    (summary,) = re.findall(r"^By hand: (\d+) files", recipe, re.MULTILINE)
+    assert len(copy.by_hand) + 1 == int(summary), sorted(copy.by_hand)
     for file in copy.by_hand:
         name = re.sub("|".join(NEW), "NAME", Path(file).name)
         assert name == "__init__.py" or name in recipe, f"the recipe does not name {name}"
@@ -89,13 +89,13 @@ source = "a recipe"
 """
     first = '[[rule]]\nname = "sim_notify_dispatch"'
     copy.insert("src/weftrace/trace/kernels.toml", first, rule)
-    told = copy.python("""
+    summary = copy.python("""
 import polars as pl
 from weftrace.trace.kernels import classify, load_rules
 found = classify(pl.Series(["weaver_up_kernel<float>", "weaver_sideways_kernel"], dtype=pl.Categorical()), load_rules())
 print(found["family"].to_list())
 """)
-    assert told.strip() == "['weaving', 'other']"
+    assert summary.strip() == "['weaving', 'other']"
     check_number(copy, "To add a kernel rule")
 
 
@@ -191,13 +191,13 @@ def test_a_pipeline_schedule(copy: Copy) -> None:
     own = (copy.folder / families).read_text("utf-8")
     copy.write(families, own.replace("import gpipe, one_f", "import gpipe, late_w, one_f"))
     copy.insert(laws, '    "zb2p": Formulas(', '    "late-w": Formulas(barrier=bubbles.ZB1P, peak=peaks.ALL),\n')
-    told = copy.python("""
+    summary = copy.python("""
 run("pipeline", "compare", "--stages", "4", "--micro-batches", "8", "-o", "compared.json")
 run("pipeline", "show", "late-w", "--stages", "4", "--micro-batches", "8", "-q", "-o", "late.html", "-o", "late.svg")
 from weftrace.pipeline import check, generate
 check(generate("late-w", num_ranks=4, num_micro_batches=8))
 """)
-    assert "late W" in told and "4 F&" not in told
+    assert "late W" in summary and "4 F&" not in summary
     check_number(copy, "To add a pipeline schedule")
 
 
@@ -304,9 +304,9 @@ wt.show(found)
 """)
     assert shown.count("category") == 2 and "kernel" in (copy.folder / "census.csv").read_text()
     lint = "from importlinter.cli import lint_imports_command; lint_imports_command()"
-    told = subprocess.run(
+    summary = subprocess.run(
         [sys.executable, "-c", lint, "--no-cache"], cwd=copy.folder, env={"PYTHONPATH": str(copy.folder / "src")},
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    assert "0 broken" in told.stdout, told.stdout
+    assert "0 broken" in summary.stdout, summary.stdout
     check_number(copy, "To add a wing")

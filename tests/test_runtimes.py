@@ -8,13 +8,13 @@ from tests.test_house import python
 
 
 @pytest.mark.parametrize(
-    ("package", "error", "told"),
+    ("package", "error", "summary"),
     [
         ("weftrace.moe.runtime", "ProfileError", "split_prompts runs layers"),
         ("weftrace.pipeline.runtime", "PipelineRunError", "verify_split runs models"),
     ],
 )
-def test_without_torch_its_names_say_what_to_install(package: str, error: str, told: str) -> None:
+def test_without_torch_its_names_say_what_to_install(package: str, error: str, summary: str) -> None:
     printed = python(f"""
 import sys
 sys.modules["torch"] = None
@@ -29,4 +29,4 @@ for name in runtime.__all__:
         raise AssertionError(f"{{name}} runs without torch?")
 print(last)
 """)
-    assert printed == f"{package}.{told}, with torch: pip install 'weftrace[torch]'\n"
+    assert printed == f"{package}.{summary}, with torch: pip install 'weftrace[torch]'\n"

@@ -43,7 +43,7 @@ def prose(paragraph: str) -> str:
     return LINK.sub("]", SPAN.sub("", paragraph))
 
 
-def told(section: str) -> dict[str, list[str]]:
+def summary(section: str) -> dict[str, list[str]]:
     """What has to be the same in every language; words may change their order, so all but the blocks are sorted."""
     text = FENCE.sub("", section)
     return {
@@ -58,10 +58,10 @@ def told(section: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_translation_has_the_commands_figures_and_links_of_the_readme(name: str) -> None:
     english, other = sections(ROOT / "README.md"), sections(ROOT / name)
-    assert [told(section)["heading"] for section in other] == [told(section)["heading"] for section in english]
+    assert [summary(section)["heading"] for section in other] == [summary(section)["heading"] for section in english]
     for ours, theirs in zip(english, other, strict=True):
-        title, expected = ours.splitlines()[0], told(ours)
-        for what, found in told(theirs).items():
+        title, expected = ours.splitlines()[0], summary(ours)
+        for what, found in summary(theirs).items():
             assert found == expected[what], f"{name}: the {what} of {title!r} are not those of README.md"
         assert len(paragraphs(theirs)) == len(paragraphs(ours)), f"{name}: section {title!r} lacks a paragraph"
 
@@ -83,7 +83,7 @@ def test_each_leads_to_the_others(name: str) -> None:
 def test_a_difference_is_seen() -> None:
     """The comparison itself, on texts small enough to check by eye."""
     text = "## One\n\nIt took 1.25 s with `--step 3`, [see](a.md).\n\n```sh\nweftrace report\n```\n"
-    assert told(text) == {
+    assert summary(text) == {
         "heading": ["## "],
         "blocks": ["```sh\nweftrace report\n```"],
         "links": ["a.md"],
@@ -91,6 +91,6 @@ def test_a_difference_is_seen() -> None:
         "figures": ["1.25"],
     }
     for change in ("1.25", "--step 3", "a.md", "report"):
-        assert told(text.replace(change, "9")) != told(text)
-    assert told("见[此](a.md)：`--step 3` 用了 1.25 s。")["figures"] == ["1.25"]
+        assert summary(text.replace(change, "9")) != summary(text)
+    assert summary("见[此](a.md)：`--step 3` 用了 1.25 s。")["figures"] == ["1.25"]
     assert paragraphs("- one\n- two\n\nthree\n\n```sh\nfour\n\nfive\n```\n") == ["- one", "- two", "three"]

@@ -84,7 +84,7 @@ print(weftrace.__file__)
 
 def test_the_contracts_hold(without: tuple[Path, str]) -> None:
     folder, _ = without
-    told = python(
+    summary = python(
         folder, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()", "--no-cache"
     )
-    assert "0 broken" in told, told
+    assert "0 broken" in summary, summary

@@ -47,8 +47,8 @@ def phase_name(phase: str, *, layer: int | None = None, micro_batch: int | None 
     more: further numbers, such as a chunk's; they are read again where a layer or a micro-batch stands before them.
     """
     numbers = {"layer": layer, "micro_batch": micro_batch, **more}
-    told = ", ".join(f"{key}={number}" for key, number in numbers.items() if number is not None)
-    return f"{phase} {{{told}}}" if told else phase
+    summary = ", ".join(f"{key}={number}" for key, number in numbers.items() if number is not None)
+    return f"{phase} {{{summary}}}" if summary else phase
 
 
 def numbers_in(name: str) -> tuple[str, dict[str, int]]:

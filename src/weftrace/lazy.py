@@ -40,10 +40,10 @@ def lazily(
         try:
             value = getattr(import_module(module), attribute)
         except ModuleNotFoundError as missing:
-            told = on_missing(name, missing)
-            if told is None:
+            summary = on_missing(name, missing)
+            if summary is None:
                 raise
-            raise told from missing
+            raise summary from missing
         setattr(sys.modules[package], name, value)
         return value
 

@@ -21,17 +21,17 @@ class InNotebook:
 
     def __repr__(self) -> str:
         """The first fact, for values whose fields would fill a screen: dataclasses with repr=False."""
-        name, text = next(iter(self._told()), ("", ""))
+        name, text = next(iter(self._describe()), ("", ""))
         return f"<{type(self).__name__}: {name}{': ' * bool(name)}{text}>"
 
     def in_lines(self) -> str:
         """What a notebook shows, as text: a line a fact."""
-        rows = list(self._told())
+        rows = list(self._describe())
         width = max((len(name) for name, _ in rows), default=0) + 2
         return "\n".join([type(self).__name__, *(f"{name:{width}}{text}" for name, text in rows)])
 
     def _repr_html_(self) -> str:
-        rows = list(self._told())
+        rows = list(self._describe())
         more = [("…", f"{len(rows) - _MAX_ROWS} more")] if len(rows) > _MAX_ROWS else []
         cells = "".join(
             f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(text)}</td></tr>'
@@ -39,7 +39,7 @@ class InNotebook:
         )
         return f"<table><caption>{escape(type(self).__name__)}</caption>{cells}</table>"
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         """(name, text) of each line. By default the fields of a dataclass, each in a few words."""
         fields = dataclasses.fields(cast(Any, self))
         return [(field.name, in_words(getattr(self, field.name), field.name)) for field in fields]

@@ -72,13 +72,13 @@ def inferred_of(
     )  # fmt: skip
     waiting = plan.ops.get_column("name").cast(pl.String).gather(plan.waits.get_column("op")).to_list()
     whys = plan.waits.get_column("why").cast(pl.String).to_list()
-    told = [(votes or {}).get(op) for op in waiting]
+    summary = [(votes or {}).get(op) for op in waiting]
     edges = pl.DataFrame(
         {
             "source": [SOURCE_OF_WHY[why] for why in whys],
-            "votes_for": [each and each[0] for each in told],
-            "votes_against": [each and each[1] for each in told],
-            "confidence": [each[0] / (sum(each) + 1) if each else 1.0 for each in told],
+            "votes_for": [each and each[0] for each in summary],
+            "votes_against": [each and each[1] for each in summary],
+            "confidence": [each[0] / (sum(each) + 1) if each else 1.0 for each in summary],
         },
         schema=EDGE_SCHEMA,
     )

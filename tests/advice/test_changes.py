@@ -143,7 +143,7 @@ def test_overlap_keeps_launches_and_what_the_host_waits_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "summary"),
     [
         ("communication", "write what and how much, as in communication=0.5"),
         ("=0.5", "write what and how much"),
@@ -153,8 +153,8 @@ def test_overlap_keeps_launches_and_what_the_host_waits_for() -> None:
         ("gemm=inf", "a number of 0 or more"),
     ],
 )
-def test_what_is_no_change_is_told_how_to_write_one(text: str, told: str) -> None:
-    with pytest.raises(AdviceError, match=told):
+def test_what_is_no_change_is_told_how_to_write_one(text: str, summary: str) -> None:
+    with pytest.raises(AdviceError, match=summary):
         parse_change(text)
 
 
@@ -169,17 +169,17 @@ def test_what_is_no_change_is_told_how_to_write_one(text: str, told: str) -> Non
     ],
 )  # fmt: skip
 def test_a_selector_of_nothing_names_the_nearest(selector: str, near: str) -> None:
-    with pytest.raises(AdviceError, match="selects nothing in this trace") as told:
+    with pytest.raises(AdviceError, match="selects nothing in this trace") as summary:
         changed(run(), [Scale(selector=selector, factor=1)])
-    assert near in str(told.value)
+    assert near in str(summary.value)
 
 
 @pytest.mark.parametrize(
-    ("selector", "told"),
+    ("selector", "summary"),
     [("rank:x", "'x' is no rank"), ("kernel:[", "'\\[' is no regular expression"), ("kernel:(?=a)", "no regular")],
 )
-def test_a_selector_that_cannot_be_read_says_why(selector: str, told: str) -> None:
-    with pytest.raises(AdviceError, match=told):
+def test_a_selector_that_cannot_be_read_says_why(selector: str, summary: str) -> None:
+    with pytest.raises(AdviceError, match=summary):
         changed(run(), [Scale(selector=selector, factor=1)])
 
 
@@ -198,11 +198,11 @@ def test_what_is_asked_for_twice_is_refused(changes: tuple[Change, ...]) -> None
 
 def test_changes_need_what_they_change() -> None:
     device_only = inferred_of(plan_of(kernel("a", 1), kernel("b", 1)))
-    for change, told in (
+    for change, summary in (
         (NoHostGaps(), "no host thread"), (PerfectOverlap(), "needs communication and other work"),
         (NoBarrierWait(), "'communication.barrier' selects nothing"),
     ):  # fmt: skip
-        with pytest.raises(AdviceError, match=told):
+        with pytest.raises(AdviceError, match=summary):
             changed(device_only, [change])
     with pytest.raises(AdviceError, match="no change to try"):
         what_if(device_only, [])

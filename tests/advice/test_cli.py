@@ -43,7 +43,7 @@ def checked(path: Path) -> dict[str, Any]:
     return document
 
 
-def told(text: str) -> str:
+def summary(text: str) -> str:
     """What a person reads, in one line."""
     return " ".join(text.replace("│", " ").replace("┃", " ").split())
 
@@ -51,7 +51,7 @@ def told(text: str) -> str:
 def test_the_path_is_printed_with_the_sentence_and_the_replays_error_first(run: Run, train: Path) -> None:
     code, out, err = run("critical-path", train)
     assert code == 0, err
-    title, sentence, replay, *_ = (told(block) for block in out.split("\n\n"))
+    title, sentence, replay, *_ = (summary(block) for block in out.split("\n\n"))
     assert title.startswith("weftrace critical-path · ") and title.endswith("NVIDIA H800 (simulated) · rank 0")
     assert " of the span: " in sentence and "on the critical path" in sentence
     assert replay.startswith("Replayed in ") and ", measured " in replay
@@ -59,7 +59,7 @@ def test_the_path_is_printed_with_the_sentence_and_the_replays_error_first(run: 
     assert [head.split("  ")[0] for head in heads] == [
         "By class", "By phase", "By kernel", "By cause", "Slack", "What the plan rests on",
     ]  # fmt: skip
-    assert "The replay keeps measured durations, one median each (gap 2.00 µs" in told(out)
+    assert "The replay keeps measured durations, one median each (gap 2.00 µs" in summary(out)
     assert "\x1b[" not in out
 
 
@@ -106,7 +106,7 @@ def test_a_step_has_its_part_of_the_path(run: Run, tmp_path: Path) -> None:
     spans = [json.loads(run("critical-path", trace, "--json", "--step", step)[1])["span_ns"] for step in steps]
     assert steps == [1, 2] and sum(spans) == whole["span_ns"]
     code, out, err = run("critical-path", trace, "--step", 1)
-    assert code == 0 and "In step 1, the host decides 99 % of the span" in told(out), err
+    assert code == 0 and "In step 1, the host decides 99 % of the span" in summary(out), err
     code, _, err = run("critical-path", trace, "--step", 7)
     assert code == 3 and "step 7 is not on the critical path: it goes through 1, 2." in err
 
@@ -126,7 +126,7 @@ def test_a_change_is_tried_with_the_replays_error_beside_it(run: Run, train: Pat
     output = tmp_path / "whatif.json"
     code, out, err = run("whatif", train, "--scale", "compute=0.5", "--scale", "communication.data=0.8", "-o", output)
     assert code == 0, err
-    assert "compute ×0.5, communication.data ×0.8: " in told(out) and " off the measurement" in out
+    assert "compute ×0.5, communication.data ×0.8: " in summary(out) and " off the measurement" in out
     document = checked(output)
     assert document["changes"] == ["compute ×0.5", "communication.data ×0.8"]
     assert document["replayed_ns"] - document["after_ns"] == document["saved_ns"] > 0
@@ -149,7 +149,7 @@ def test_all_changes_can_be_asked_for_at_once(run: Run, tmp_path: Path) -> None:
 def test_the_host_of_a_simulated_run_is_not_there_to_be_changed(run: Run, train: Path) -> None:
     code, _, err = run("whatif", train, "--no-host-gaps")
     assert code == 2
-    assert "no host thread" in told(err)
+    assert "no host thread" in summary(err)
 
 
 def test_sensitivity_and_curves(run: Run, train: Path, tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_sensitivity_and_curves(run: Run, train: Path, tmp_path: Path) -> None:
     written = [each for path in outputs for each in ("-o", path)]
     code, out, err = run("whatif", train, "--sensitivity", "--curve", "communication", "--by", "5%", *written)
     assert code == 0, err
-    assert "By kernel family 5 % faster" in told(out) and "×0.5" in out
+    assert "By kernel family 5 % faster" in summary(out) and "×0.5" in out
     document = checked(outputs[0])
     assert document["by"] == 0.05 and [curve["selector"] for curve in document["curves"]] == ["communication"]
     assert pl.read_csv(outputs[1])["selector"].to_list() == [row["selector"] for row in document["rows"]]
@@ -196,7 +196,7 @@ def test_wrong_usage_says_what_helps(run: Run, train: Path, arguments: list[str]
     command, *rest = arguments
     got, out, err = run(command, train, *rest)
     assert (got, out) == (code, "")
-    assert says in told(err)
+    assert says in summary(err)
 
 
 @pytest.mark.parametrize("command", [["critical-path"], ["whatif", "--no-host-gaps"]])
@@ -212,7 +212,7 @@ def test_strict_fails_where_the_replay_is_off(run: Run, train: Path, tmp_path: P
     late = TraceFile().kernel("a", 100, 50).kernel("b", 200, 100, stream=27, launch=150).write(tmp_path / "late.json")
     code, out, err = run("critical-path", late, "--strict")
     assert code == 1 and "--strict: the replay is not to be trusted: its span is −20.0 % off" in err
-    assert "Take what follows for a hint." in told(out)
+    assert "Take what follows for a hint." in summary(out)
 
 
 @pytest.mark.parametrize("command", [["critical-path"], ["whatif", "--no-host-gaps"], ["whatif", "--sensitivity"]])
@@ -231,11 +231,11 @@ def test_an_input_is_never_overwritten(run: Run, train: Path) -> None:
     for command in (["critical-path", train], ["whatif", train, "--no-host-gaps"]):
         before = train.read_bytes()
         code, _, err = run(*command, "-o", train)
-        assert (code, train.read_bytes()) == (2, before) and "is an input" in told(err)
+        assert (code, train.read_bytes()) == (2, before) and "is an input" in summary(err)
 
 
 def test_one_file_of_two_devices_is_one_file(run: Run, tmp_path: Path) -> None:
     file = TraceFile().kernel("a", 100, 50).kernel("b", 100, 60, device=1, launch=90)
     code, out, err = run("critical-path", file.write(tmp_path / "two.json"))
     assert code == 0, err
-    assert "two.json · " in told(out) and "2 ranks" in told(out) and "more" not in told(out)
+    assert "two.json · " in summary(out) and "2 ranks" in summary(out) and "more" not in summary(out)

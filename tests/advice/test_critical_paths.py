@@ -202,7 +202,7 @@ SAID: dict[str, Callable[[], Inferred]] = {
 
 def test_sentences_name_the_largest_part_what_it_is_made_of_and_why_it_ran() -> None:
     """WEFTRACE_UPDATE_GOLDENS=1 writes them anew: then read the difference."""
-    told = []
+    summary = []
     for name, made in SAID.items():
         inferred = made()
         answer = what_if(inferred, [Scale(selector="compute", factor=0.5)])
@@ -210,11 +210,11 @@ def test_sentences_name_the_largest_part_what_it_is_made_of_and_why_it_ran() -> 
             critical_path_of(inferred).sentence, answer.sentence, *answer.limits, sensitivity(inferred).sentence,
             curve(inferred, "compute").sentence, waterfall(inferred).sentence,
         ]  # fmt: skip
-        told.append("\n    ".join([name, *lines]) + "\n")
+        summary.append("\n    ".join([name, *lines]) + "\n")
     if os.environ.get("WEFTRACE_UPDATE_GOLDENS"):
         GOLDEN.parent.mkdir(exist_ok=True)
-        GOLDEN.write_text("".join(told), encoding="utf-8")
-    assert "".join(told) == GOLDEN.read_text(encoding="utf-8")
+        GOLDEN.write_text("".join(summary), encoding="utf-8")
+    assert "".join(summary) == GOLDEN.read_text(encoding="utf-8")
 
 
 def test_every_source_of_a_wait_has_words() -> None:

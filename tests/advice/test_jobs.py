@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import weftrace as wt
-from tests.advice.test_cli import checked, told
+from tests.advice.test_cli import checked, summary
 from tests.cli.test_cli import Run, run
 from weftrace.plan import Op, Plan, Resource, Wait, simulate_ranks
 from weftrace.units import US
@@ -43,7 +43,7 @@ def traces(tmp_path: Path) -> Path:
 def test_steps_tell_which_rank_decided_them(run: Run, traces: Path, tmp_path: Path) -> None:
     code, out, err = run("critical-path", traces, "--workers", "1", "-o", tmp_path / "path.json")
     assert code == 0, err
-    assert "By step" in told(out) and "3 of 3 collectives hold the ranks together" in told(out)
+    assert "By step" in summary(out) and "3 of 3 collectives hold the ranks together" in summary(out)
     document = checked(tmp_path / "path.json")
     assert document["ranks"] == [0, 1, 2]
     assert [(row["step"], row["rank"], row["what"]) for row in document["steps"][1:]] == [
@@ -56,7 +56,7 @@ def test_a_file_that_cannot_be_used_is_left_out_and_named(run: Run, traces: Path
     (traces / "rank1.json").write_text("{}")
     code, out, err = run("critical-path", traces, "--workers", "1")
     assert code == 0, err
-    assert "left out:" in told(out) and "rank1.json" in told(out)
+    assert "left out:" in summary(out) and "rank1.json" in summary(out)
 
 
 def test_a_file_that_is_cut_short_is_told_of(run: Run, traces: Path) -> None:
@@ -64,5 +64,5 @@ def test_a_file_that_is_cut_short_is_told_of(run: Run, traces: Path) -> None:
     cut.write_bytes(cut.read_bytes()[:-1_500])
     code, out, err = run("critical-path", traces, "--workers", "1")
     assert code == 0, err
-    assert "rank1.json: incomplete: " in told(out) and "; the plan is of what is left." in told(out)
-    assert "rank0.json: " not in told(out)
+    assert "rank1.json: incomplete: " in summary(out) and "; the plan is of what is left." in summary(out)
+    assert "rank0.json: " not in summary(out)

@@ -113,8 +113,8 @@ def test_the_placement_before_is_given_told_or_assumed() -> None:
     assumed = placement_swap(even)
     assert assumed.before_LG.tolist() == [[150, 50]]
     assert assumed.before_name == "experts in order, as many on each GPU (assumed)"
-    told = placement_swap(document(loads, after=[[100.0, 100.0]], moves={}, before={"load": [[90.0, 110.0]]}))
-    assert told.before_LG.tolist() == [[90, 110]] and told.before_name == "the placement that it replaced"
+    summary = placement_swap(document(loads, after=[[100.0, 100.0]], moves={}, before={"load": [[90.0, 110.0]]}))
+    assert summary.before_LG.tolist() == [[90, 110]] and summary.before_name == "the placement that it replaced"
     given = placement_swap(even, document(loads, after=[[120.0, 80.0]]))
     assert given.before_LG.tolist() == [[120, 80]]
     with pytest.raises(AdviceError, match="different loads"):

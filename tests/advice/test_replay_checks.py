@@ -41,9 +41,9 @@ def test_the_command_prints_a_line_a_file_and_writes_what_is_read_back(run: Run,
     written = [each for path in outputs for each in ("-o", path)]
     code, out, err = run("critical-path", "--check", late, host, *written)
     assert code == 0, err
-    told = " ".join(out.split())
-    assert "The replay is off by −20.00 % of the measured span; it is not to be trusted." in told
-    assert "host.json: no work on a device is recorded" in told
+    summary = " ".join(out.split())
+    assert "The replay is off by −20.00 % of the measured span; it is not to be trusted." in summary
+    assert "host.json: no work on a device is recorded" in summary
     saved = weftrace.load(outputs[0])
     assert saved.files[0].replay.is_trustworthy is False
     assert outputs[1].read_text().count("\n") == 3 and "| a |" in outputs[2].read_text()

@@ -57,8 +57,10 @@ def test_each_kernel_follows_the_split_by_its_rule(tmp_path: Path) -> None:
     inferred = inferred_of(tmp_path, *RUN)
     durations, notes = split_durations(inferred, 124, 8)
     on_device = inferred.plan.ops["kind"] != "host"
-    told = dict(zip(inferred.plan.ops["name"].filter(on_device), durations[on_device.to_numpy()] / 1000, strict=True))
-    assert told == {
+    summary = dict(
+        zip(inferred.plan.ops["name"].filter(on_device), durations[on_device.to_numpy()] / 1000, strict=True)
+    )
+    assert summary == {
         PERSISTENT: pytest.approx(200 * 112 / 124),
         FLASH: pytest.approx(100 + 100 * 112 / 124),
         NORM: 100,
@@ -81,10 +83,10 @@ def test_the_split_as_it_is_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("split", "told"), [((130, 8), "does not split the device's 132 SMs"), ((0, 8), "each part has 1 or more")]
+    ("split", "summary"), [((130, 8), "does not split the device's 132 SMs"), ((0, 8), "each part has 1 or more")]
 )
-def test_a_split_that_does_not_fit_is_refused(tmp_path: Path, split: tuple[int, int], told: str) -> None:
-    with pytest.raises(AdviceError, match=told):
+def test_a_split_that_does_not_fit_is_refused(tmp_path: Path, split: tuple[int, int], summary: str) -> None:
+    with pytest.raises(AdviceError, match=summary):
         split_durations(inferred_of(tmp_path, *RUN), *split)
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import weftrace as wt
-from tests.advice.test_cli import checked, told
+from tests.advice.test_cli import checked, summary
 from tests.advice.test_schedules import COSTS
 from tests.cli.test_cli import Run, run
 from tests.pipeline.measured.rank_traces import write_ranks
@@ -36,7 +36,7 @@ def test_another_schedule_is_told_beside_the_simulations_error(run: Run, pipelin
     written = [each for path in outputs for each in ("-o", path)]
     code, out, err = run("whatif", pipeline, "--schedule", "gpipe", "--workers", "1", *written)
     assert code == 0, err
-    assert "GPipe instead of ZB1P:" in told(out) and "ZB1P, simulated" in told(out)
+    assert "GPipe instead of ZB1P:" in summary(out) and "ZB1P, simulated" in summary(out)
     document = checked(outputs[0])
     assert document["measured_schedule"] == "ZB1P" and abs(document["error"]) < 0.01 < document["change"]
     assert pl.read_csv(outputs[1])["after_ns"].to_list() == [document["after_ns"]]
@@ -50,7 +50,7 @@ def test_a_run_without_a_device_is_told_by_its_ranges(run: Run, tmp_path: Path) 
     folder = write_ranks(tmp_path / "runs", schedule, [(times.start_ns, times.end_ns)] * 2)
     code, out, err = run("whatif", folder, "--schedule", "gpipe", "--workers", "1", "-o", tmp_path / "swap.json")
     assert code == 0, err
-    assert "GPipe instead of 1F1B:" in told(out) and "as long as its range on the host" in told(out)
+    assert "GPipe instead of 1F1B:" in summary(out) and "as long as its range on the host" in summary(out)
     document = checked(tmp_path / "swap.json")
     assert (document["measured_ns"], document["step"]) == (times.makespan_ns, 1)
     assert abs(document["error"]) < 0.01
@@ -73,7 +73,7 @@ def test_another_placement_is_a_change_like_others(run: Run, layers: Path, tmp_p
     placement = layers / "placement.json"
     code, out, err = run("whatif", layers / "train.json.gz", "--placement", placement, "-o", to)
     assert code == 0, err
-    assert "experts in order, as many on each GPU (assumed)" in told(out)
+    assert "experts in order, as many on each GPU (assumed)" in summary(out)
     document = checked(to)
     assert document["saved_ns"] > 0  # GPU 0 held the hot experts
     assert document["changes"] == [f"experts placed as in {placement}"]
@@ -95,4 +95,4 @@ def test_another_placement_is_a_change_like_others(run: Run, layers: Path, tmp_p
 def test_wrong_usage_says_what_helps(run: Run, layers: Path, arguments: list[str], code: int, says: str) -> None:
     got, out, err = run("whatif", layers / "train.json.gz", *arguments)
     assert (got, out) == (code, "")
-    assert says in told(err)
+    assert says in summary(err)

@@ -63,9 +63,9 @@ def test_other_durations_may_need_sms_at_other_times() -> None:
 def test_what_no_longer_runs_beside_each_other_no_longer_slows_each_other_down() -> None:
     # 7    [k0][k1][k2][k3]        beside s0, s1 and s2 for 3 of 10 instead of all; each was slowed by 1.17 for it:
     # 27       s0  s1  s2  s3      3 x (10 - 3) x (1 - 1 / 1.17) = 3.05
-    told = limits(overlapped(), scaled("communication", 0.1))
-    assert "kernels compute beside communication for 22 % of their time then, 75 % before" in told
-    assert "kernels on the new path are about 3.05 µs too long for it" in told
+    summary = limits(overlapped(), scaled("communication", 0.1))
+    assert "kernels compute beside communication for 22 % of their time then, 75 % before" in summary
+    assert "kernels on the new path are about 3.05 µs too long for it" in summary
     assert "beside communication" not in limits(overlapped(), scaled("communication", 0.99))
     # 7  [k 100]    beside send for half of its time, then for all of it; but by then send alone is the path
     # 27 [send 50]
@@ -92,9 +92,10 @@ def test_a_host_that_falls_behind_is_said() -> None:
     for i in range(3):
         ops += [call(f"launch {i}", 9), kernel(f"k{i}", 10, COMPUTE, launched_by(f"launch {i}"))]
     inferred = inferred_of(plan_of(*ops))
-    told = limits(inferred, scaled("compute", 0.5))
+    summary = limits(inferred, scaled("compute", 0.5))
     assert (
-        "the host decides 78 % of the span then, 0 % before; on the path the device waits 1 time for a launch" in told
+        "the host decides 78 % of the span then, 0 % before; on the path the device waits 1 time for a launch"
+        in summary
     )
     assert "the host decides" not in limits(inferred, scaled("compute", 0.95))
     assert "the host decides" not in limits(starved(), scaled("launch", 0.9)), "it decided before"
@@ -102,8 +103,10 @@ def test_a_host_that_falls_behind_is_said() -> None:
 
 def test_an_unsure_wait_on_the_new_path_is_named_with_its_votes() -> None:
     plan = layer().plan
-    told = limits(inferred_of(plan, votes={"send": (2, 3)}), scaled("compute", 0.9))
-    assert "1 wait on the new path is unsure, the least with a confidence of 0.33 (voted, 2 for and 3 against)" in told
+    summary = limits(inferred_of(plan, votes={"send": (2, 3)}), scaled("compute", 0.9))
+    assert (
+        "1 wait on the new path is unsure, the least with a confidence of 0.33 (voted, 2 for and 3 against)" in summary
+    )
     assert "unsure" not in limits(inferred_of(plan, votes={"send": (8, 1)}), scaled("compute", 0.9))
 
 
@@ -113,9 +116,10 @@ def test_a_host_that_recorded_nothing_may_have_waited() -> None:
         call("launch a", 10), kernel("a", 20, COMPUTE, launched_by("launch a")), call("host work", 80),
         call("launch b", 10), kernel("b", 15, COMPUTE, launched_by("launch b")),
     ))  # fmt: skip
-    told = limits(inferred, scaled("compute", 0.5))
+    summary = limits(inferred, scaled("compute", 0.5))
     assert (
-        "80.0 of 97.5 µs are host time outside operators, in stretches of 50.0 µs and more: it counts as work" in told
+        "80.0 of 97.5 µs are host time outside operators, in stretches of 50.0 µs and more: it counts as work"
+        in summary
     )
     assert "most of it outside operators, at work or waiting" in critical_path_of(inferred).sentence
     assert "outside operators" not in limits(inferred, scaled("host", 0.05)) + limits(starved(), scaled("host", 0.9))
@@ -123,10 +127,10 @@ def test_a_host_that_recorded_nothing_may_have_waited() -> None:
 
 def test_waits_that_held_nothing_up_may_hold_after_a_change() -> None:
     guessed = inferred_of(layer().plan, votes={"send": (0, 0)})
-    told = limits(replace(guessed, num_open=3), scaled("compute", 0.9))
+    summary = limits(replace(guessed, num_open=3), scaled("compute", 0.9))
     assert (
         "of the waits between streams that held nothing up, 3 could not be placed and 1 is placed only by what was left"
-        in told
+        in summary
     )
     assert "held nothing up, 3 could not be placed: what" in limits(
         replace(layer(), num_open=3), scaled("compute", 0.9)
@@ -140,9 +144,9 @@ def test_a_gap_that_was_never_seen_is_not_known() -> None:
     ops = []
     for i in range(3):
         ops += [call(f"launch {i}", 9), kernel(f"k{i}", 3, COMPUTE, launched_by(f"launch {i}"))]
-    told = limits(inferred_of(plan_of(*ops)), NoHostGaps())
-    assert "the gap between two is not known, and none is kept: on the new path 2 run right behind another" in told
-    assert "each µs between them would add 2.00 µs." in told
+    summary = limits(inferred_of(plan_of(*ops)), NoHostGaps())
+    assert "the gap between two is not known, and none is kept: on the new path 2 run right behind another" in summary
+    assert "each µs between them would add 2.00 µs." in summary
     assert "not known" not in limits(inferred_of(plan_of(*ops)), scaled("launch", 0.9)), "none runs behind another"
     assert "not known" not in limits(inferred_of(plan_of(*ops, gap_us=1)), NoHostGaps())
     touching = [kernel("a", 3), kernel("b", 3)]
@@ -152,8 +156,8 @@ def test_a_gap_that_was_never_seen_is_not_known() -> None:
 def test_a_factor_beyond_what_equal_kernels_took_is_named() -> None:
     ops = [kernel("gemm", us) for us in (9, 10, 10, 12)] + [kernel("once", 5)]
     inferred = inferred_of(Plan.of([replace(op, id=None) for op in ops], name="repeated"))
-    told = limits(inferred, scaled("gemm", 0.5))
-    assert "kernels of gemm with one name in one phase took between ×0.90 and ×1.20 of their median" in told
+    summary = limits(inferred, scaled("gemm", 0.5))
+    assert "kernels of gemm with one name in one phase took between ×0.90 and ×1.20 of their median" in summary
     assert "with one name" not in limits(inferred, scaled("gemm", 1.1))
     assert "with one name" not in limits(inferred, scaled("once", 0.5)), "seen once: nothing is known"
 

@@ -32,7 +32,7 @@ def test_fused_time_counts_with_compute_and_is_shown_apart(layer: Trace) -> None
     assert b.communication_ns == 18 * US  # the all-reduce alone: what is inside the fused kernel is not separable
     assert (b.hidden_communication_ns, b.exposed_communication_ns) == (13 * US, 5 * US)  # 130-140 and 145-148
     assert b.compute_ns + b.exposed_communication_ns + b.exposed_memory_ns + b.idle_ns == b.span_ns == 50 * US
-    assert "of which fused" in dict(b._told())
+    assert "of which fused" in dict(b._describe())
     assert overlap(layer).collectives["collective"].to_list() == ["all_reduce"]
 
 
@@ -64,5 +64,5 @@ def test_the_report_says_what_it_cannot_separate(layer: Trace) -> None:
 
 
 def test_the_headline_says_what_no_number_of_communication_holds(layer: Trace) -> None:
-    told = "Kernels that communicate within fill 60.0 %: what of it is communication is not separable."
-    assert analyze(layer).document["headline"].endswith(told)
+    summary = "Kernels that communicate within fill 60.0 %: what of it is communication is not separable."
+    assert analyze(layer).document["headline"].endswith(summary)

@@ -84,10 +84,10 @@ def data_parallel(number: int, slow: int, delay: int, steps: int, **clocks: Any)
 
 def check_waiting(found: Lateness, job: Job, *, jitter: int) -> None:
     """Waiting of each rank for each, and its transfer, are right to the jitter of each event."""
-    told = {(waiter, last): ns for waiter, last, ns, _ in found.pairs.rows()}
+    summary = {(waiter, last): ns for waiter, last, ns, _ in found.pairs.rows()}
     num = max(column(found, "num_matched"))
     for pair, ns in job.waited.items():
-        assert abs(told.get(pair, 0) - ns) <= 4 * jitter * num, pair
+        assert abs(summary.get(pair, 0) - ns) <= 4 * jitter * num, pair
     assert sum(column(found, "origin_ns")) == sum(column(found, "suffered_ns"))
 
 
@@ -335,7 +335,7 @@ def test_where_no_place_is_told_ranks_meet_whose_ends_agree(tmp_path: Path) -> N
     assert column(found, "suffered_ns") == column(whole, "suffered_ns") and found.num_matched == whole.num_matched == 6
 
 
-def test_collectives_that_lack_ranks_are_told(tmp_path: Path) -> None:
+def test_collectives_that_lack_ranks_are_summary(tmp_path: Path) -> None:
     """Rank 2 of three came last into each, and recorded nothing: what the others waited for it looks like transfer."""
     for rank, start in enumerate((100, 130)):
         file = TraceFile(rank=rank, world_size=3)
@@ -469,8 +469,8 @@ def test_waiting_and_transfer_are_the_duration_and_blame_is_the_waiting(spans: l
         return
     assert found is not None
     durations = [sum(members[rank][1] for members in spans) for rank in range(4)]
-    told = np.array(column(found, "suffered_ns")) + np.array(column(found, "transfer_ns"))
-    assert told.tolist() == durations
+    summary = np.array(column(found, "suffered_ns")) + np.array(column(found, "transfer_ns"))
+    assert summary.tolist() == durations
     assert sum(column(found, "origin_ns")) == sum(column(found, "suffered_ns"))
     assert min(column(found, "origin_ns")) >= 0
     assert sum(ns for _, _, ns, _ in found.pairs.rows()) == sum(column(found, "suffered_ns"))

@@ -176,7 +176,7 @@ def test_no_steps_no_result(tmp_path: Path) -> None:
         assert steps(trace) == () and outside_steps(trace) == ()
 
 
-def test_a_step_without_device_work_is_not_told(tmp_path: Path) -> None:
+def test_a_step_without_device_work_is_not_summary(tmp_path: Path) -> None:
     file = TraceFile().host("ProfilerStep#1", 0, 100).host("ProfilerStep#2", 100, 100).kernel(GEMM, 150, 10, launch=110)
     assert [step.step for step in steps(file.trace(tmp_path))] == [2]
 
@@ -208,15 +208,15 @@ def assert_tiles(work: Work) -> None:
     assert windows["step"].to_list() == list(work.steps)
     assert windows["start_ns"][1:].to_list() == windows["end_ns"][:-1].to_list()
     assert (windows["start_ns"] <= windows["end_ns"]).all()
-    told = steps(work)
-    assert [step.step for step in told] == list(work.steps)
-    if not told:
+    summary = steps(work)
+    assert [step.step for step in summary] == list(work.steps)
+    if not summary:
         return
-    parts = [*(step.breakdown for step in told), *(part.breakdown for part in outside_steps(work))]
+    parts = [*(step.breakdown for step in summary), *(part.breakdown for part in outside_steps(work))]
     for name in PARTS:
         assert sum(getattr(part, name) for part in parts) == getattr(breakdown(work), name), name
     one_by_one = [work.of_step(step) for step in work.steps]
-    assert [breakdown(part) for part in one_by_one] == [step.breakdown for step in told]
+    assert [breakdown(part) for part in one_by_one] == [step.breakdown for step in summary]
     first, last = windows["start_ns"][0], windows["end_ns"][-1]
     tiles = [*one_by_one, work.between(work.start_ns, first), work.between(last, work.end_ns)]
     whole, causes = idle(work), [idle(part) for part in tiles]

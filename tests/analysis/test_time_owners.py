@@ -17,8 +17,8 @@ from weftrace.trace import Trace, read_chrome, work_of
 from weftrace.units import US
 
 
-def _parts(told: Breakdown) -> dict[str, int]:
-    values = (told.compute_ns, told.exposed_communication_ns, told.exposed_memory_ns, told.idle_ns)
+def _parts(summary: Breakdown) -> dict[str, int]:
+    values = (summary.compute_ns, summary.exposed_communication_ns, summary.exposed_memory_ns, summary.idle_ns)
     return dict(zip(PARTS, values, strict=True))
 
 

@@ -24,21 +24,21 @@ def read(data: bytes) -> dict[str, Any]:
     return found
 
 
-def names(told: dict[str, Any]) -> list[str]:
-    return [event["name"] for event in told["traceEvents"] if event["ph"] == "X" and event["cat"] != "Trace"]
+def names(summary: dict[str, Any]) -> list[str]:
+    return [event["name"] for event in summary["traceEvents"] if event["ph"] == "X" and event["cat"] != "Trace"]
 
 
 def test_one_list_holds_the_events_of_all_stretches_in_order() -> None:
-    told = read(file_of([FIRST, SECOND], {"weftrace": {"capture.steps": "5-7"}}, "rank0.json.gz"))
-    assert names(told) == [name for n in (5, 6, 7) for name in (f"ProfilerStep#{n}", f"op{n}.0", f"op{n}.1")]
-    assert told["weftrace"] == {"capture.steps": "5-7"}
-    assert (told["trace_id"], told["traceName"]) == ("B", "rank0.json.gz")
+    summary = read(file_of([FIRST, SECOND], {"weftrace": {"capture.steps": "5-7"}}, "rank0.json.gz"))
+    assert names(summary) == [name for n in (5, 6, 7) for name in (f"ProfilerStep#{n}", f"op{n}.0", f"op{n}.1")]
+    assert summary["weftrace"] == {"capture.steps": "5-7"}
+    assert (summary["trace_id"], summary["traceName"]) == ("B", "rank0.json.gz")
 
 
 def test_one_stretch_is_as_it_was_written() -> None:
     text = kineto(step_of(5, 1000), step_of(6, 1100))
-    told = read(file_of([stretch_of(text, (5, 6))], {}, "x.json.gz"))
-    assert told == json.loads(text) | {"traceName": "x.json.gz"}
+    summary = read(file_of([stretch_of(text, (5, 6))], {}, "x.json.gz"))
+    assert summary == json.loads(text) | {"traceName": "x.json.gz"}
 
 
 def test_what_torch_says_of_the_world_stays_else_ours_is_added() -> None:
@@ -68,13 +68,13 @@ def test_the_oldest_steps_go_first(number: int, steps: tuple[int, ...]) -> None:
 
 
 def test_the_recordings_window_begins_with_the_first_step_that_is_left() -> None:
-    told = read(file_of(without_oldest([FIRST], 1), {}, "x"))
-    (window,) = [event for event in told["traceEvents"] if event.get("cat") == "Trace"]
+    summary = read(file_of(without_oldest([FIRST], 1), {}, "x"))
+    (window,) = [event for event in summary["traceEvents"] if event.get("cat") == "Trace"]
     assert (window["ts"], window["dur"]) == (1100, 100)
-    assert [event["name"] for event in told["traceEvents"] if event["ph"] == "M"] == ["process_name"]
+    assert [event["name"] for event in summary["traceEvents"] if event["ph"] == "M"] == ["process_name"]
 
 
-def test_what_cannot_be_one_file_is_told() -> None:
+def test_what_cannot_be_one_file_is_summary() -> None:
     with pytest.raises(TraceError, match="base of its times: 1, 2"):
         file_of([stretch_of(kineto(step_of(n, 0), base=n), (n,)) for n in (1, 2)], {}, "x")
     for text in (b"", b"{}", b'{"traceEvents": []}'):

@@ -43,11 +43,11 @@ def test_a_steps_length_is_that_of_the_later_ones_that_were_left_alone() -> None
 
 def test_the_overhead_in_words() -> None:
     pace = Pace()
-    assert pace.overhead(0, 0).told() == "the run was held up for 0 ns at most"
+    assert pace.overhead(0, 0).summary() == "the run was held up for 0 ns at most"
     pace.plain.extend([10_000_000] * 3)
     pace.recorded.extend([12_000_000] * 3)
     pace.paused(5_000_000)
     pace.paused(3_000_000)
-    assert pace.overhead(8_000_000, 9_000_000).told() == (
+    assert pace.overhead(8_000_000, 9_000_000).summary() == (
         "a step took 10.0 ms before and 12.0 ms (+20 %) recorded; the run was held up for 8.00 ms at most, 0.8 steps"
     )

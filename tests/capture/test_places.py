@@ -12,8 +12,8 @@ from weftrace.trace.chrome.facts import rank_in_name
 
 
 def test_a_process_of_torchrun_knows_its_place() -> None:
-    told = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "TORCHELASTIC_RESTART_COUNT": "0"}
-    assert world_of(told) == World(rank=3, world_size=8, local_rank=1, restart=0)
+    summary = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "TORCHELASTIC_RESTART_COUNT": "0"}
+    assert world_of(summary) == World(rank=3, world_size=8, local_rank=1, restart=0)
     assert world_of({}) == World(rank=0, world_size=1, local_rank=0, restart=0)
     assert world_of({"RANK": "x", "WORLD_SIZE": ""}) == World()
 

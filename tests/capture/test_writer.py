@@ -28,7 +28,7 @@ class Written:
         each = [taken(some, kineto(*(texts[n] for n in some))) for some in stretches]
         self.writer.give(Window(path=self.folder / name, taken=each, facts=lambda: {"weftrace": {}}, pace_s=0, **more))
 
-    def told(self, name: str = "rank0.json.gz") -> dict[str, str]:
+    def summary(self, name: str = "rank0.json.gz") -> dict[str, str]:
         found: dict[str, str] = json.loads(gzip.decompress((self.folder / name).read_bytes()))["weftrace"]
         return found
 
@@ -41,7 +41,7 @@ def test_the_oldest_steps_go_and_are_counted_where_the_file_would_be_too_large(t
     (file,) = made.writer.files
     assert file.steps == (9, 10, 11) and made.writer.dropped == [7, 8] and made.problems == []
     assert file.num_bytes == (tmp_path / "rank0.json.gz").stat().st_size <= 35_000
-    assert made.told() == {
+    assert made.summary() == {
         "capture.steps": "9-11", "capture.dropped_steps": "2 steps: 7-8, to stay within 34.2 KiB a rank"
     }  # fmt: skip
 
@@ -50,7 +50,7 @@ def test_nothing_is_dropped_where_all_fits(tmp_path: Path) -> None:
     made = Written(tmp_path, 1_000_000)
     made.give(7, 8)
     made.writer.close()
-    assert made.told() == {"capture.steps": "7-8"} and made.writer.dropped == []
+    assert made.summary() == {"capture.steps": "7-8"} and made.writer.dropped == []
 
 
 def test_a_step_that_does_not_fit_leaves_no_file_and_says_so(tmp_path: Path) -> None:
@@ -69,7 +69,9 @@ def test_older_files_make_room_for_new_ones(tmp_path: Path) -> None:
     assert [file.steps for file in made.writer.files] == [(2,), (3,), (4,)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step2", "step3", "step4"]
     assert sum(path.stat().st_size for path in tmp_path.rglob("*.gz")) <= 40_000
-    assert made.writer.dropped == [0, 1] and "2 steps: 0-1" in made.told("step4/rank0.json.gz")["capture.dropped_steps"]
+    assert (
+        made.writer.dropped == [0, 1] and "2 steps: 0-1" in made.summary("step4/rank0.json.gz")["capture.dropped_steps"]
+    )
 
 
 def test_giving_does_not_wait_for_writing(tmp_path: Path) -> None:

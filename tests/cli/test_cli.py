@@ -93,8 +93,8 @@ def test_each_ending_is_written_and_a_wrong_one_lists_them(run: Run, train: Path
     assert run("report", train, "-o", packed, "-q")[0] == 0
     assert json.loads(gzip.decompress(packed.read_bytes()))["schema"] == "weftrace.report/1"
     code, _, err = run("report", train, "-o", tmp_path / "report.docx")
-    told = " ".join(err.replace("│", " ").split())
-    assert code == 2 and ".html" in told and ".json.gz" in told
+    summary = " ".join(err.replace("│", " ").split())
+    assert code == 2 and ".html" in summary and ".json.gz" in summary
     code, _, err = run("report", train, "-o", packed, "-o", packed)
     assert code == 2 and "named twice" in " ".join(err.replace("│", " ").split())
     code, _, err = run("report", train, "-o", "-")
@@ -122,17 +122,17 @@ def test_an_input_is_never_overwritten(
 @pytest.mark.parametrize("command", ["report", "annotate", "convert"])
 @pytest.mark.parametrize("of", ["a file", "a folder"])
 @pytest.mark.parametrize(
-    ("output", "told"),
+    ("output", "summary"),
     [("", "it is empty: give a name"), (" ", "it is empty: give a name"), ("-", "only files are written")],
 )
 def test_an_output_without_a_name_is_refused_in_a_sentence(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, of: str, output: str, told: str
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, of: str, output: str, summary: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     files = [small(rank).write(tmp_path / f"rank{rank}.json") for rank in range(2)]
     code, out, err = run(command, tmp_path if of == "a folder" else files[0], "-o", output, "--workers", 1)
     assert (code, out) == (2, "")
-    assert told in " ".join(err.replace("│", " ").split())
+    assert summary in " ".join(err.replace("│", " ").split())
     assert sorted(tmp_path.iterdir()) == files
 
 
@@ -188,7 +188,7 @@ def test_two_ranks_of_one_name_do_not_overwrite_each_other(run: Run, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "summary"),
     [
         (["annotate", "train.json", "-o", "lanes.html"], ".json.zst"),
         (["annotate", "train.json", "-o", "lanes.parquet"], ".json.zst"),
@@ -199,14 +199,14 @@ def test_two_ranks_of_one_name_do_not_overwrite_each_other(run: Run, tmp_path: P
     ],
 )
 def test_an_output_that_does_not_fit_is_refused_before_a_trace_is_read(
-    run: Run, train: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], told: str
+    run: Run, train: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], summary: str
 ) -> None:
     small(1).write(tmp_path / "train2.json")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("weftrace.trace.open_trace", None)
     before = sorted(tmp_path.iterdir())
     code, out, err = run(*arguments)
-    assert code == 2 and told in flat(err) and out == ""
+    assert code == 2 and summary in flat(err) and out == ""
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -390,7 +390,7 @@ def test_ranks_are_converted_on_a_cluster(
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["rank0.parquet", "rank1.parquet"]
 
 
-def test_a_folder_that_workers_do_not_share_is_told(
+def test_a_folder_that_workers_do_not_share_is_summary(
     run: Run, tmp_path: Path, asked_for: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for rank in range(2):

@@ -78,7 +78,7 @@ def in_group(group: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("number", "to_all", "code", "told", "workers"),
+    ("number", "to_all", "code", "summary", "workers"),
     [
         (signal.SIGINT, True, 130, "interrupted", 3),  # Ctrl-C: the terminal sends it to every process of the group
         (signal.SIGINT, False, 130, "interrupted", 3),
@@ -90,7 +90,7 @@ def in_group(group: int) -> list[int]:
 )
 def test_a_signal_ends_all_processes_and_leaves_nothing_half_written(
     started: Callable[..., subprocess.Popen[str]], tmp_path: Path,
-    number: signal.Signals, to_all: bool, code: int, told: str, workers: int,
+    number: signal.Signals, to_all: bool, code: int, summary: str, workers: int,
 ) -> None:  # fmt: skip
     out = tmp_path / "out"
     process = started("convert", ranks(tmp_path / "ranks", 8), "-o", out, "--workers", workers)
@@ -98,7 +98,7 @@ def test_a_signal_ends_all_processes_and_leaves_nothing_half_written(
     (os.killpg if to_all else os.kill)(process.pid, number)
     stdout, stderr = process.communicate(timeout=WAIT_S)
     assert (process.returncode, os.listdir(out)) == (code, []), stderr
-    assert (stdout, stderr) == ("", f"weftrace: {told}; nothing was left half written.\n")
+    assert (stdout, stderr) == ("", f"weftrace: {summary}; nothing was left half written.\n")
     until(lambda: not in_group(process.pid), "the end of the workers")
 
 

@@ -119,8 +119,8 @@ def test_figures_are_listed_with_what_they_are(run: Run) -> None:
 
     code, out, _ = run("diff", "--figures")
     assert code == 0
-    told = " ".join(out.split())
-    assert all(" ".join(f"{form} {meaning}".split()) in told for form, meaning in FIGURE_TERMS.items())
+    summary = " ".join(out.split())
+    assert all(" ".join(f"{form} {meaning}".split()) in summary for form, meaning in FIGURE_TERMS.items())
 
 
 def test_a_late_rank_is_told_with_what_it_did_itself(run: Run, tmp_path: Path) -> None:
@@ -163,10 +163,10 @@ def test_a_saved_report_is_a_side_and_a_page_has_the_events_of_a_trace(
     before, after = pair
     report, page = tmp_path / "report.json.gz", tmp_path / "diff.html"
     run("report", before, "--quiet", "-o", str(report))
-    _, told, _ = run("diff", before, after, "--json", "-o", str(page))
+    _, summary, _ = run("diff", before, after, "--json", "-o", str(page))
     code, said, err = run("diff", str(report), after, "--json")
     assert (code, err) == (0, "")
-    assert json.loads(said)["headline"] == json.loads(told)["headline"]
+    assert json.loads(said)["headline"] == json.loads(summary)["headline"]
     assert GEMM in page.read_text()
 
 

@@ -25,9 +25,9 @@ def written(report: DiffReport) -> Any:
 
 def checked(document: Any) -> Any:
     """The document as it is in a file, once it is what its schema says."""
-    told = json.loads(document_text(document))
-    jsonschema.Draft202012Validator(schema_for(REPORT).json_schema()).validate(told)
-    return told
+    summary = json.loads(document_text(document))
+    jsonschema.Draft202012Validator(schema_for(REPORT).json_schema()).validate(summary)
+    return summary
 
 
 def test_parts_and_remainder_add_up_to_the_change_of_the_median_step(tmp_path: Path) -> None:

@@ -144,9 +144,9 @@ def test_runs_that_are_not_comparable_are_not_judged(tmp_path: Path) -> None:
     ],
 )
 def test_a_gate_that_means_nothing_is_refused_before_anything_is_read(text: str, said: str) -> None:
-    with pytest.raises(ComparisonError, match=re.escape(said)) as told:
+    with pytest.raises(ComparisonError, match=re.escape(said)) as summary:
         parse_gate(text, "above")
-    assert told.value.exit_code == 2
+    assert summary.value.exit_code == 2
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,8 @@ def test_the_change_is_told_with_its_interval() -> None:
     """Six gemms of 500 µs take 5 % longer: 150 µs. Noise of a step is 2 % of each op by itself."""
     one = runs(2 * RUNS)[0]
     document = diff_report(diff(one, runs(1, STEP[1][0])[0]))
-    told = document.difference
-    assert told is not None and told.low_ns < 150 * US < told.high_ns
-    assert difference_words(told) == "+138 µs ± 29.5 µs of the mean step (98 % sure)"
+    summary = document.difference
+    assert summary is not None and summary.low_ns < 150 * US < summary.high_ns
+    assert difference_words(summary) == "+138 µs ± 29.5 µs of the mean step (98 % sure)"
     alone = diff_report(diff(run_of(simulate(Plan.of([Op(name="gemm", duration_ns=US)], name="one"))), one))
     assert alone.difference is None

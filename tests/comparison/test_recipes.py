@@ -119,8 +119,8 @@ def test_cron_mails_where_the_night_is_slower(
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "log.txt").exists() == is_slower
     if is_slower:
-        told = (tmp_path / "log.txt").read_text()
-        assert told.startswith("mail -s training is slower: ") and "❌ FAILED" in told
+        stated = (tmp_path / "log.txt").read_text()
+        assert stated.startswith("mail -s training is slower: ") and "❌ FAILED" in stated
 
 
 def _gate(accepted: str) -> str:

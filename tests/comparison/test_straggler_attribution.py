@@ -74,10 +74,10 @@ def test_a_delayed_rank_is_told_as_lateness_of_that_rank(tmp_path: Path, number:
     others = found.by_rank().filter(pl.col("rank") != late)
     assert others["part"].to_list() == [WAITING] * (number - 1)
     assert others["cause"].to_list() == [f"rank {late}"] * (number - 1)
-    told = straggler_attributions(found)[0]
-    assert (told.name, told.change_ns) == (f"rank {late}", largest["change_ns"])
-    assert told.own is not None
-    itself = told.own.row(0, named=True)
+    summary = straggler_attributions(found)[0]
+    assert (summary.name, summary.change_ns) == (f"rank {late}", largest["change_ns"])
+    assert summary.own is not None
+    itself = summary.own.row(0, named=True)
     assert (itself["part"], itself["family"]) == ("compute", "gemm")
     assert itself["change_ns"] == pytest.approx(delay, rel=0.03)
 
@@ -150,18 +150,18 @@ def test_an_op_of_one_rank_of_a_plan_that_takes_longer(late: int) -> None:
     adds_up(found)
     largest = found.by("part", "cause").row(0, named=True)
     assert (largest["part"], largest["cause"]) == (WAITING, f"rank {late}")
-    told = straggler_attributions(found)[0]
-    assert told.own is not None and told.own.row(0, named=True)["part"] == "compute"
-    assert told.own.row(0, named=True)["change_ns"] == 100 * US
+    summary = straggler_attributions(found)[0]
+    assert summary.own is not None and summary.own.row(0, named=True)["part"] == "compute"
+    assert summary.own.row(0, named=True)["change_ns"] == 100 * US
 
 
 def test_a_rank_of_a_plan_that_starts_later_idles_and_the_others_wait_for_it() -> None:
     found = diff(simulate_ranks(meets_of_plan(4)), simulate_ranks(meets_of_plan(4, late=1, starts_later=80 * US)))
     largest = found.by("part", "cause").row(0, named=True)
     assert (largest["part"], largest["cause"]) == (WAITING, "rank 1")
-    told = straggler_attributions(found)[0]
-    assert told.own is not None
-    itself = told.own.row(0, named=True)
+    summary = straggler_attributions(found)[0]
+    assert summary.own is not None
+    itself = summary.own.row(0, named=True)
     assert (itself["part"], itself["change_ns"]) == ("idle", pytest.approx(80 * US, rel=0.15))
 
 

@@ -64,23 +64,23 @@ def test_loads_before_and_after_are_those_of_the_placements() -> None:
     placement = balance(LOADS, 48, 8, time_budget_s=0)
     document = placement_document(placement, LOADS)
     np.testing.assert_allclose(document["gpu_load"]["after"]["load"], placement.gpu_load(LOADS))
-    told = document["gpu_load"]["before"]
-    assert told is not None
-    before = np.asarray(told["load"])
+    summary = document["gpu_load"]["before"]
+    assert summary is not None
+    before = np.asarray(summary["load"])
     phy2log, _, logcnt = rebalance_experts(LOADS, 48, 1, 1, 8, order="stable")
     each = np.take_along_axis(LOADS / logcnt, phy2log, axis=1)  # the load of every slot, six to a GPU
     np.testing.assert_allclose(before, each.reshape(3, 8, 6).sum(axis=2))
-    np.testing.assert_allclose(told["balancedness"], before.mean(1) / before.max(1))
-    assert told["label"] == "the published EPLB"
+    np.testing.assert_allclose(summary["balancedness"], before.mean(1) / before.max(1))
+    assert summary["label"] == "the published EPLB"
 
 
 def test_the_baseline_is_what_the_published_code_does_with_nodes_and_groups() -> None:
     by_node = placement_document(balance(LOADS, 48, 8, 2, 4, time_budget_s=0), LOADS, num_groups=4)
-    told = by_node["gpu_load"]["before"]
-    assert told is not None and told["label"] == "the published EPLB by node"
+    summary = by_node["gpu_load"]["before"]
+    assert summary is not None and summary["label"] == "the published EPLB by node"
     phy2log, _, logcnt = rebalance_experts(LOADS, 48, 4, 2, 8, order="stable")
     each = np.take_along_axis(LOADS / logcnt, phy2log, axis=1)
-    np.testing.assert_allclose(told["load"], each.reshape(3, 8, 6).sum(axis=2))
+    np.testing.assert_allclose(summary["load"], each.reshape(3, 8, 6).sum(axis=2))
 
 
 @pytest.mark.parametrize(

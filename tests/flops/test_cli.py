@@ -49,7 +49,7 @@ def test_the_published_bert_to_the_last_flop(run: Run) -> None:
 def test_help_has_the_options_the_examples_and_the_commands(run: Run) -> None:
     code, out, _ = run("flops", "--help")
     assert code == 0
-    told = squeezed(out)
+    summary = squeezed(out)
     for part in (
         "--masked-positions",
         "--hardware",
@@ -58,7 +58,7 @@ def test_help_has_the_options_the_examples_and_the_commands(run: Run) -> None:
         "models",
         "show",
     ):
-        assert part in told
+        assert part in summary
     code, out, err = run("flops")
     assert (code, "--hardware" in out + err) == (2, True), "without arguments it shows its help"
     assert "--fail-above" in run("flops", "diff", "--help")[1]
@@ -150,14 +150,14 @@ def test_decode_of_deepseek_is_predicted_with_its_assumptions(run: Run) -> None:
         "--depth", "1", "--top", "0",
     )  # fmt: skip
     assert code == 0, err
-    told = squeezed(out)
+    summary = squeezed(out)
     for part in (
         "does not fit",
         "Prediction one step on one H800 SXM",
         "tokens/s: predicted, at most",
         "What was assumed - Matrix and vector work",
     ):
-        assert part in told
+        assert part in summary
 
 
 def test_deepseeks_text(run: Run) -> None:

@@ -107,7 +107,7 @@ def broken(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("document", "told"),
+    ("document", "summary"),
     [
         ({"schema": "weftrace.report/1"}, "its schema is 'weftrace.report/1'"),
         (broken(modules="gone"), "missing required field `modules`"),
@@ -122,8 +122,8 @@ def broken(**changes: Any) -> dict[str, Any]:
         (broken(notes=None), "broken field"),
     ],
 )
-def test_a_broken_document_is_refused(document: dict[str, Any], told: str) -> None:
-    with pytest.raises(FlopsError, match=told) as caught:
+def test_a_broken_document_is_refused(document: dict[str, Any], summary: str) -> None:
+    with pytest.raises(FlopsError, match=summary) as caught:
         report_of(document, what="some/file.json")
     assert str(caught.value).startswith("some/file.json: ")
 
@@ -140,7 +140,7 @@ def test_a_parent_after_its_child_and_a_float_count_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "summary"),
     [
         (None, "cannot be read: No such file"),
         (b"", "cut off before its end"),
@@ -151,11 +151,11 @@ def test_a_parent_after_its_child_and_a_float_count_are_refused() -> None:
         (b'{"a": 1}', "its schema is None"),
     ],
 )
-def test_a_file_that_is_no_report_is_refused(data: bytes | None, told: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_report_is_refused(data: bytes | None, summary: str, tmp_path: Path) -> None:
     path = tmp_path / "broken.json"
     if data is not None:
         path.write_bytes(data)
-    with pytest.raises(FlopsError, match=told) as caught:
+    with pytest.raises(FlopsError, match=summary) as caught:
         read_flops(path)
     assert str(path) in str(caught.value)
 

@@ -123,15 +123,15 @@ def test_long_exceptions_are_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "device", "told"),
+    ("text", "device", "summary"),
     [
         ("100000000000x512", "cpu", r"--input 100000000000x512 takes 372.5 TiB, more than cpu .*--device meta"),
         ("ids=100000000000x512:bool", "cpu", r"--input ids=100000000000x512 takes 46.6 TiB"),
         ("999999999999x999999999999", "meta", r"more than meta has room for; give a smaller one"),
     ],
 )
-def test_an_input_without_room_is_named_with_its_bytes(text: str, device: str, told: str) -> None:
-    with pytest.raises(FlopsError, match=told):
+def test_an_input_without_room_is_named_with_its_bytes(text: str, device: str, summary: str) -> None:
+    with pytest.raises(FlopsError, match=summary):
         make_inputs(user_models.Words(), [parse_input(text)], device=device)
 
 

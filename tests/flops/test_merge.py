@@ -102,7 +102,7 @@ def test_one_report_is_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "summary"),
     [
         (BASE, "rank 0 comes twice"),
         (replace(BASE, rank=1, name="Other"), "name of rank 0 is 'Tiny' and of rank 1 'Other'"),
@@ -119,8 +119,8 @@ def test_one_report_is_itself() -> None:
         ),
     ],
 )
-def test_what_cannot_be_merged_is_refused(other: FlopsReport, told: str) -> None:
-    with pytest.raises(FlopsError, match=told):
+def test_what_cannot_be_merged_is_refused(other: FlopsReport, summary: str) -> None:
+    with pytest.raises(FlopsError, match=summary):
         merge([BASE, other])
 
 

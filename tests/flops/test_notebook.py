@@ -46,8 +46,8 @@ def test_it_is_short(value: Any) -> None:
 def test_the_large_ones_are_among_them() -> None:
     wanted = {"FlopsReport", "Account", "Roofline", "Utilization", "Prediction", "Throughput", "Coverage", "Params"}
     assert wanted | {"Totals", "Times", "FlopsDiff", "Sweep", "Cost", "Module", "OpCount"} <= set(VALUES)
-    told = VALUES["Account"]._repr_html_()
-    assert ("MFU" in told and "1,001 modules" in told) or "modules" in told
+    summary = VALUES["Account"]._repr_html_()
+    assert ("MFU" in summary and "1,001 modules" in summary) or "modules" in summary
 
 
 def test_names_of_any_length_are_cut() -> None:

@@ -153,11 +153,11 @@ def test_findings_of_unknown_operators_and_recomputation() -> None:
 
 
 def test_findings_of_fp32_and_of_time_above_the_roofline() -> None:
-    told = findings(TINY, hardware("h200"))
+    summary = findings(TINY, hardware("h200"))
     assert any(
-        "100.0 % of the executed matrix FLOPs are in FP32 with TF32 off; TF32 has 7.4 times" in text for text in told
+        "100.0 % of the executed matrix FLOPs are in FP32 with TF32 off; TF32 has 7.4 times" in text for text in summary
     )
-    assert any(text.startswith("fc1, forward, takes 110 ns") for text in told)
+    assert any(text.startswith("fc1, forward, takes 110 ns") for text in summary)
     assert not any("TF32" in text for text in findings(replace(TINY, tf32=True), hardware("h200")))
 
 

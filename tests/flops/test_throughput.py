@@ -56,7 +56,7 @@ def test_merged_ranks_give_the_mean_of_a_gpu() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "summary"),
     [
         ({"samples": 0}, "samples is 0"),
         ({"tokens": -1}, "tokens is -1"),
@@ -64,8 +64,8 @@ def test_merged_ranks_give_the_mean_of_a_gpu() -> None:
         ({"step_ns": 0}, "must be above 0"),
     ],
 )
-def test_impossible_input_is_refused(options: dict[str, object], told: str) -> None:
-    with pytest.raises(FlopsError, match=told):
+def test_impossible_input_is_refused(options: dict[str, object], summary: str) -> None:
+    with pytest.raises(FlopsError, match=summary):
         throughput(STEP, **options)  # type: ignore[arg-type]
 
 

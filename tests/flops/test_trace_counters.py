@@ -73,12 +73,12 @@ def test_weftrace_opens_what_it_wrote(tmp_path: Path, name: str) -> None:
 def test_counters_are_rates_of_each_stretch(tmp_path: Path) -> None:
     path = tmp_path / "step.json"
     write_counters(TINY, path, "h100")
-    told = json.loads(path.read_text())
-    assert told["weftrace_reconstructed"] == RECONSTRUCTED
-    rates = [(e["ts"], e["args"]["value"]) for e in told["traceEvents"] if e["ph"] == "C" and e["name"] == "FLOP/s"]
+    summary = json.loads(path.read_text())
+    assert summary["weftrace_reconstructed"] == RECONSTRUCTED
+    rates = [(e["ts"], e["args"]["value"]) for e in summary["traceEvents"] if e["ph"] == "C" and e["name"] == "FLOP/s"]
     assert rates[0] == (0, round(192e9 / 110, 3))  # fc1 forward: 192 FLOPs in 110 ns
     assert rates[-1] == (0.478, 0)
-    mfu = [e["args"]["value"] for e in told["traceEvents"] if e["ph"] == "C" and e["name"] == "MFU %"]
+    mfu = [e["args"]["value"] for e in summary["traceEvents"] if e["ph"] == "C" and e["name"] == "MFU %"]
     assert len(mfu) == len(rates)
     write_counters(TINY, path)
     assert not any(e["name"] == "MFU %" for e in json.loads(path.read_text())["traceEvents"])
@@ -123,6 +123,6 @@ def test_rates_of_merged_ranks_are_of_one(tmp_path: Path) -> None:
 def test_a_report_of_an_unknown_accelerator_has_no_mfu(tmp_path: Path) -> None:
     path = tmp_path / "step.json"
     write_counters(replace(TINY, hardware="X900"), path)
-    told = json.loads(path.read_text())
-    assert "X900" in told["weftrace_notes"][0]
-    assert {e["name"] for e in told["traceEvents"] if e["ph"] == "C"} == {"FLOP/s", "bytes/s"}
+    summary = json.loads(path.read_text())
+    assert "X900" in summary["weftrace_notes"][0]
+    assert {e["name"] for e in summary["traceEvents"] if e["ph"] == "C"} == {"FLOP/s", "bytes/s"}

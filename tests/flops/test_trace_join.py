@@ -141,8 +141,8 @@ def test_phases_at_the_same_time_and_phases_that_are_missing(tmp_path: Path) -> 
     trace = device_trace(tmp_path)
     row = pl.col("ts_ns") == 135_000
     moved = trace.events.with_columns(pl.when(row).then(115_000).otherwise("ts_ns").alias("ts_ns"))
-    told = join(BARE, replace(trace, events=moved))  # backward from 115 to 145 µs, forward until 130
-    assert any("Phases ran at the same time for 15.0 µs" in note for note in told.notes)
+    summary = join(BARE, replace(trace, events=moved))  # backward from 115 to 145 µs, forward until 130
+    assert any("Phases ran at the same time for 15.0 µs" in note for note in summary.notes)
     alone = join(BARE, replace(trace, events=trace.events.filter(~row)))
     assert any("FLOPs of the backward, the trace no event of it" in note for note in alone.notes)
 
@@ -237,9 +237,9 @@ def test_weftrace_report_prints_mfu_by_phase(run: tuple[FlopsReport, Path, Path]
     flops, out = tmp_path / "flops.json", tmp_path / "report.json"
     flops.write_text(json.dumps(flops_document(report)))
     options = ["report", str(marked), "--flops", str(flops), "--hardware", "a100", "-o", str(out)]
-    told = CliRunner().invoke(app, options)
-    assert told.exit_code == 0, told.output
-    assert "FLOPs by phase" in told.output and "2 steps" in told.output
+    summary = CliRunner().invoke(app, options)
+    assert summary.exit_code == 0, summary.output
+    assert "FLOPs by phase" in summary.output and "2 steps" in summary.output
     document = json.loads(out.read_text())
     schema = next(each for each in schemas() if each.schema == "weftrace.report/1").json_schema()
     jsonschema.Draft202012Validator(schema).validate(document)

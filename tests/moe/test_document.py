@@ -63,5 +63,5 @@ def test_a_document_that_holds_what_cannot_be_is_refused(path: tuple[Any, ...], 
 
 def test_every_public_name_is_told_in_the_guide() -> None:
     """`Profile` and `make_profile` by the example there, all others in the table below it."""
-    told = set(re.findall(r"\w+", (ROOT / "docs" / "profiles.md").read_text("utf-8").partition("## In Python")[2]))
-    assert set(dir(weftrace.moe)) - told == set()
+    summary = set(re.findall(r"\w+", (ROOT / "docs" / "profiles.md").read_text("utf-8").partition("## In Python")[2]))
+    assert set(dir(weftrace.moe)) - summary == set()

@@ -56,7 +56,7 @@ def test_what_cannot_be_is_refused_with_both_numbers(given: dict[str, Any], mess
 def test_a_profile_of_each_kind_can_be_made_with_both_ways_of_routing(kind: Any, routing: Any) -> None:
     profile = profile_of(Request(kind=kind, ranks=2, layers=2, routing=routing))
     assert profile.num_ranks == 2
-    assert profile.told()["costs"] == "published"
+    assert profile.summary()["costs"] == "published"
     assert profile.trace(1).info["profile.overlap"] == profile.overlap.name
 
 

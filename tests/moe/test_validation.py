@@ -153,7 +153,7 @@ def test_runs_of_different_settings_are_said_to_be() -> None:
     other = replace(run(), info={"profile.model": "tiny-mla", "profile.ep": "64", "capture.torch": "2.9"})
     found = validate(one, other)
     assert "different model: what differs is more than a prediction's error" in found.notes
-    assert "profile.model  deepseek-v3 | tiny-mla" in told(found) and "capture.torch" not in told(found)
+    assert "profile.model  deepseek-v3 | tiny-mla" in summary(found) and "capture.torch" not in summary(found)
 
 
 def test_a_saved_validation_is_the_same_one_and_its_table_has_a_row_a_phase() -> None:
@@ -165,14 +165,14 @@ def test_a_saved_validation_is_the_same_one_and_its_table_has_a_row_a_phase() ->
         from_document(Validation, {**document, "phases": 3}, what="validation")
 
 
-def told(found: Validation, width: int = 80) -> str:
+def summary(found: Validation, width: int = 80) -> str:
     out = io.StringIO()
     print_validation(found, Console(file=out, width=width))
     return out.getvalue()
 
 
 def test_it_is_told_in_80_columns() -> None:
-    text = told(validate(run(attn=90, extra="mlp(F)"), run(wait=10)))
+    text = summary(validate(run(attn=90, extra="mlp(F)"), run(wait=10)))
     assert max(map(len, text.splitlines())) <= 80
     assert "attn(F)                90.0     100.0          –  −10.0 %" in text
     assert "compute, the same: attn(F)" in text
@@ -200,4 +200,4 @@ def test_the_published_training_profile_beside_its_simulation(shared_data: Path)
 def test_other_recorded_traces_are_told_without_phases_in_common(shared_data: Path, name: str) -> None:
     found = validate(simulate(deepseek_training_layers()), wt.open(shared_data / name))
     assert not found.phases and found.whole and len(found.alone) >= 10
-    assert max(map(len, told(found).splitlines())) <= 80
+    assert max(map(len, summary(found).splitlines())) <= 80

@@ -65,10 +65,10 @@ def test_recommend_from_a_trace_prints_and_writes_the_choice(run: Run, tmp_path:
     written = ("-o", output, "-o", table, "-o", page)
     code, out, err = run("pipeline", "recommend", "--trace", tmp_path / "train.json", *ON_FOUR, *written)
     assert code == 0, err
-    told = " ".join(out.split())
-    assert told.split(" · ")[0] == "weftrace pipeline recommend"
-    assert "With a barrier at the step's end, interleaved F&B takes" in told
-    assert "F 35.0 µs, I 60.0 µs, W 10.0 µs (serial upper bounds), F&B 70.0 µs = 0.67 (F + B)" in told
+    summary = " ".join(out.split())
+    assert summary.split(" · ")[0] == "weftrace pipeline recommend"
+    assert "With a barrier at the step's end, interleaved F&B takes" in summary
+    assert "F 35.0 µs, I 60.0 µs, W 10.0 µs (serial upper bounds), F&B 70.0 µs = 0.67 (F + B)" in summary
     assert "\x1b[" not in out
     document = checked(output)
     assert document["choice"] == "interleaved-fb" and document["costs"]["basis"] == "phases"
@@ -98,7 +98,7 @@ def test_recommend_takes_flops_and_a_cap_in_bytes(run: Run, tmp_path: Path, cost
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "summary"),
     [
         ((), "give one of the three; none is given"),
         (("--costs", "costs.json", "--trace", "x.json"), "--trace and --costs are given"),
@@ -110,11 +110,11 @@ def test_recommend_takes_flops_and_a_cap_in_bytes(run: Run, tmp_path: Path, cost
         (("--costs", "zero.json"), "F, I and W take no time"),
     ],
 )
-def test_wrong_usage_ends_with_2(run: Run, costs: Path, given: tuple[str, ...], told: str) -> None:
+def test_wrong_usage_ends_with_2(run: Run, costs: Path, given: tuple[str, ...], summary: str) -> None:
     (costs.parent / "zero.json").write_text(json.dumps(dict.fromkeys(("F_ms", "I_ms", "W_ms"), 0)))
     named = [str(costs.parent / each) if each in ("costs.json", "zero.json") else each for each in given]
     code, _, err = run("pipeline", "recommend", *ON_FOUR, *named)
-    assert code == 2 and told in " ".join(err.replace("│", " ").split())
+    assert code == 2 and summary in " ".join(err.replace("│", " ").split())
 
 
 def test_traces_that_tell_no_costs_end_with_3_and_the_reason(run: Run, tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_traces_that_tell_no_costs_end_with_3_and_the_reason(run: Run, tmp_path:
 def test_recommend_reads_the_costs_of_a_measured_run(run: Run, measured: Path) -> None:
     code, out, err = run("pipeline", "recommend", "--trace", measured, *ON_FOUR, "--no-flips", "--json")
     assert code == 0, err
-    told = json.loads(out)["costs"]
-    assert (told["forward_ns"], told["weight_ns"], told["basis"]) == (11_000, 8_800, "actions")
+    summary = json.loads(out)["costs"]
+    assert (summary["forward_ns"], summary["weight_ns"], summary["basis"]) == (11_000, 8_800, "actions")
 
 
 def test_step_beside_the_published_one(run: Run, tmp_path: Path, costs: Path) -> None:
@@ -137,10 +137,10 @@ def test_step_beside_the_published_one(run: Run, tmp_path: Path, costs: Path) ->
     shape = ("--stages", "16", "--micro-batches", "120", "--ranks", "2048", "--optimizer-ms", "290")
     code, out, err = run("pipeline", "step", "--costs", costs, *shape, "-o", output)
     assert code == 0, err
-    told = " ".join(out.split())
+    summary = " ".join(out.split())
     for part in ("A step of DualPipe on 2,048 ranks takes 19.0 s", "97–103", "97–103 13.9 s −7.2 %", "272.80 B",
                  "38.94 % 38.94 %", "Of the published bubble of 2.06 s"):  # fmt: skip
-        assert part in told, part
+        assert part in summary, part
     assert checked(output)["published"] == "DeepSeek-V3 on 2,048 H800"
 
 
@@ -199,8 +199,8 @@ def printed(path: Path, width: int) -> str:
 
 def test_values_are_shown_and_saved_as_their_reports(tmp_path: Path, simulation: Simulation, measured: Path) -> None:
     found = recommend(simulation.costs, num_devices=4, num_micro_batches=8, with_flips=False)
-    told = slip(simulation.schedule, run_of(weftrace.open(measured), workers=1), simulation.costs)
-    for value, name, title in ((found, "choice", "recommend"), (told, "slip", "slip")):
+    summary = slip(simulation.schedule, run_of(weftrace.open(measured), workers=1), simulation.costs)
+    for value, name, title in ((found, "choice", "recommend"), (summary, "slip", "slip")):
         weftrace.save(value, tmp_path / f"{name}.json")
         checked(tmp_path / f"{name}.json")
         weftrace.show(value, Console(width=80, file=(text := io.StringIO())))
@@ -209,18 +209,18 @@ def test_values_are_shown_and_saved_as_their_reports(tmp_path: Path, simulation:
 
 def test_help_tells_what_stands_in_for_what_is_not_given(run: Run) -> None:
     """Not in square brackets within the text, which the help's markup would swallow."""
-    for command, told in (("step", "[default: (those of one sequence)]"), ("slip", "[default: (the last)]")):
+    for command, summary in (("step", "[default: (those of one sequence)]"), ("slip", "[default: (the last)]")):
         code, out, _ = run("pipeline", command, "--help")
-        assert code == 0 and told in " ".join(out.replace("│", " ").split())
+        assert code == 0 and summary in " ".join(out.replace("│", " ").split())
 
 
 def test_stages_that_differ_are_told_as_their_mean(run: Run, tmp_path: Path) -> None:
     costs = tmp_path / "costs.json"
     costs.write_text('{"F_ms": [1, 2, 3, 4], "I_ms": 1, "W_ms": 1}')
     code, out, err = run("pipeline", "recommend", "--costs", costs, *ON_FOUR, "--no-flips")
-    told = " ".join(out.split())
-    assert code == 0 and "F 2.50 ms" in told, err
-    assert "the means of 4 stages, each of which is simulated with its own" in told
+    summary = " ".join(out.split())
+    assert code == 0 and "F 2.50 ms" in summary, err
+    assert "the means of 4 stages, each of which is simulated with its own" in summary
 
 
 def test_pairs_that_did_not_run_are_taken_to_overlap_as_those_that_did(run: Run, measured: Path) -> None:

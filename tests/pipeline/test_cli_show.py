@@ -85,9 +85,9 @@ def test_costs_of_a_file_are_used_and_kept(run: Run, tmp_path: Path) -> None:
     printed = run(*DUAL, "--costs", str(costs), "-o", str(plan)).stdout
     assert "DualPipe takes 4.143 s; bubble 574.8 ms (13.9 %" in printed
     assert run("pipeline", "show", str(plan)).stdout == printed
-    told = json.loads(run("pipeline", "show", str(plan), "--json").stdout)
-    assert told["schema"] == "weftrace.pipeline/1" and "traceEvents" not in told
-    assert told["costs"]["overlapped_ns"] == 129_000_000
+    summary = json.loads(run("pipeline", "show", str(plan), "--json").stdout)
+    assert summary["schema"] == "weftrace.pipeline/1" and "traceEvents" not in summary
+    assert summary["costs"]["overlapped_ns"] == 129_000_000
 
 
 def test_options_of_families(run: Run) -> None:
@@ -129,8 +129,8 @@ def test_a_file_that_holds_no_schedule_is_an_unusable_input(run: Run, tmp_path: 
 def test_the_help_says_what_is_taken_by_default() -> None:
     options = {"--slices": FAMILIES["seq1f1b"].options, "--stages-per-rank": FAMILIES["interleaved"].options}
     shown = typer.main.get_command(app).commands["pipeline"].commands["show"]  # type: ignore[attr-defined]
-    told = {name: option.show_default for option in shown.params for name in option.opts if name in options}
-    assert told == {name: str(value) for name, defaults in options.items() for value in defaults.values()}
+    summary = {name: option.show_default for option in shown.params for name in option.opts if name in options}
+    assert summary == {name: str(value) for name, defaults in options.items() for value in defaults.values()}
 
 
 def test_an_input_is_never_overwritten(run: Run, tmp_path: Path) -> None:

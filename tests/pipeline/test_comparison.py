@@ -45,11 +45,11 @@ def test_equal_stages_give_the_published_table() -> None:
     """DeepSeek's README: parameters 1x, 1x, 2x, 2x; activations PP, PP, PP+1, PP+1; devices PP, PP, PP, PP/2."""
     compared = compare(Costs.units(FB=3), num_stages=8, num_micro_batches=20)
     rows = {row["name"]: row for row in comparison_document(compared)["rows"]}
-    told = {
+    summary = {
         name: (rows[name]["parameters"], rows[name]["peak_activations"], rows[name]["num_devices"])
         for name in ("1f1b", "zb1p", "dualpipe", "dualpipev")
     }
-    assert told == {"1f1b": (1, 8, 8), "zb1p": (1, 8, 8), "dualpipe": (2, 9, 8), "dualpipev": (2, 9, 4)}
+    assert summary == {"1f1b": (1, 8, 8), "zb1p": (1, 8, 8), "dualpipe": (2, 9, 8), "dualpipev": (2, 9, 4)}
 
 
 def test_the_headline_names_the_best_that_fits_and_1f1b_beside_it() -> None:
@@ -131,13 +131,13 @@ def test_what_would_not_fit_in_memory_is_refused_before_it_is_made() -> None:
 
 
 def test_progress_is_told_schedule_by_schedule() -> None:
-    told: list[tuple[int, int]] = []
+    summary: list[tuple[int, int]] = []
     families = ["1f1b", "zbv", "dualpipe"]
     compare(
         Costs.units(), num_devices=2, num_micro_batches=8, families=families,
-        on_progress=lambda done, total: told.append((done, total)),
+        on_progress=lambda done, total: summary.append((done, total)),
     )  # fmt: skip
-    assert told == [(0, 3), (1, 3), (2, 3)]
+    assert summary == [(0, 3), (1, 3), (2, 3)]
 
 
 def test_the_front_is_what_no_other_beats_in_both() -> None:
@@ -206,8 +206,8 @@ def test_what_a_prompt_prints_is_a_line() -> None:
 
 def test_all_that_costs_hold_is_told_beside_the_table() -> None:
     costs = Costs.units(latency=0.1, rank_factor=(1.0, 1.5, 1.0, 2.0), message_bytes=9, bytes_per_s=25e9, blocking=True)
-    told = costs_in(comparison_summary(compare(costs, num_devices=4, num_micro_batches=8, families=["1f1b"])))
-    assert told == (
+    summary = costs_in(comparison_summary(compare(costs, num_devices=4, num_micro_batches=8, families=["1f1b"])))
+    assert summary == (
         "F 1, I 1, W 1, F&B as F, then B, a message 0.1, links of 25.0 GB/s, messages block, "
         "ranks up to 2 times as slow"
     )

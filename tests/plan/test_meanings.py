@@ -371,9 +371,9 @@ def test_a_what_if_is_one_expression() -> None:
     ],
 )
 def test_a_what_if_that_cannot_be_says_why(columns: dict[str, Any], expected: str) -> None:
-    with pytest.raises(PlanError) as told:
+    with pytest.raises(PlanError) as summary:
         meeting().with_ops(**columns)
-    assert expected in str(told.value)
+    assert expected in str(summary.value)
 
 
 def test_ops_by_row_and_by_id() -> None:

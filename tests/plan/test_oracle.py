@@ -129,11 +129,11 @@ def check_times(frames: Frames) -> None:
             assert (result.start_ns.tolist(), result.end_ns.tolist()) == times, f"compiled={compiled}"
         return
     for compiled in (False, True):
-        with pytest.raises(PlanError, match="circle") as told:
+        with pytest.raises(PlanError, match="circle") as summary:
             run(graph, compiled=compiled)
-        named = [row for row in range(len(plan)) if plan.label(row) in str(told.value)]
-        assert named, str(told.value)
-        assert in_circles(expected, named) == named, str(told.value)
+        named = [row for row in range(len(plan)) if plan.label(row) in str(summary.value)]
+        assert named, str(summary.value)
+        assert in_circles(expected, named) == named, str(summary.value)
 
 
 def test_rows_may_stand_in_any_order_that_keeps_the_streams() -> None:

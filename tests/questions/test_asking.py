@@ -105,7 +105,7 @@ def test_a_wrong_name_is_told_before_a_trace_is_looked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "summary"),
     [
         (
             "select famly from work",
@@ -133,8 +133,8 @@ def test_a_wrong_name_is_told_before_a_trace_is_looked_for() -> None:
         ("select name from work group by kind", "'name' should participate in the GROUP BY"),
     ],
 )
-def test_what_is_wrong_is_told_with_what_is_nearest(sql: str, told: str) -> None:
-    with pytest.raises(QueryError, match=told):
+def test_what_is_wrong_is_told_with_what_is_nearest(sql: str, summary: str) -> None:
+    with pytest.raises(QueryError, match=summary):
         needed(sql)
 
 

@@ -110,12 +110,12 @@ def test_sql_from_a_file_or_from_standard_input(
 
 def test_the_schema_explains_every_column(run: Run) -> None:
     code, out, _ = run("query", "--schema")
-    told = " ".join(out.split())
+    summary = " ".join(out.split())
     assert code == 0
     for table in TABLES.values():
-        assert table.meaning in told
+        assert table.meaning in summary
         for column in table.columns:
-            assert f"{column.name} {str(column.dtype).lower()} {column.meaning.split()[0]}" in told, column
+            assert f"{column.name} {str(column.dtype).lower()} {column.meaning.split()[0]}" in summary, column
     code, out, _ = run("query", "--schema", "gaps", "--json")
     document = json.loads(out)
     jsonschema.validate(document, SCHEMA_OF[TABLES_SCHEMA].json_schema())
@@ -154,7 +154,7 @@ def test_nothing_in_a_name_reaches_the_terminal_as_it_is(run: Run, folder: Path)
     assert code == 0 and "\x1b" not in out and "[bold]" in out
 
 
-def test_a_file_that_lost_a_part_is_told(run: Run, folder: Path) -> None:
+def test_a_file_that_lost_a_part_is_summary(run: Run, folder: Path) -> None:
     """Rows of half a trace look like those of a whole one."""
     cut = folder / "cut.json"
     text = (folder / "train.json").read_text()

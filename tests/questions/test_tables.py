@@ -144,19 +144,19 @@ def test_collectives_kernels_and_the_queue_by_pencil(tmp_path: Path) -> None:
 def test_tables_add_up_to_the_analyses(trace: Trace) -> None:
     built = build(trace, EVERYTHING, rules=few_rules())
     work = random_work(trace)
-    told, causes = breakdown(work), idle(work)
+    summary, causes = breakdown(work), idle(work)
     rank = built["ranks"].row(0, named=True)
     for name in ("span_ns", "compute_ns", "communication_ns", "hidden_communication_ns", "exposed_communication_ns",
                  "memory_ns", "exposed_memory_ns", "idle_ns"):  # fmt: skip
-        assert rank[name] == getattr(told, name), name
+        assert rank[name] == getattr(summary, name), name
     assert rank["unknown_wait_ns"] == causes.unknown_ns and rank["host_wait_ns"] == causes.host_wait_ns
     each = built["work"]
-    assert total(each, "own_ns") + total(built["gaps"], "dur_ns") == told.span_ns
+    assert total(each, "own_ns") + total(built["gaps"], "dur_ns") == summary.span_ns
     moved, copied = (each.filter(pl.col("kind") == kind) for kind in ("communication", "memory"))
-    assert moved["exposed_ns"].sum() == told.exposed_communication_ns
-    assert moved["hidden_ns"].sum() == told.hidden_communication_ns
-    assert total(copied, "exposed_ns") + total(copied, "hidden_ns") == told.memory_ns
-    assert each["gap_before_ns"].sum() == told.idle_ns == built["gaps"]["dur_ns"].sum()
+    assert moved["exposed_ns"].sum() == summary.exposed_communication_ns
+    assert moved["hidden_ns"].sum() == summary.hidden_communication_ns
+    assert total(copied, "exposed_ns") + total(copied, "hidden_ns") == summary.memory_ns
+    assert each["gap_before_ns"].sum() == summary.idle_ns == built["gaps"]["dur_ns"].sum()
     assert built["kernels"]["own_ns"].sum() == each["own_ns"].sum()
     assert built["kernels"]["num_events"].sum() == each.height == rank["num_events"]
     queued = built["queue"].filter(pl.col("dur_ns") > 0)
@@ -168,12 +168,12 @@ def test_tables_add_up_to_the_analyses(trace: Trace) -> None:
 @given(trace=traces())
 def test_steps_are_those_of_the_analysis(trace: Trace) -> None:
     frame = build(trace, {"steps": EVERYTHING["steps"], "work": EVERYTHING["work"]}, rules=few_rules())
-    told = steps(random_work(with_steps(trace)[0]))
+    summary = steps(random_work(with_steps(trace)[0]))
     names = ("span_ns", "compute_ns", "communication_ns", "exposed_communication_ns", "memory_ns", "exposed_memory_ns",
              "idle_ns")  # fmt: skip
-    expected = [(each.step, *(getattr(each.breakdown, name) for name in names)) for each in told]
+    expected = [(each.step, *(getattr(each.breakdown, name) for name in names)) for each in summary]
     found = frame["steps"].select("step", *names).rows()
-    assert (found if told else [(None, *found[0][1:])]) == (expected or found)
+    assert (found if summary else [(None, *found[0][1:])]) == (expected or found)
     counted = frame["work"].group_by("step").len().sort("step").rows()
     assert {row[0]: row[1] for row in counted if row[0] is not None} == {
         step: num for step, num in frame["steps"].select("step", "num_events").rows() if num and step is not None

@@ -82,8 +82,8 @@ def ran(run_file: Path) -> list[Ran]:
         launch, end = launches[e["args"]["correlation"]], e["ts"] + e["dur"]
         idle = 0 if reach is None else max(0, e["ts"] - reach)
         reach = end if reach is None else max(reach, end)
-        told = (around(launch, "user_annotation"), around(launch, "cpu_op"), idle)
-        kernels.append(Ran(e["name"], e["ts"], end, launch, *told))
+        summary = (around(launch, "user_annotation"), around(launch, "cpu_op"), idle)
+        kernels.append(Ran(e["name"], e["ts"], end, launch, *summary))
     return kernels
 
 

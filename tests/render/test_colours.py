@@ -52,6 +52,8 @@ def test_every_colour_of_canvases_is_in_a_style_sheet() -> None:
 def test_directions_are_those_of_the_alphabet() -> None:
     table = re.search(r"const DIRECTIONS = \{(.*?)\};", STATIC.joinpath("boxes.js").read_text("utf-8"), re.S)
     assert table is not None
-    told = {letter: (role, name) for letter, role, name in re.findall(r'(\w): \["(\w+)", "([\w ]+)"\]', table[1])}
+    summary = {letter: (role, name) for letter, role, name in re.findall(r'(\w): \["(\w+)", "([\w ]+)"\]', table[1])}
     roles = {"F": "forward", "B": "backward", "W": "weight"}
-    assert told == {letter: (roles[drawn], alphabet.DIRECTIONS[letter]) for letter, drawn in alphabet.DRAWN_AS.items()}
+    assert summary == {
+        letter: (roles[drawn], alphabet.DIRECTIONS[letter]) for letter, drawn in alphabet.DRAWN_AS.items()
+    }

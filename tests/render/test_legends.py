@@ -59,7 +59,7 @@ def channels(colour: str) -> tuple[int, ...]:
     return tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5))
 
 
-def told(colour: str, keys: list[str], ground: list[str]) -> bool:
+def summary(colour: str, keys: list[str], ground: list[str]) -> bool:
     """Whether a colour is a key's, the page's own, or between a key's and the page's ground: paler."""
     for key in keys:
         for base in ground[:2]:
@@ -140,7 +140,7 @@ def test_every_colour_drawn_stands_in_the_legend(name: str, scheme: str, open_ht
         found: Any = page.evaluate(DRAWN, [canvases, legend, LEAST])
         assert len(found["keys"]) >= 3 and "none" not in found["keys"]
         assert len(found["drawn"]) > 3
-        strange = [colour for colour in found["drawn"] if not told(colour, found["keys"], found["ground"])]
+        strange = [colour for colour in found["drawn"] if not summary(colour, found["keys"], found["ground"])]
         assert not strange, (legend, strange, found["keys"])
         assert all(distance(one, other) > 5 for one, other in combinations(found["keys"], 2)), "two keys look the same"
 
@@ -151,7 +151,7 @@ def test_a_search_has_its_key(open_html: Open, tmp_path: Path) -> None:
     page.locator("#search").fill("gemm")
     assert "found" in page.locator("#timeline-legend").inner_text()
     found: Any = page.evaluate(DRAWN, [["timeline-canvas"], "timeline-legend", LEAST])
-    assert not [colour for colour in found["drawn"] if not told(colour, found["keys"], found["ground"])]
+    assert not [colour for colour in found["drawn"] if not summary(colour, found["keys"], found["ground"])]
 
 
 #: Roles that say what something is, in the pictures of one page.

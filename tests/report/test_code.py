@@ -65,8 +65,8 @@ def test_the_document_holds_what_was_asked_for_and_is_sound(tmp_path: Path) -> N
 def test_the_terminal_prints_a_tree_of_what_is_alike(tmp_path: Path) -> None:
     text = printed(analyze(model_file(tmp_path), by="module", timelines=False).document)
     start = text.index("Time by module")
-    told = [line.rstrip() for line in text[start:].split("\n\n")[0].splitlines()]
-    assert told == [
+    summary = [line.rstrip() for line in text[start:].split("\n\n")[0].splitlines()]
+    assert summary == [
         "Time by module  launched in it, or for its backward",
         "module        total µs  share   own  idle",
         "Net              140.0 87.5 %   0.0 180.0",
@@ -132,7 +132,7 @@ def test_csv_has_a_row_a_place_and_its_path(tmp_path: Path) -> None:
     assert (rows[3]["total_ns"], rows[-1]["path"]) == ("40000", "(outside)")
 
 
-def test_ranks_of_a_job_are_each_told(tmp_path: Path) -> None:
+def test_ranks_of_a_job_are_each_summary(tmp_path: Path) -> None:
     for rank in range(2):
         model_file(tmp_path, rank=rank)
     document = analyze(tmp_path, by="module", workers=1).document
@@ -167,11 +167,11 @@ def test_own_and_idle_times_add_up_where_a_job_has_many_roots(tmp_path: Path) ->
             file.host(f"nn.Module: Linear_{at}", 10 * at, 8, cat="python_function")
             file.kernel(GEMM, 10 * at + 2, 3, launch=10 * at + 1)
         (tmp_path / f"rank{rank}.json").write_text(json.dumps({**file.facts, "traceEvents": file.events}))
-    told = analyze(tmp_path, by="module", timelines=False, workers=1).document["ranks"][0]
-    code = told["modules"]
+    summary = analyze(tmp_path, by="module", timelines=False, workers=1).document["ranks"][0]
+    code = summary["modules"]
     assert (code["num_nodes"], len(code["nodes"])) == (510, 501)
-    assert sum(node["self_ns"] for node in (*code["nodes"], code["outside"])) == told["serial_ns"]
-    assert sum(node["idle_ns"] for node in (*code["nodes"], code["outside"])) == told["idle_ns"]
+    assert sum(node["self_ns"] for node in (*code["nodes"], code["outside"])) == summary["serial_ns"]
+    assert sum(node["idle_ns"] for node in (*code["nodes"], code["outside"])) == summary["idle_ns"]
     assert (code["nodes"][-1]["name"], code["nodes"][-1]["num_members"]) == ("(smaller ones)", 10)
 
 

@@ -16,11 +16,11 @@ TOLD = {
 }  # fmt: skip
 
 
-def report_of(folder: Path, told: dict[str, str]) -> Report:
+def report_of(folder: Path, summary: dict[str, str]) -> Report:
     file = TraceFile(rank=0)
     file.kernel(GEMM, 10, 5)
     path = folder / "rank0.json"
-    path.write_text(json.dumps({**file.facts, "weftrace": told, "traceEvents": file.events}))
+    path.write_text(json.dumps({**file.facts, "weftrace": summary, "traceEvents": file.events}))
     return analyze(path)
 
 

@@ -92,13 +92,13 @@ def test_a_box_is_as_high_as_it_was_dense() -> None:
     rank["lanes"][0]["boxes"] = [box]
     figure = figures.lanes_figure(rank)
     drawn = [
-        (x * width, told)
+        (x * width, summary)
         for trace in figure.data
-        for y, x, width, told in zip(trace.y, trace.x, trace.width, trace.customdata, strict=True)
+        for y, x, width, summary in zip(trace.y, trace.x, trace.width, trace.customdata, strict=True)
         if rows_of(figure)[y].startswith("compute") and trace.name != "exposed"
     ]
-    ((area, told),) = drawn
-    assert area == pytest.approx(BAND * 2.5) and "2.50 of 10.0 ms busy" in told
+    ((area, summary),) = drawn
+    assert area == pytest.approx(BAND * 2.5) and "2.50 of 10.0 ms busy" in summary
 
 
 def test_every_box_has_its_name() -> None:

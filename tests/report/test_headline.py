@@ -27,7 +27,7 @@ UNKNOWN = "No collectives could be matched, so which rank was late is not known.
 COPY = "Memcpy HtoD (Pinned -> Device)"
 
 
-def told(file: TraceFile, folder: Path) -> str:
+def summary(file: TraceFile, folder: Path) -> str:
     return analyze(file.trace(folder), timelines=False).document["headline"]
 
 
@@ -37,7 +37,7 @@ def test_it_leads_with_the_host_where_communication_is_little(tmp_path: Path) ->
     for number in range(10):  # 0.95 ms of work every 8.3 ms, each launched just before it starts
         file.kernel(GEMM, 1_000 + 8_300 * number, 950)
     file.kernel(ALL_REDUCE, 2_000, 2_100, stream=20, launch=1_990)
-    said = told(file, tmp_path)
+    said = summary(file, tmp_path)
     assert said.startswith("The device idled 84.7 % of 75.7 ms, all of it waiting for the host to launch work;")
     assert "exposed communication takes another 2.8 %; 0.0 % of communication is hidden" in said
     assert "saved" not in said
@@ -46,7 +46,7 @@ def test_it_leads_with_the_host_where_communication_is_little(tmp_path: Path) ->
 def test_it_leads_with_exposed_communication_and_names_the_collective(tmp_path: Path) -> None:
     # compute 0-60, all_reduce 40-100: 20 hidden, 40 exposed of 100 ms
     file = TraceFile().kernel(GEMM, 1_000, 60_000).kernel(ALL_REDUCE, 41_000, 60_000, stream=20, launch=500)
-    said = told(file, tmp_path)
+    said = summary(file, tmp_path)
     assert said == (
         "Exposed communication takes 40.0 % of 100 ms, all of it in all_reduce; 33.3 % of communication is hidden."
     )
@@ -55,7 +55,7 @@ def test_it_leads_with_exposed_communication_and_names_the_collective(tmp_path: 
 def test_all_idle_time_counts_whatever_its_causes(tmp_path: Path) -> None:
     """30 ms idle for the host and 10 for a dependency are more than 35 ms of exposed communication."""
     file = TraceFile().kernel(GEMM, 1_000, 10_000).kernel(GEMM, 41_000, 10_000).kernel(GEMM, 61_000, 5_000, launch=500)
-    said = told(file.kernel(ALL_REDUCE, 66_000, 35_000, stream=20, launch=500), tmp_path)
+    said = summary(file.kernel(ALL_REDUCE, 66_000, 35_000, stream=20, launch=500), tmp_path)
     assert said == (
         "The device idled 40.0 % of 100 ms, most of it waiting for the host to launch work (30.0 ms); exposed "
         "communication takes another 35.0 %; 0.0 % of communication is hidden."
@@ -66,7 +66,7 @@ def test_a_cause_of_less_than_half_is_not_most(tmp_path: Path) -> None:
     file = TraceFile().kernel(GEMM, 1_000, 20_000)
     for number, name in enumerate((ALL_REDUCE, DISPATCH, ALL_GATHER)):
         file.kernel(name, 21_000 + 10_000 * number, 10_000 + number, stream=20 + number, launch=500)
-    assert "the largest part of it in all_gather (10.0 ms)" in told(file, tmp_path)
+    assert "the largest part of it in all_gather (10.0 ms)" in summary(file, tmp_path)
 
 
 def test_ranks_of_one_length_have_no_longest() -> None:
@@ -76,19 +76,19 @@ def test_ranks_of_one_length_have_no_longest() -> None:
 
 def test_it_leads_with_copies(tmp_path: Path) -> None:
     file = TraceFile().kernel(GEMM, 1_000, 60_000).kernel(COPY, 61_000, 40_000, launch=500, cat="gpu_memcpy")
-    assert told(file, tmp_path) == "Copies with no kernel beside them take 40.0 % of 100 ms."
+    assert summary(file, tmp_path) == "Copies with no kernel beside them take 40.0 % of 100 ms."
 
 
 def test_where_little_is_lost_the_kernels_lead(tmp_path: Path) -> None:
     file = TraceFile().kernel(GEMM, 1_000, 99_000).kernel(ALL_REDUCE, 41_000, 60_000, stream=20, launch=500)
-    assert told(file, tmp_path) == (
+    assert summary(file, tmp_path) == (
         "Computation fills 99.0 % of 100 ms (gemm kernels 99.0 %) and hides 98.3 % of communication; the "
         "largest loss is exposed communication, 1.00 ms (1.0 %)."
     )
 
 
 def test_no_communication_is_not_mentioned(tmp_path: Path) -> None:
-    said = told(TraceFile().kernel(GEMM, 1_000, 99_000), tmp_path)
+    said = summary(TraceFile().kernel(GEMM, 1_000, 99_000), tmp_path)
     assert said == "Computation fills 100.0 % of 99.0 ms (gemm kernels 100.0 %)."
 
 
@@ -126,38 +126,38 @@ def test_waiting_behind_compute_is_not_exposed(tmp_path: Path) -> None:
         file.kernel(ALL_REDUCE, came, 200 - came, stream=20, **said).write(tmp_path / f"rank{rank}.json")
     lateness = analyze(tmp_path, workers=1).document["lateness"]
     assert lateness is not None
-    told = [(rank["suffered_ns"], rank["exposed_ns"]) for rank in lateness["ranks"]]
-    assert told == [(60 * US, 20 * US), (0, 0)]
+    summary = [(rank["suffered_ns"], rank["exposed_ns"]) for rank in lateness["ranks"]]
+    assert summary == [(60 * US, 20 * US), (0, 0)]
 
 
 def test_no_rank_is_called_late_without_reason() -> None:
     made = late_job()
-    told = made["lateness"]
-    told["late"] = None
-    assert "takes 15.1 % of the time, and no rank stands out" in headline(made["ranks"], told)
-    told["uncertainty_ns"] = 5_000_000
-    assert "cannot be told: ends of one collective lie 5.00 ms apart" in headline(made["ranks"], told)
-    for rank in told["ranks"]:
+    summary = made["lateness"]
+    summary["late"] = None
+    assert "takes 15.1 % of the time, and no rank stands out" in headline(made["ranks"], summary)
+    summary["uncertainty_ns"] = 5_000_000
+    assert "cannot be told: ends of one collective lie 5.00 ms apart" in headline(made["ranks"], summary)
+    for rank in summary["ranks"]:
         rank["suffered_ns"] = 1_000
-    assert headline(made["ranks"], told).endswith("No rank is late: waiting for another takes 0.0 % of the time.")
+    assert headline(made["ranks"], summary).endswith("No rank is late: waiting for another takes 0.0 % of the time.")
     for one in made["ranks"]:
         one["basis"] = "ranges"  # which may not record waiting
     only = "As far as communication tells, waiting for another rank takes 0.0 % of the time."
-    assert headline(made["ranks"], told).endswith(only)
+    assert headline(made["ranks"], summary).endswith(only)
 
 
 def test_what_cannot_be_told_is_no_cause_either() -> None:
     made = late_job()
-    told = made["lateness"]
-    told["late"] = None
-    assert "waiting for other ranks" in headline(made["ranks"], told).lower()
-    told["uncertainty_ns"] = 5_000_000
-    assert "waiting for other ranks" not in headline(made["ranks"], told).lower()
+    summary = made["lateness"]
+    summary["late"] = None
+    assert "waiting for other ranks" in headline(made["ranks"], summary).lower()
+    summary["uncertainty_ns"] = 5_000_000
+    assert "waiting for other ranks" not in headline(made["ranks"], summary).lower()
 
 
 def test_a_file_without_device_work_is_told_as_what_it_is(tmp_path: Path) -> None:
     file = TraceFile().host("aten::mm", 0, 300, cat="cpu_op").host("aten::add", 900, 100, cat="cpu_op")
-    assert told(file, tmp_path) == (
+    assert summary(file, tmp_path) == (
         "Host only: there is no device work here. On the host's threads operators ran for 40.0 % of 1.00 ms; for "
         "60.0 % none of them recorded an operator."
     )

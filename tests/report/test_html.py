@@ -127,9 +127,9 @@ def test_a_document_that_was_read_is_checked_against_its_type(tmp_path: Path) ->
         broken = documents.document()
         change(broken["ranks"][0])
         path.write_text(json.dumps(broken))
-        with pytest.raises(DocumentError) as told:
+        with pytest.raises(DocumentError) as summary:
             wt.load(path)
-        assert f"{path}: not a weftrace.report/1 document" in str(told.value) and place in str(told.value)
+        assert f"{path}: not a weftrace.report/1 document" in str(summary.value) and place in str(summary.value)
 
 
 def report_schema() -> dict[str, Any]:

@@ -390,8 +390,8 @@ def test_range_by_pencil(page: Page) -> None:
 
 def test_measuring_the_whole_span_gives_the_report(page: Page, report: Report) -> None:
     rank = report.document["ranks"][0]
-    told = page.evaluate("(span) => weftrace.breakdown(0, span)", rank["span_ns"])
-    assert told == {
+    summary = page.evaluate("(span) => weftrace.breakdown(0, span)", rank["span_ns"])
+    assert summary == {
         "span": rank["span_ns"],
         "compute": rank["compute_ns"],
         "exposed": rank["exposed_communication_ns"],
@@ -410,8 +410,8 @@ def test_a_steps_window_is_the_pages_span(open_html: Any, tmp_path: Path) -> Non
     for step, span, idle in ((1, 140 * US, 20 * US), (2, 60 * US, 0)):
         made = analyze(trace, step=step)
         page = open_html(render_html(made.document, made.timelines))
-        told = page.evaluate("(span) => weftrace.breakdown(0, span)", made.document["ranks"][0]["span_ns"])
-        assert (told["span"], told["idle"]) == (span, idle)
+        summary = page.evaluate("(span) => weftrace.breakdown(0, span)", made.document["ranks"][0]["span_ns"])
+        assert (summary["span"], summary["idle"]) == (span, idle)
         assert f"profiler step {step}" in page.locator("#facts").inner_text()
     made = analyze(trace)
     page = open_html(render_html(made.document, made.timelines))
@@ -430,15 +430,15 @@ def test_ranges_agree_with_a_bitmap(page: Page) -> None:
     for first in range(0, 200, 17):
         for last in range(first + 1, 206, 13):
             cells = set(range(first, last))
-            told = page.evaluate("([a, b]) => weftrace.breakdown(a, b)", [first * cell, last * cell])
+            summary = page.evaluate("([a, b]) => weftrace.breakdown(a, b)", [first * cell, last * cell])
             expected = (
                 len(cells & compute),
                 len(cells & communication - compute),
                 len(cells & memory - compute - communication),
                 len(cells - compute - communication - memory),
             )
-            assert tuple(told[part] // cell for part in PARTS) == expected
-            assert sum(told[part] for part in PARTS) == told["span"] == (last - first) * cell
+            assert tuple(summary[part] // cell for part in PARTS) == expected
+            assert sum(summary[part] for part in PARTS) == summary["span"] == (last - first) * cell
 
 
 # ---- tables

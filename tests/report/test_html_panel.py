@@ -146,7 +146,7 @@ def test_the_first_of_two_clicks_picks(page: Page) -> None:
 
 
 @pytest.fixture
-def told(open_html: Any, tmp_path: Path) -> Iterator[Page]:
+def summary(open_html: Any, tmp_path: Path) -> Iterator[Page]:
     """A matrix product that aten::linear called in step 3, a copy, and an all-reduce that a record tells of."""
     file = TraceFile(world_size=8)
     file.host("ProfilerStep#3", 0, 400).host("aten::linear", 10, 40, cat="cpu_op")
@@ -178,14 +178,14 @@ def facts(page: Page, name: str) -> dict[str, str]:
     )
 
 
-def test_a_kernel_tells_all_that_the_file_has(told: Page) -> None:
-    assert facts(told, GEMM) == {
+def test_a_kernel_tells_all_that_the_file_has(summary: Page) -> None:
+    assert facts(summary, GEMM) == {
         "starts": "0 ns", "takes": "100 µs", "ends": "100.000 µs", "stream": "7", "launch delay": "180 µs",
         "step": "3", "correlation": "1", "CUDA graph": "9", "grid": "8 × 16 × 5", "block": "128 × 2 × 1 = 256 threads",
         "blocks": "640 on 132 SMs", "SMs held": "at most 132", "registers": "122 a thread",
         "shared memory": "12.2 KiB a block", "occupancy": "25 %, estimated",
     }  # fmt: skip
-    panel = told.locator("#event-panel")
+    panel = summary.locator("#event-panel")
     assert panel.locator(".full-name").inner_text() == GEMM
     lists = panel.locator(".listed").all_inner_texts()
     assert lists == [
@@ -200,26 +200,26 @@ def test_a_kernel_tells_all_that_the_file_has(told: Page) -> None:
     assert panel.locator(".listed").first.inner_text().startswith("Inputs\n[64] c10::Half")
 
 
-def test_bytes_and_bandwidth(told: Page) -> None:
+def test_bytes_and_bandwidth(summary: Page) -> None:
     """1 MiB in 10 µs; 4096 elements of 2 bytes in 100 µs, by metrics.md: payload / duration."""
-    copy = facts(told, "Memcpy HtoD (Pinned -> Device)")
+    copy = facts(summary, "Memcpy HtoD (Pinned -> Device)")
     assert (copy["bytes"], copy["bandwidth"]) == ("1.0 MiB (1,048,576)", "104.9 GB/s")
-    reduced = facts(told, ALL_REDUCE)
+    reduced = facts(summary, ALL_REDUCE)
     assert {key: reduced[key] for key in ("collective", "bytes", "algbw", "in", "out", "process group", "ranks")} == {
         "collective": "all_reduce", "bytes": "8.0 KiB (8,192)", "algbw": "0.082 GB/s", "in": "4,096 BFloat16",
         "out": "4,096 BFloat16", "process group": "2, 8 ranks", "ranks": "0–3, 8–11",
     }  # fmt: skip
     assert reduced["SMs held"] == "20"
-    launch = facts(told, "cudaLaunchKernel")
+    launch = facts(summary, "cudaLaunchKernel")
     assert launch.keys() == {"starts", "takes", "ends", "thread", "step"}
-    assert "It launched 1 device event" in told.locator("#event-panel").inner_text()
+    assert "It launched 1 device event" in summary.locator("#event-panel").inner_text()
 
 
-def test_facts_are_copied_as_text(told: Page) -> None:
-    facts(told, GEMM)
-    told.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
-    told.locator("#event-panel .copy").click()
-    told.wait_for_function("window.copied !== undefined")
-    lines = told.evaluate("window.copied").splitlines()
+def test_facts_are_copied_as_text(summary: Page) -> None:
+    facts(summary, GEMM)
+    summary.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    summary.locator("#event-panel .copy").click()
+    summary.wait_for_function("window.copied !== undefined")
+    lines = summary.evaluate("window.copied").splitlines()
     assert lines[:4] == ["class: compute", f"name: {GEMM}", "starts: 0 ns", "takes: 100 µs"]
     assert lines[-2:] == ["operators: aten::addmm < aten::linear", "stack: model.py(7): forward;train.py(3): main"]

@@ -108,14 +108,16 @@ def test_the_saved_trace_is_read_back_to_the_same_numbers(open_html: Open, repor
 
 def test_a_plain_trace_is_read_back_to_the_same_numbers_too(open_html: Open, tmp_path: Path) -> None:
     """Ranges that stand for work are saved as kernels of what they were taken for, whatever their names."""
-    told: list[dict[str, Any]] = [
+    summary: list[dict[str, Any]] = [
         {"name": "forward", "ts": 0, "dur": 100, "args": {"rank": rank, "step": 1}} for rank in range(2)
     ]
-    told += [
+    summary += [
         {"name": "grads_sync", "ts": 80, "dur": 50, "tid": 1, "args": {"rank": rank, "step": 1}} for rank in (0, 1)
     ]
-    told += [{"name": "all_reduce", "ts": 140, "dur": 30, "tid": 1, "args": {"rank": r, "step": 1}} for r in (0, 1)]
-    (tmp_path / "job.json").write_text(json.dumps([{"ph": "X", "pid": e["args"]["rank"], "tid": 0, **e} for e in told]))
+    summary += [{"name": "all_reduce", "ts": 140, "dur": 30, "tid": 1, "args": {"rank": r, "step": 1}} for r in (0, 1)]
+    (tmp_path / "job.json").write_text(
+        json.dumps([{"ph": "X", "pid": e["args"]["rank"], "tid": 0, **e} for e in summary])
+    )
     report = analyze(tmp_path / "job.json")
     rank = report.document["ranks"][0]
     assert rank["basis"] == "ranges" and rank["communication_ns"] > 0 and rank["idle_ns"] == 10_000

@@ -51,9 +51,9 @@ def test_every_table_keeps_its_shape(name: str) -> None:
 def test_kernels_are_those_of_the_document() -> None:
     document: Any = documents.job(2)
     rows = list(csv.DictReader(io.StringIO(kernels_csv(document))))
-    told = [(rank["rank"], kernel) for rank in document["ranks"] for kernel in rank["kernels"]]
+    summary = [(rank["rank"], kernel) for rank in document["ranks"] for kernel in rank["kernels"]]
     assert [(row["rank"], row["name"], row["total_ns"]) for row in rows] == [
-        (str(rank), kernel["name"], str(kernel["total_ns"])) for rank, kernel in told
+        (str(rank), kernel["name"], str(kernel["total_ns"])) for rank, kernel in summary
     ]
 
 

@@ -317,8 +317,8 @@ def test_the_table_of_steps_tells_other_steps_work_apart_and_what_lies_outside(w
     first |= {"from_other_steps_ns": 1_230_000, "spilled_ns": 4_560_000}
     outside = {key: value for key, value in second.items() if key not in ("step", "start_ns")}
     rank["outside_steps"] = [{**outside, "place": "before", "span_ns": 7_000_000}, {**outside, "place": "after"}]
-    told = drawn(report, document, width=width)
-    lines = told[told.index("\nSteps") :].splitlines()
+    summary = drawn(report, document, width=width)
+    lines = summary[summary.index("\nSteps") :].splitlines()
     shown = 2 if width >= 120 else 1  # a narrow console has room for one
     assert lines[2].split()[-shown:] == ["others'", "spilled"][:shown]
     assert lines[3].split()[:2] == ["before", "7.00"]

@@ -94,7 +94,7 @@ def test_a_killed_worker_is_reported_and_the_rest_go_on(tmp_path: Path) -> None:
     assert failure is not None and "was killed" in failure.error and "--workers" in failure.error
 
 
-def test_a_bug_costs_one_rank_and_is_told(tmp_path: Path) -> None:
+def test_a_bug_costs_one_rank_and_is_summary(tmp_path: Path) -> None:
     for rank in range(3):
         write_rank(tmp_path, rank)
     outcomes = job_of(tmp_path).map(wrong_on_rank_1, workers=1)
@@ -198,7 +198,7 @@ class WorkerCrashedError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("error", "told", "num_tried"),
+    ("error", "summary", "num_tried"),
     [
         (RuntimeError("the node went away"), "its worker gave no result: RuntimeError: the node went away.", 1),
         (None, "it was cancelled before it was done, by", 1),
@@ -208,7 +208,7 @@ class WorkerCrashedError(Exception):
     ids=lambda value: type(value).__name__,
 )
 def test_whatever_a_future_raises_costs_its_rank_alone(
-    tmp_path: Path, error: BaseException | None, told: str, num_tried: int
+    tmp_path: Path, error: BaseException | None, summary: str, num_tried: int
 ) -> None:
     for rank in range(3):
         write_rank(tmp_path, rank)
@@ -217,7 +217,7 @@ def test_whatever_a_future_raises_costs_its_rank_alone(
         outcomes = job_of(tmp_path).map(rank_and_span, executor=pool, on_done=done.append)
     assert [outcome.value for outcome in outcomes] == [(0, SPANS[0]), None, (2, SPANS[2])]
     failure = outcomes[1].failure
-    assert failure is not None and failure.error.startswith(f"{tmp_path / 'rank1.json'}: {told}"), failure
+    assert failure is not None and failure.error.startswith(f"{tmp_path / 'rank1.json'}: {summary}"), failure
     assert pool.num_tried == num_tried  # one whose worker died is tried once more, alone
     assert sorted(done) == [str(tmp_path / f"rank{rank}.json") for rank in range(3)]
 
@@ -243,7 +243,7 @@ def test_a_pool_of_processes_that_broke_keeps_what_was_done(tmp_path: Path) -> N
         assert outcome.failure is not None and "a worker of the executor died" in outcome.failure.error
 
 
-def test_an_executor_that_was_shut_down_is_told(four_ranks: Path) -> None:
+def test_an_executor_that_was_shut_down_is_summary(four_ranks: Path) -> None:
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
     outcomes = job_of(four_ranks).map(rank_and_span, executor=pool)
@@ -359,10 +359,10 @@ def test_a_function_that_cannot_travel_is_called_here_and_said(tmp_path: Path) -
     for rank in range(3):
         write_rank(tmp_path, rank)
     add = 10
-    with pytest.warns(UserWarning, match="by this process alone: the function cannot be sent") as told:
+    with pytest.warns(UserWarning, match="by this process alone: the function cannot be sent") as summary:
         outcomes = job_of(tmp_path).map(lambda trace: (trace.rank or 0) + add, workers=2)
     assert [outcome.value for outcome in outcomes] == [10, 11, 12]
-    assert told[0].filename == __file__
+    assert summary[0].filename == __file__
 
 
 UNGUARDED = """import sys
@@ -425,7 +425,7 @@ def test_ranks_that_names_do_not_tell_are_selected_by_content(tmp_path: Path) ->
     assert all(outcome.failure is None for outcome in outcomes)
 
 
-def test_a_rank_that_is_not_there_is_told(four_ranks: Path) -> None:
+def test_a_rank_that_is_not_there_is_summary(four_ranks: Path) -> None:
     *found, last = job_of(four_ranks, ranks=[1, 2, 7, 9]).map(rank_and_span, workers=1)
     assert [outcome.value for outcome in found] == [(1, SPANS[1]), None]  # rank 2 is there, and broken
     assert last.failure is not None and "no trace of rank 7, 9 among 4 files" in last.failure.error

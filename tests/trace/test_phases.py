@@ -177,9 +177,9 @@ def test_a_ranges_name_tells_layer_and_micro_batch_as_a_plans_arguments_do(tmp_p
         plan.host("attn(F)", start, 50, weftrace={"layer": layer, "micro_batch": batch})
     run.host("MLP {layer=7}", 300, 10).host("run {batch=32}", 400, 10).host("plain", 500, 10)
     plan.host("MLP", 300, 10, weftrace={"layer": 7}).host("run {batch=32}", 400, 10).host("plain", 500, 10)
-    told = [find_phases(file.trace(tmp_path).events) for file in (run, plan)]
-    assert told[0].equals(told[1])
-    assert told[0].select("name", "index", "layer", "micro_batch").rows() == [
+    summary = [find_phases(file.trace(tmp_path).events) for file in (run, plan)]
+    assert summary[0].equals(summary[1])
+    assert summary[0].select("name", "index", "layer", "micro_batch").rows() == [
         ("attn(F)", 0, 0, 1), ("attn(F)", 1, 3, 0), ("attn(F)", 2, 3, 1), ("MLP", 0, 7, None),
         ("run {batch=32}", 0, None, None), ("plain", 0, None, None),
     ]  # fmt: skip

@@ -63,7 +63,7 @@ def threads_of_polars(trace: Trace) -> int:
 
 def a_document_is_the_local_one(address: str, folder: Path) -> None:
     """By the command, with relative paths and a broken rank. On standard output stands the document alone."""
-    told = {}
+    summary = {}
     report = [sys.executable, "-m", "weftrace.cli.main", "report", folder.name, "--json"]
     for where, by in (("local", ["--workers", "1"]), (address, ["--cluster", address])):
         done = subprocess.run(
@@ -72,9 +72,9 @@ def a_document_is_the_local_one(address: str, folder: Path) -> None:
             capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        told[where] = json.loads(done.stdout), done.stderr
-    assert told[address][0] == told["local"][0] and told[address][1] == told["local"][1]
-    assert len(told[address][0]["ranks"]) == NUM_RANKS - 1 and len(told[address][0]["failures"]) == 1
+        summary[where] = json.loads(done.stdout), done.stderr
+    assert summary[address][0] == summary["local"][0] and summary[address][1] == summary["local"][1]
+    assert len(summary[address][0]["ranks"]) == NUM_RANKS - 1 and len(summary[address][0]["failures"]) == 1
 
 
 def a_worker_killed_in_the_middle_is_tried_again(executor: Executor, folder: Path, mark: Path) -> None:

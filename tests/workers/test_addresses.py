@@ -137,7 +137,7 @@ def test_another_python_is_told_before_anything_is_sent() -> None:
     on_dask.check_pythons(Client((platform.python_version(), 1)))
 
 
-def test_a_cluster_that_will_keep_one_waiting_is_told() -> None:
+def test_a_cluster_that_will_keep_one_waiting_is_summary() -> None:
     with pytest.warns(ClusterWarning, match="no workers yet"):
         on_dask.advise(Client())
     with pytest.warns(
@@ -163,10 +163,10 @@ def test_a_call_is_answered_and_its_error_is_its_own() -> None:
 def test_another_version_is_told_by_both_numbers(other: tuple[str | None, str | None]) -> None:
     call, *ours = parcels.packed(pickle.dumps, divmod, (7, 2), {})
     theirs = [theirs or own for theirs, own in zip(other, ours, strict=True)]
-    told = (
+    summary = (
         "the worker on {} has weftrace {} with Python {}, and what it was sent comes from weftrace {} with Python {}: "
     )
-    with pytest.raises(ClusterError, match=told.format(socket.gethostname(), *ours, *theirs)):
+    with pytest.raises(ClusterError, match=summary.format(socket.gethostname(), *ours, *theirs)):
         parcels.unpacked(parcels.courier()((call, theirs[0], theirs[1])))
 
 

@@ -34,8 +34,8 @@ class Raising(ClusterExecutor):
 
 
 @pytest.mark.parametrize(
-    ("error", "told"), [(Wrapped(ZeroDivisionError()), ZeroDivisionError), (Wrapped("a disk was full"), Wrapped)]
+    ("error", "summary"), [(Wrapped(ZeroDivisionError()), ZeroDivisionError), (Wrapped("a disk was full"), Wrapped)]
 )
-def test_an_error_comes_out_of_its_wrapping(error: Exception, told: type[Exception]) -> None:
+def test_an_error_comes_out_of_its_wrapping(error: Exception, summary: type[Exception]) -> None:
     with Raising(error) as executor:
-        assert type(executor.submit(len, "").exception(10)) is told
+        assert type(executor.submit(len, "").exception(10)) is summary

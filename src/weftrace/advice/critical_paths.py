@@ -154,7 +154,7 @@ class CriticalPath(InNotebook):
             .sort("time_ns", descending=True, maintain_order=True)
         )
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "path", self.sentence
         yield from ((str(name), f"{duration(ns)}, {percent(share)}") for name, ns, share in self.by_class.iter_rows())
 
@@ -257,7 +257,7 @@ def _told_path(path: pl.DataFrame, times: Timetable, measured: pl.DataFrame, edg
     own = times.plan.ops.select("layer", "micro_batch", "step")[rows]
     known = measured.select("what", "family", "role", on_host=pl.col("event").is_null())[rows]
     waited = edges.with_row_index("wait").with_columns(pl.col("source").cast(pl.String))
-    told = path.hstack(own).hstack(known).join(waited, on="wait", how="left", maintain_order="left")
+    summary = path.hstack(own).hstack(known).join(waited, on="wait", how="left", maintain_order="left")
     cause = (
         pl.when(reason="resource")
         .then(pl.when("on_host").then(pl.lit("thread order")).otherwise(pl.lit("stream order")))
@@ -265,7 +265,7 @@ def _told_path(path: pl.DataFrame, times: Timetable, measured: pl.DataFrame, edg
         .then(pl.col("source").replace(CAUSES).fill_null("thread order"))
         .otherwise(pl.col("reason").cast(pl.String))
     )
-    return told.with_columns(own_class().alias("class_"), cause.alias("reached_by")).drop("on_host")
+    return summary.with_columns(own_class().alias("class_"), cause.alias("reached_by")).drop("on_host")
 
 
 def _parts(
@@ -289,7 +289,7 @@ def _parts(
         .when((pl.col("reason") == "resource") | (source == "origin")).then(pl.lit("idle"))
         .when(source.is_in(("launch", "graph"))).then(pl.lit("launch")).otherwise(pl.lit("dependency"))
     ).cast(pl.Enum(CLASSES))  # fmt: skip
-    told = path[step].with_columns(
+    summary = path[step].with_columns(
         between.alias("between"),
         place=pl.Series(place),
         from_ns=pl.Series(bounds[:-1][is_part]),
@@ -297,7 +297,7 @@ def _parts(
     )
     own = pl.when(place=2).then(pl.lit("SM wait", pl.Enum(CLASSES))).otherwise("class_")
     instead = pl.col("between").cast(pl.String)
-    parts = told.with_columns(
+    parts = summary.with_columns(
         pl.col("reached_by").alias("cause"),
         pl.coalesce("phase", pl.when(kind="host").then(pl.lit(HOST)).otherwise(pl.lit(NO_PHASE))).alias("phase"),
         class_=pl.when(is_between).then("between").otherwise(own),

@@ -41,8 +41,8 @@ def decided_steps(path: CriticalPath) -> pl.DataFrame:
     by_what = parts.group_by("step", "rank", "what", maintain_order=True).agg(time)
     rank = by_rank.sort("rank_ns", descending=True, maintain_order=True).unique("step", maintain_order=True)
     what = by_what.sort("time_ns", descending=True, maintain_order=True).unique(("step", "rank"), maintain_order=True)
-    told = steps.join(rank, on="step", nulls_equal=True).join(what, on=("step", "rank"), nulls_equal=True)
-    return told.sort("step", nulls_last=True).select(
+    summary = steps.join(rank, on="step", nulls_equal=True).join(what, on=("step", "rank"), nulls_equal=True)
+    return summary.sort("step", nulls_last=True).select(
         pl.col(name).cast(dtype) for name, dtype in frame_schema(StepRow).items()
     )
 

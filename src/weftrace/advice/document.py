@@ -75,7 +75,7 @@ class Advice(InNotebook):
     waits: Annotated[list[WaitsRow], Meta(description="Those of the plan, by where they come from.")]
     notes: list[str]
 
-    def _told(self) -> list[tuple[str, str]]:
+    def _describe(self) -> list[tuple[str, str]]:
         return [("headline", self.headline)]
 
 

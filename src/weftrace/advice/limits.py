@@ -91,10 +91,10 @@ def _of_namesakes(inferred: Inferred, selector: str) -> Iterator[str]:
     ops = inferred.measured.select(family, "event").hstack(inferred.plan.ops.select("duration_ns"))
     times = ops.filter(pl.col("event").is_not_null(), family.eq(selector) | family.str.starts_with(f"{selector}_"))
     times = times.group_by("family", maintain_order=True).agg(pl.col("duration_ns").sum()).sort("family")
-    told = {name: duration(time_ns) for name, time_ns in times.iter_rows()}
-    if len(told) > 1 and selector in told:
-        own = told.pop(selector)
-        others = ", ".join(f"{name} ({time})" for name, time in told.items())
+    summary = {name: duration(time_ns) for name, time_ns in times.iter_rows()}
+    if len(summary) > 1 and selector in summary:
+        own = summary.pop(selector)
+        others = ", ".join(f"{name} ({time})" for name, time in summary.items())
         yield f"{selector} is one kernel family, {own} in all; not in it: {others}."
 
 
@@ -125,11 +125,12 @@ def _of_sm_waits(inferred: Inferred, after: CriticalPath) -> Iterator[str]:
 def _of_hidden_waits(inferred: Inferred) -> Iterator[str]:
     """Waits between streams for which nothing votes are told by what is left, or not at all; then they may hold."""
     guessed = inferred.edges.filter(pl.col("source") == "voted", pl.col("votes_for") == 0).height
-    told = [f"{inferred.num_open:,} could not be placed"] if inferred.num_open else []
-    told += [f"{guessed:,} {'is' if guessed == 1 else 'are'} placed only by what was left"] if guessed else []
-    if told:
+    summary = [f"{inferred.num_open:,} could not be placed"] if inferred.num_open else []
+    summary += [f"{guessed:,} {'is' if guessed == 1 else 'are'} placed only by what was left"] if guessed else []
+    if summary:
         yield (
-            f"of the waits between streams that held nothing up, {' and '.join(told)}: what they would hold up after "
+            f"of the waits between streams that held nothing up, {' and '.join(summary)}: "
+            "what they would hold up after "
             "the change is not known."
         )
 

@@ -51,7 +51,7 @@ class ReplayChecks(InNotebook):
         """Whether the replay of every file that gave a plan is to be trusted."""
         return all(replay.is_trustworthy for replay in self.replays.values())
 
-    def _told(self) -> list[tuple[str, str]]:
+    def _describe(self) -> list[tuple[str, str]]:
         return [(name, signed(replay.error, 2)) for name, replay in self.replays.items()]
 
 

@@ -72,7 +72,7 @@ class Sensitivity(InNotebook):
         """What is worth most, with the replay's error."""
         return sentence_of(self)
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "sensitivity", self.sentence
 
 
@@ -113,7 +113,7 @@ class Curve(InNotebook):
         """Where it is flat, where it bends and how steep it is, with the replay's error."""
         return sentence_of_curve(self)
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "curve", self.sentence
 
 
@@ -163,9 +163,9 @@ def sentence_of(found: Sensitivity) -> str:
     best = [row for row in kinds.iter_rows(named=True) if row["kind"] != "rank" and row["saved_ns"] > 0]
     if not best:
         return f"Nothing that is {faster} alone makes the span shorter."
-    told = [f"{row['selector']} saves {duration(row['saved_ns'])} ({percent(row['share'], 2)})" for row in best]
+    summary = [f"{row['selector']} saves {duration(row['saved_ns'])} ({percent(row['share'], 2)})" for row in best]
     off = f"the replay is {signed(found.error)} off"
-    return f"{faster}, each alone, of {duration(found.replayed_ns, 4)}: {', '.join(told)}; {off}."
+    return f"{faster}, each alone, of {duration(found.replayed_ns, 4)}: {', '.join(summary)}; {off}."
 
 
 def sentence_of_curve(found: Curve) -> str:
@@ -173,14 +173,14 @@ def sentence_of_curve(found: Curve) -> str:
     factors, spans = found.points.get_column("factor").to_list(), found.points.get_column("span_ns").to_list()
     (low, high), flat = found.slopes_ns, found.flat_until
     if flat == factors[-1]:
-        told = f"flat from ×{factors[0]:g} to ×{flat:g}"
+        summary = f"flat from ×{factors[0]:g} to ×{flat:g}"
     elif flat > factors[0]:
-        told = f"flat up to ×{flat:g} at {duration(spans[0], 4)}, then up to {duration(high)} per percent"
+        summary = f"flat up to ×{flat:g} at {duration(spans[0], 4)}, then up to {duration(high)} per percent"
     elif low >= (1 - STRAIGHT) * high:
-        told = f"{duration(high)} per percent from ×{factors[0]:g} to ×{factors[-1]:g}"
+        summary = f"{duration(high)} per percent from ×{factors[0]:g} to ×{factors[-1]:g}"
     else:
-        told = f"{duration(low)} per percent at ×{factors[0]:g}, {duration(high)} at ×{factors[-1]:g}"
-    return f"{found.selector}: {told}; the replay is {signed(found.error)} off."
+        summary = f"{duration(low)} per percent at ×{factors[0]:g}, {duration(high)} at ×{factors[-1]:g}"
+    return f"{found.selector}: {summary}; the replay is {signed(found.error)} off."
 
 
 def _listed(inferred: Inferred) -> tuple[list[str], int]:

@@ -43,7 +43,7 @@ class Waterfall(InNotebook):
         """What is worth removing most."""
         return sentence_of(self)
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "span", duration(self.span_ns)
         yield from ((name, duration(ns)) for name, ns in self.bars.select("name", "time_ns").iter_rows())
 

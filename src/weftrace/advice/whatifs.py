@@ -92,7 +92,7 @@ class WhatIf(Spans, InNotebook):
         """The answer, with the replay's error."""
         return sentence_of(self)
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "what if", self.sentence
         yield from (("limit", limit) for limit in self.limits)
 

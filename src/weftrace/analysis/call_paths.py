@@ -270,13 +270,13 @@ def _backward(events: pl.DataFrame) -> pl.DataFrame:
         )
         .select("at", "launch_tid", "launch_ts_ns")
     )
-    told = backward.join(found, on="at", how="left").sort("ts_ns", "dur_ns", descending=[False, True])
+    summary = backward.join(found, on="at", how="left").sort("ts_ns", "dur_ns", descending=[False, True])
     at = pl.when(~is_adding).then(pl.int_range(pl.len(), dtype=pl.Int64)).forward_fill().over(*_THREAD)
-    told = told.with_columns(at.alias("last"))
-    last = told.get_column("last")
-    told = told.select(
+    summary = summary.with_columns(at.alias("last"))
+    last = summary.get_column("last")
+    summary = summary.select(
         *(name for name in _RANGE if name != "name"),
         pl.col("pid").alias("launch_pid"),
-        *(told.get_column(name).gather(last) for name in ("launch_tid", "launch_ts_ns")),
+        *(summary.get_column(name).gather(last) for name in ("launch_tid", "launch_ts_ns")),
     )
-    return told.filter(pl.col("launch_ts_ns").is_not_null())
+    return summary.filter(pl.col("launch_ts_ns").is_not_null())

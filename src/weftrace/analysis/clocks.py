@@ -243,12 +243,12 @@ def offsets_of(clocks: Clocks, ranks: Sequence[int | None], num_events: Sequence
     if not first or (len(first) > 1 and len({clocks.first[at] for at in first.values()}) == 1):
         return ()
     reference = first[min(first)]
-    told = [ClockOffset(rank=min(first), offset_ns=0, spread_ns=0, num_matched=num_events[reference])]
+    summary = [ClockOffset(rank=min(first), offset_ns=0, spread_ns=0, num_matched=num_events[reference])]
     for rank, at in sorted(first.items())[1:]:
         if clocks.root(at) != clocks.root(reference):
-            told.append(ClockOffset(rank=rank, offset_ns=None, spread_ns=None, num_matched=0))
+            summary.append(ClockOffset(rank=rank, offset_ns=None, spread_ns=None, num_matched=0))
             continue
-        told.append(
+        summary.append(
             ClockOffset(
                 rank=rank,
                 offset_ns=clocks.offset(at) if clocks.is_known(at) else None,
@@ -258,7 +258,7 @@ def offsets_of(clocks: Clocks, ranks: Sequence[int | None], num_events: Sequence
                 drift_ppm=round(1e6 * clocks.drift(at), 3),
             )
         )
-    return tuple(told)
+    return tuple(summary)
 
 
 def _median(values: Array) -> int:

@@ -59,8 +59,8 @@ def quality(source: Trace | Work, *, unnamed_share: float | None = None) -> Qual
         doubts.append("no device events and no host operators: nothing to account for")
     if work.basis == "host":
         doubts.append("no device events in this file: host operators stand in for them, each thread as a stream")
-    if told := _merged(work):
-        doubts.append(f"several devices may be merged onto device {work.device}: {told}")
+    if summary := _merged(work):
+        doubts.append(f"several devices may be merged onto device {work.device}: {summary}")
     unused = _unused(work.trace)
     for category, count in unused.items():
         worth = remarks if work.basis == "device" else doubts

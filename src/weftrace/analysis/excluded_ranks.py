@@ -50,11 +50,11 @@ def placed(ranks: list[R]) -> tuple[list[R], tuple[str, ...]]:
     """Ranks of several plain files by the names that tell them apart in the job; numbered anew where each file, which
     knows only its own, has numbered them from 0. And what is to be said of that.
     """
-    told = [dict(rank.places) for rank in ranks]
-    if len({rank.path for rank in ranks}) < 2 or not all(told):
+    summary = [dict(rank.places) for rank in ranks]
+    if len({rank.path for rank in ranks}) < 2 or not all(summary):
         return ranks, ()
-    varied = [place for place in SHOWN if len({places.get(place) for places in told}) > 1]
-    names = [" ".join(f"{PLACES[place]} {places[place]}" for place in varied if place in places) for places in told]
+    varied = [place for place in SHOWN if len({places.get(place) for places in summary}) > 1]
+    names = [" ".join(f"{PLACES[place]} {places[place]}" for place in varied if place in places) for places in summary]
     is_told = len(set(names)) == len(ranks)
     if not is_told:
         names = [called(rank.rank, name) for rank, name in zip(ranks, names, strict=True)]

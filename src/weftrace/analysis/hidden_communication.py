@@ -87,7 +87,7 @@ class Overlap(InNotebook):
     def exposed_ns(self) -> int:
         return self.communication_ns - self.hidden_ns
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "communication", duration(self.communication_ns)
         yield "hidden", f"{duration(self.hidden_ns)}, {percent(self.hidden_fraction)}"
         yield "exposed", f"{duration(self.exposed_ns)} in {len(self.exposed.starts):,} stretches"

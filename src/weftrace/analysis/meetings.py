@@ -161,9 +161,9 @@ def _of_the_groups_size(met: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame
     crowded = joined.filter(is_crowded)
     if crowded.is_empty():
         return met
-    told = _apart(crowded, ("group", "what", "group_size"))
+    summary = _apart(crowded, ("group", "what", "group_size"))
     return pl.concat(
-        [joined.filter(~is_crowded).select("row", "meeting"), told.with_columns(pl.col("meeting") + met.height)]
+        [joined.filter(~is_crowded).select("row", "meeting"), summary.with_columns(pl.col("meeting") + met.height)]
     )
 
 

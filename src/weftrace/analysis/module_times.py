@@ -76,7 +76,7 @@ class CodeTimes(InNotebook):
     folded: pl.DataFrame
     graph_ns: int
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "by", f"{self.by}, told by {self.told_by}"
         top = self.nodes.filter(pl.col("parent") < 0).sort("total_ns", descending=True).head(8)
         yield from ((name, duration(total_ns)) for name, total_ns in top.select("name", "total_ns").iter_rows())

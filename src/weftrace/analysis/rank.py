@@ -89,10 +89,10 @@ class RankAnalysis(InNotebook):
     configuration: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)  # of `rank_tables`
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "rank", "–" if self.rank is None else str(self.rank)
         yield "device", " ".join(str(part) for part in (self.device, self.device_name) if part not in (None, ""))
-        yield from self.breakdown._told()
+        yield from self.breakdown._describe()
         yield "headroom", duration(self.headroom.headroom_ns)
         yield "quality", self.quality.verdict
 
@@ -116,7 +116,7 @@ class Analysis(InNotebook):
     slow_work: SlowWork | None = None
     notes: tuple[str, ...] = ()
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "source", self.source
         for r in self.ranks:
             name = "rank unknown" if r.rank is None else f"rank {r.rank}"
@@ -200,8 +200,8 @@ def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failu
 
 def _with_waits(ranks: Sequence[RankAnalysis], late: Lateness | None) -> Iterator[RankAnalysis]:
     counted = [r for r in ranks if r.apart is None]
-    told = waiting_shares([r.shared for r in counted], names_of(counted), late.began) if late is not None else []
-    waits = iter(told)
+    summary = waiting_shares([r.shared for r in counted], names_of(counted), late.began) if late is not None else []
+    waits = iter(summary)
     yield from (replace(r, waits=next(waits, None)) if r.apart is None else r for r in ranks)
 
 

@@ -55,10 +55,10 @@ def facts_of(work: Work, operator_rows: pl.Series | None = None) -> dict[str, st
     are the calls that took most device time, a line each, longest first; their digest is of all calls, whatever they
     took. dtypes of kernels: those that names tell, with their share of the time of kernels whose names tell any.
     """
-    return {name: _short(value) if name != SHAPES else value for name, value in _told(work, operator_rows) if value}
+    return {name: _short(value) if name != SHAPES else value for name, value in _describe(work, operator_rows) if value}
 
 
-def _told(work: Work, operator_rows: pl.Series | None) -> Iterator[tuple[str, str]]:
+def _describe(work: Work, operator_rows: pl.Series | None) -> Iterator[tuple[str, str]]:
     trace = work.trace
     if work.device is not None:
         device = trace.device(work.device)
@@ -141,10 +141,10 @@ def _of_operators(work: Work, operator_rows: pl.Series | None) -> Iterator[tuple
 def _first_dtype(types: str | None) -> str | None:
     """That of an operator's first tensor of numbers: `["long int","c10::BFloat16"]` is bf16."""
     try:
-        told = msgspec.json.decode(types or "[]")
+        summary = msgspec.json.decode(types or "[]")
     except msgspec.DecodeError:
         return None
-    for each in told if isinstance(told, list) else ():
+    for each in summary if isinstance(summary, list) else ():
         if isinstance(each, str) and each not in ("Scalar", "ScalarList", "TensorList"):
             for word, rule in _DTYPES.items():
                 if re.search(rule, each, re.IGNORECASE):
@@ -169,8 +169,8 @@ def _vendor(trace: Trace) -> str:
 
 def _extras(trace: Trace) -> str:
     """ "with shapes, stacks", "without extras"; of a file that does not say, nothing."""
-    if (told := trace.info.get("capture.with")) is not None:
-        return f"with {told}" if told else "without extras"
+    if (summary := trace.info.get("capture.with")) is not None:
+        return f"with {summary}" if summary else "without extras"
     on = [word for name, word in _EXTRAS.items() if trace.info.get(name, "0").lower() in ("1", "true")]
     if on:
         return f"with {', '.join(on)}"
@@ -180,12 +180,12 @@ def _extras(trace: Trace) -> str:
 def damage_of(trace: Trace) -> str:
     """What the file lost; of a whole one, nothing."""
     quality = trace.quality
-    told = [f"cut short ({quality.truncated})"] if quality.truncated else []
+    summary = [f"cut short ({quality.truncated})"] if quality.truncated else []
     if cut := trace.info.get("capture.cut_short"):
-        told.append(f"cut short in step {cut} by an exception")
+        summary.append(f"cut short in step {cut} by an exception")
     if quality.num_dropped:
-        told.append(f"{counted(quality.num_dropped, 'event')} dropped")
-    return ", ".join(told)
+        summary.append(f"{counted(quality.num_dropped, 'event')} dropped")
+    return ", ".join(summary)
 
 
 def _versions(info: Mapping[str, str]) -> Iterator[tuple[str, str]]:

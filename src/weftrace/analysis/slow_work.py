@@ -51,7 +51,7 @@ class SlowWork(InNotebook):
     num_slowest: int
     num_steps: int
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         for row in self.ranks.filter("is_slow").iter_rows(named=True):
             yield f"rank at {row['at']}", f"{row['ratio']:.2f}× its peers, {duration(row['compute_ns'])} a step"
         for row in self.stages.filter("is_slow").iter_rows(named=True):
@@ -64,9 +64,9 @@ def slow_work(times: Sequence[pl.DataFrame], stages: Sequence[int | None] | None
     times: of each rank a frame of `TIMES_SCHEMA`, with phase `ALL` for all that it computes in a step. stages: of each
     rank its pipeline stage, None where it is not told.
     """
-    told = stages if stages and all(stage is not None for stage in stages) else [0] * len(times)
+    summary = stages if stages and all(stage is not None for stage in stages) else [0] * len(times)
     frames = [
-        frame.with_columns(pl.lit(at, dtype=pl.Int64).alias("at"), pl.lit(told[at], dtype=pl.Int64).alias("stage"))
+        frame.with_columns(pl.lit(at, dtype=pl.Int64).alias("at"), pl.lit(summary[at], dtype=pl.Int64).alias("stage"))
         for at, frame in enumerate(times)
     ]
     rows = pl.concat([pl.DataFrame(schema={**TIMES_SCHEMA, "at": pl.Int64(), "stage": pl.Int64()}), *frames])
@@ -80,7 +80,7 @@ def slow_work(times: Sequence[pl.DataFrame], stages: Sequence[int | None] | None
     varies, num_slowest = _varies(whole, ranks)
     return SlowWork(
         ranks=ranks,
-        stages=_stages(ranks, told),
+        stages=_stages(ranks, summary),
         varies=varies,
         num_slowest=num_slowest,
         num_steps=whole.get_column("step").drop_nulls().n_unique(),
@@ -123,7 +123,7 @@ def _ranks(rows: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _stages(ranks: pl.DataFrame, told: Sequence[int | None]) -> pl.DataFrame:
+def _stages(ranks: pl.DataFrame, summary: Sequence[int | None]) -> pl.DataFrame:
     stages = ranks.group_by("stage").agg(_lower_median("compute_ns")).sort("stage")
     stages = stages.with_columns(
         (pl.col("compute_ns") / _lower_median("compute_ns").clip(lower_bound=1)).alias("ratio")

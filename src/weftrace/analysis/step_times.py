@@ -35,9 +35,9 @@ class Step(InNotebook):
     ran_ahead_ns: int
     spilled_ns: int
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "step", str(self.step)
-        yield from self.breakdown._told()
+        yield from self.breakdown._describe()
         yield "launched by other steps", duration(self.from_other_steps_ns)
         yield "ran ahead", duration(self.ran_ahead_ns)
         yield "ran in later steps", duration(self.spilled_ns)
@@ -50,9 +50,9 @@ class OutsideSteps(InNotebook):
     place: Literal["before", "after"]
     breakdown: Breakdown
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "place", f"{self.place} the {'first' if self.place == 'before' else 'last'} step"
-        yield from self.breakdown._told()
+        yield from self.breakdown._describe()
 
 
 def steps(source: Trace | Work) -> tuple[Step, ...]:

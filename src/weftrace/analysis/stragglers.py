@@ -69,7 +69,7 @@ class Lateness(InNotebook):
     uncertainty_ns: int
     notes: tuple[str, ...] = ()
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "matched", f"{self.num_matched:,} collectives, {self.num_unmatched:,} events without a partner"
         for row in self.ranks.sort("origin_ns", descending=True).head(8).iter_rows(named=True):
             yield f"rank at {row['at']}", f"others waited {duration(row['origin_ns'])} because of it"

@@ -66,7 +66,7 @@ class Breakdown(InNotebook):
         """Serial sum / busy: how much faster than one event at a time; None when there is no work."""
         return self.serial_ns / self.busy_ns if self.busy_ns else None
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "span", duration(self.span_ns)
         parts = {
             "compute": self.compute_ns,
@@ -137,8 +137,8 @@ class Account(InNotebook):
             serial_ns=int(events.select((pl.col("end_ns") - pl.col("start_ns")).sum()).item()),
         )
 
-    def _told(self) -> Iterator[tuple[str, str]]:
-        return self.breakdown._told()
+    def _describe(self) -> Iterator[tuple[str, str]]:
+        return self.breakdown._describe()
 
     def _union(self, kind: str) -> Intervals:
         return of_events(self.work.events.filter(pl.col("kind") == kind))

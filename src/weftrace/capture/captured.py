@@ -31,7 +31,7 @@ class Overhead(InNotebook):
         """The longest stop, of either kind, in steps that were left alone."""
         return max(self.pause_ns, self.held_ns) / self.step_ns if self.step_ns else None
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """ "a step took 25.1 ms before and 40.2 ms (+60 %) recorded; the run was held up for 31 ms at most" """
         parts = []
         if self.recorded_step_ns:
@@ -65,14 +65,14 @@ class Captured(InNotebook):
     overhead: Overhead = Overhead()
     problems: tuple[str, ...] = ()
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "rank", f"{self.rank} of {self.world_size}"
         yield from (("file", path) for path in self.files)
         yield "steps", listed(self.steps) or "none"
         if self.dropped_steps:
             yield "dropped", dropped_in_words(self.dropped_steps, self.max_bytes)
         yield "size", f"{size(self.num_bytes)} of at most {size(self.max_bytes)}"
-        yield "overhead", self.overhead.told()
+        yield "overhead", self.overhead.summary()
         yield from (("problem", problem) for problem in self.problems)
 
 

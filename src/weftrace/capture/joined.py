@@ -68,8 +68,8 @@ def file_of(stretches: Sequence[Stretch], facts: Mapping[str, Any], name: str) -
         raise TraceError(f"the profiler changed the base of its times: {b', '.join(sorted(bases)).decode()}")
     own = {key: value for key, value in facts.items() if f'"{key}"'.encode() not in last.head + last.tail}
     packer = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, 16 + isal_zlib.MAX_WBITS)
-    told = json.dumps(own)[1:-1].encode()
-    chunks = [packer.compress(last.head.replace(b"{", b"{" + told + b"," * bool(own), 1))]
+    summary = json.dumps(own)[1:-1].encode()
+    chunks = [packer.compress(last.head.replace(b"{", b"{" + summary + b"," * bool(own), 1))]
     for number, stretch in enumerate(stretches):
         chunks.append(packer.compress(b",\n" * bool(number)))
         chunks += (packer.compress(chunk) for chunk in _unpacked(stretch.packed))

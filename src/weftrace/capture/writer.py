@@ -146,10 +146,10 @@ def fitted(
     left, dropped = list(stretches), list[int]()
     while left:
         steps = [step for stretch in left for step in stretch.steps]
-        told = {"capture.steps": listed(steps)}
+        summary = {"capture.steps": listed(steps)}
         if gone or dropped:
-            told["capture.dropped_steps"] = dropped_in_words([*gone, *dropped], max_bytes)
-        data = file_of(left, {**facts, "weftrace": {**facts.get("weftrace", {}), **told}}, name)
+            summary["capture.dropped_steps"] = dropped_in_words([*gone, *dropped], max_bytes)
+        data = file_of(left, {**facts, "weftrace": {**facts.get("weftrace", {}), **summary}}, name)
         if len(data) <= max_bytes:
             return data, steps, dropped
         number = max(1, int(len(steps) * (1 - max_bytes / len(data))))

@@ -224,9 +224,9 @@ def executor_on(cluster: str, job: Trace | Job) -> Iterator[Executor | None]:
     from weftrace.workers import connect
 
     with redirect_stdout(sys.stderr):
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as summary:
             executor = connect(cluster)
-        for warning in told:
+        for warning in summary:
             if issubclass(warning.category, ClusterWarning):
                 typer.echo(f"weftrace: {warning.message}", err=True)
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a lost scheduler costs ranks, told as such
@@ -281,8 +281,8 @@ def save_ranks(
     for path in job.paths:
         other = sources.setdefault(_in_folder(path, folder, ending), path)
         if other != path:
-            told = f"{other} and {path} would both be written as {_in_folder(path, folder, ending)}"
-            raise typer.BadParameter(f"{told}; give each a folder of its own", param_hint="--output")
+            summary = f"{other} and {path} would both be written as {_in_folder(path, folder, ending)}"
+            raise typer.BadParameter(f"{summary}; give each a folder of its own", param_hint="--output")
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         if not in_place:
@@ -307,9 +307,9 @@ def save_ranks(
 
 def exit_if_any(failures: Iterable[Failure]) -> None:
     """Name what could not be used, and exit with 3 where there is any."""
-    told = [failure.error for failure in failures]
-    tell_failures(told)
-    if told:
+    summary = [failure.error for failure in failures]
+    tell_failures(summary)
+    if summary:
         raise typer.Exit(UNUSABLE_INPUT)
 
 

@@ -96,7 +96,7 @@ class Diff(InNotebook):
             pl.col(r"^.*_ns$").fill_null(0)
         )
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "verdict", self.verdict.word
         yield "step", " → ".join(duration(spread.median_ns) for spread in self.spans)
         for part, change_ns in self.by("part").select("part", "change_ns").iter_rows():

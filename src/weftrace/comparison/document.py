@@ -193,7 +193,7 @@ class DiffReport(InNotebook):
     ]
     diff: Annotated[Diff | None, UNSAVED] = None
 
-    def _told(self) -> list[tuple[str, str]]:
+    def _describe(self) -> list[tuple[str, str]]:
         return [("verdict", self.verdict.word), ("headline", self.headline)]
 
 
@@ -225,9 +225,10 @@ def part_rows(diff: Diff) -> list[PartRow]:
     rows = rows.sort(pl.col("part").replace_strict({part: at for at, part in enumerate(in_order)}), maintain_order=True)
     keys = [(row["part"], row["cause"]) for row in rows.iter_rows(named=True)]
     within = are_noise(*(_in_steps(side, keys) for side in (diff.before, diff.after))) if keys else None
-    told = rows.select(pl.exclude(r"^.*_(num|raw_ns)$")).to_dicts()
+    summary = rows.select(pl.exclude(r"^.*_(num|raw_ns)$")).to_dicts()
     return [
-        cast(PartRow, {**row, "is_noise": None if within is None else bool(within[at])}) for at, row in enumerate(told)
+        cast(PartRow, {**row, "is_noise": None if within is None else bool(within[at])})
+        for at, row in enumerate(summary)
     ]
 
 

@@ -61,7 +61,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
+class _Summary:
     """A cause that is still to be put in words. values: `CHANGE_COLUMNS` of it. each: of what numbers are told."""
 
     part: str
@@ -80,19 +80,19 @@ def headline(diff: Diff) -> str:
         reason = verdict.reasons[0] if verdict.reasons else "they differ"
         spans = f" Their steps take {duration(diff.spans[0].median_ns)} and {duration(diff.spans[1].median_ns)}."
         return f"Not comparable: {reason}. No cause is told.{spans if min(_medians(diff)) else ''}"
-    told = causes(diff)
+    summary = causes(diff)
     unseen = tuple(_unseen(diff))
-    if not (told or diff.change_ns or unseen):
+    if not (summary or diff.change_ns or unseen):
         return f"Nothing changed: {_step(diff)} takes {duration(diff.spans[0].median_ns)} in both."
     lead = _length(diff)
     if diff.is_noise:
-        if not (found := [each for each in told if _is_sure(diff, each)]):
-            most = _because(diff, told) if abs(diff.change_ns) >= _SEEN * max(1, diff.spans[0].median_ns) else ""
+        if not (found := [each for each in summary if _is_sure(diff, each)]):
+            most = _because(diff, summary) if abs(diff.change_ns) >= _SEEN * max(1, diff.spans[0].median_ns) else ""
             noise = f"Within the noise: {lead[0].lower()}{lead[1:]}, and steps of one run differ by as much."
             return " ".join((f"{noise} What differs most{most}." if most else noise, *unseen))
         but = f"{lead}, which is within the noise; but {found[0].sentence}{_against(found)}."
         return " ".join((but, *unseen))
-    return " ".join((f"{lead}{_because(diff, told)}.", *unseen, *_unsure(diff)))
+    return " ".join((f"{lead}{_because(diff, summary)}.", *unseen, *_unsure(diff)))
 
 
 def _against(found: list[Cause]) -> str:
@@ -126,69 +126,71 @@ def _cause(diff: Diff, row: dict[str, Any]) -> Cause:
     leads = abs(first_ns) >= _LEADS * abs(second_ns) and first_ns * change_ns > 0
     effect = first if leads else None
     changes = diff.changes.filter(*(pl.col(name).eq_missing(row[name]) for name in _GROUPS))
-    told = _Told(
+    summary = _Summary(
         part=part, cause=cause, family=family, change_ns=change_ns, effect=effect, values=row,
         each=" a step" if _has_steps(diff) else "",
     )  # fmt: skip
     return Cause(
-        part=part, cause=cause, family=family, change_ns=change_ns, effect=effect, sentence=_sentence(told, changes)
+        part=part, cause=cause, family=family, change_ns=change_ns, effect=effect, sentence=_sentence(summary, changes)
     )
 
 
-def _sentence(told: _Told, changes: pl.DataFrame) -> str:
-    size = signed_duration(told.change_ns)
-    more = "more" if told.change_ns > 0 else "less"
-    family = _named(told.family)
-    if told.part == WAITING:
-        is_gone = told.values["after_ns"] < _REST * told.values["before_ns"]
+def _sentence(summary: _Summary, changes: pl.DataFrame) -> str:
+    size = signed_duration(summary.change_ns)
+    more = "more" if summary.change_ns > 0 else "less"
+    family = _named(summary.family)
+    if summary.part == WAITING:
+        is_gone = summary.values["after_ns"] < _REST * summary.values["before_ns"]
         late = f"which {'was' if is_gone else 'is'} late"
-        return f"ranks wait {duration(abs(told.change_ns))} {more} for {told.cause}, {late}"
-    if told.part == "idle":
-        return f"{_part_words('idle', told.cause)}, before {family} kernels: {size}{_how(told, 'gap')}"
+        return f"ranks wait {duration(abs(summary.change_ns))} {more} for {summary.cause}, {late}"
+    if summary.part == "idle":
+        return f"{_part_words('idle', summary.cause)}, before {family} kernels: {size}{_how(summary, 'gap')}"
     what = {"compute": f"{family} kernels", "exposed communication": f"exposed {family}"}.get(
-        told.part, f"copies ({family}) with no kernel beside them"
+        summary.part, f"copies ({family}) with no kernel beside them"
     )
-    if told.cause == "barrier" and told.family != "barrier":
+    if summary.cause == "barrier" and summary.family != "barrier":
         what += " (waiting, no data)"
-    if told.effect == "kernel":
+    if summary.effect == "kernel":
         return f"{what} {size}: {_other_kernels(changes)}"
-    return f"{what} {size}{_how(told, 'kernel')}"
+    return f"{what} {size}{_how(summary, 'kernel')}"
 
 
-def _how(told: _Told, noun: str) -> str:
+def _how(summary: _Summary, noun: str) -> str:
     """By what: number, duration or overlap, with the values of both sides."""
-    values = told.values
+    values = summary.values
     n0, n1 = values["before_num"], values["after_num"]
-    if told.effect == "number":
-        return f", {_count(n0)} → {_count(n1)} {noun}s{told.each}"
-    if told.effect == "duration" and n0 and n1:
+    if summary.effect == "number":
+        return f", {_count(n0)} → {_count(n1)} {noun}s{summary.each}"
+    if summary.effect == "duration" and n0 and n1:
         mean0, mean1 = values["before_raw_ns"] / n0, values["after_raw_ns"] / n1
         length = "take" if noun == "kernel" else "last"
         return f", they {length} {_as_long(mean0, mean1)}" if mean0 else ""
-    if told.effect == "overlap":
+    if summary.effect == "overlap":
         raw0, raw1 = values["before_raw_ns"], values["after_raw_ns"]
-        if told.part == "compute":
-            return f", they run {'less' if told.change_ns > 0 else 'more'} beside other kernels"
+        if summary.part == "compute":
+            return f", they run {'less' if summary.change_ns > 0 else 'more'} beside other kernels"
         hidden = [_hidden(values[f"{side}_ns"], values[f"{side}_raw_ns"]) for side in ("before", "after")]
-        more = f", {'less' if told.change_ns > 0 else 'more'} of it hidden: {percent(hidden[0])} → {percent(hidden[1])}"
+        more = (
+            f", {'less' if summary.change_ns > 0 else 'more'} of it hidden: {percent(hidden[0])} → {percent(hidden[1])}"
+        )
         if not (n0 and n1 and raw0):
             return more
         return f"{more}, the kernels take {_as_long(raw0 / n0, raw1 / n1, same='as long as before')}"
-    return "".join(_all_effects(told, noun))
+    return "".join(_all_effects(summary, noun))
 
 
-def _all_effects(told: _Told, noun: str) -> Iterator[str]:
+def _all_effects(summary: _Summary, noun: str) -> Iterator[str]:
     """Where no effect leads: all that differ much."""
-    values = told.values
+    values = summary.values
     n0, n1, raw0, raw1 = (values[name] for name in ("before_num", "after_num", "before_raw_ns", "after_raw_ns"))
-    if told.effect is not None or min(n0, n1, raw0, raw1) <= 0:
+    if summary.effect is not None or min(n0, n1, raw0, raw1) <= 0:
         return
     if abs(n1 - n0) >= _REST * n0:
-        yield f", {_count(n0)} → {_count(n1)} {noun}s{told.each}"
+        yield f", {_count(n0)} → {_count(n1)} {noun}s{summary.each}"
     if abs(raw1 / n1 - raw0 / n0) >= _REST * raw0 / n0:
         yield f", they {'take' if noun == 'kernel' else 'last'} {_as_long(raw0 / n0, raw1 / n1)}"
     hidden = _hidden(values["before_ns"], raw0), _hidden(values["after_ns"], raw1)
-    if told.part == "exposed communication" and abs(hidden[1] - hidden[0]) >= _SEEN:
+    if summary.part == "exposed communication" and abs(hidden[1] - hidden[0]) >= _SEEN:
         yield f", {percent(hidden[0])} → {percent(hidden[1])} of it hidden"
 
 
@@ -210,13 +212,13 @@ def _other_kernels(changes: pl.DataFrame) -> str:
     if by_status.item(-1, "status") == "replaced" and all(each.height for each in replaced):
         gone, new = (_short(each.item(0, "kernel")) for each in replaced)
         return f"other kernels of the same operators do it, {new} for {gone}"
-    told = []
+    summary = []
     for side, status in (("after", "new"), ("before", "gone")):
         own = names[side]
         if own.height and status in by_status.get_column("status"):
             own = own.filter(status=status)
-            told.append(f"{_short(own.item(0, 'kernel'))}{' and others' if own.height > 1 else ''} {status}")
-    return ", ".join(told) or "other kernels"
+            summary.append(f"{_short(own.item(0, 'kernel'))}{' and others' if own.height > 1 else ''} {status}")
+    return ", ".join(summary) or "other kernels"
 
 
 def _length(diff: Diff) -> str:
@@ -231,7 +233,7 @@ def _length(diff: Diff) -> str:
     return f"{subject} takes {duration(abs(change))} {'longer' if change > 0 else 'less'} ({spans}{relative})"
 
 
-def _because(diff: Diff, told: tuple[Cause, ...]) -> str:
+def _because(diff: Diff, summary: tuple[Cause, ...]) -> str:
     """The part that changed most in the direction of the step, and the largest against it where it matters."""
     parts = diff.by("part").filter(pl.col("change_ns") != 0)
     if parts.is_empty():
@@ -240,9 +242,9 @@ def _because(diff: Diff, told: tuple[Cause, ...]) -> str:
     along = parts.filter(pl.col("change_ns") * (0 if is_same else diff.change_ns) > 0)
     lead = (along if along.height else parts).row(0, named=True)
     against = parts.filter(pl.col("change_ns") * lead["change_ns"] < 0)
-    sentence = f": {_part_sentence(_explained(diff, lead, told))}"
+    sentence = f": {_part_sentence(_explained(diff, lead, summary))}"
     if against.height and abs(against.item(0, "change_ns")) >= _BESIDE * abs(lead["change_ns"]):
-        sentence += f"; against it, {_part_sentence(_explained(diff, against.row(0, named=True), told))}"
+        sentence += f"; against it, {_part_sentence(_explained(diff, against.row(0, named=True), summary))}"
     return sentence
 
 
@@ -286,21 +288,21 @@ def _explained(diff: Diff, row: dict[str, Any], causes: tuple[Cause, ...]) -> _E
     )  # fmt: skip
 
 
-def _part_sentence(told: _Explained) -> str:
+def _part_sentence(summary: _Explained) -> str:
     """Where a family has more than all of a part's change, what the others make up for is told."""
-    whole, name, first = _part_words(told.part, None), _part_words(told.part, told.cause), told.first
-    if told.by == "family" and first:
-        rest_ns = told.change_ns - first.change_ns
+    whole, name, first = _part_words(summary.part, None), _part_words(summary.part, summary.cause), summary.first
+    if summary.by == "family" and first:
+        rest_ns = summary.change_ns - first.change_ns
         beside = f" (other {whole} {signed_duration(rest_ns)})"
         return first.sentence + beside * (abs(rest_ns) >= _REST * abs(first.change_ns))
-    if told.by == "ranks":
-        more = "more" if told.change_ns > 0 else "less"
+    if summary.by == "ranks":
+        more = "more" if summary.change_ns > 0 else "less"
         most = f", most for {first.cause}: {signed_duration(first.change_ns)}" if first else ""
-        return f"ranks wait {duration(abs(told.change_ns))} {more} for late ones{most}"
-    if told.by == "cause":
-        return f"{whole} {signed_duration(told.change_ns)}, most of it {name} {signed_duration(told.cause_ns)}"
-    words = f"{name} {signed_duration(told.change_ns if name == whole else told.cause_ns)}"
-    if told.by == "most" and first:
+        return f"ranks wait {duration(abs(summary.change_ns))} {more} for late ones{most}"
+    if summary.by == "cause":
+        return f"{whole} {signed_duration(summary.change_ns)}, most of it {name} {signed_duration(summary.cause_ns)}"
+    words = f"{name} {signed_duration(summary.change_ns if name == whole else summary.cause_ns)}"
+    if summary.by == "most" and first:
         before = first.sentence.removeprefix(f"{name}, ")  # of idle time, before which kernels
         return f"{words}, most of it{' ' if before != first.sentence else ': '}{before}"
     return words

@@ -126,13 +126,13 @@ def judged(diff: Diff, gates: Sequence[Gate], *, beyond_noise: bool = False) -> 
 def _noise(units: Sequence[Unit], steps: Sequence[tuple[Steps, ...]]) -> list[bool | None]:
     """Of each figure whether its change is within the noise, asked of all gates at once; None where nothing tells."""
     found: list[bool | None] = [None] * len(steps)
-    told = [at for at, sides in enumerate(steps) if not any(np.isnan(side).any() for side in sides)]
-    if not told:
+    summary = [at for at, sides in enumerate(steps) if not any(np.isnan(side).any() for side in sides)]
+    if not summary:
         return found
-    scales = [_FINE if units[at] != "ns" else 1.0 for at in told]
-    values = [np.stack([scale * steps[at][side] for at, scale in zip(told, scales, strict=True)]) for side in (0, 1)]
+    scales = [_FINE if units[at] != "ns" else 1.0 for at in summary]
+    values = [np.stack([scale * steps[at][side] for at, scale in zip(summary, scales, strict=True)]) for side in (0, 1)]
     within = are_noise(*values)
-    for place, at in enumerate(told):
+    for place, at in enumerate(summary):
         found[at] = None if within is None else bool(within[place])
     return found
 
@@ -191,8 +191,8 @@ def _sentence(gate: Gate, before: float | None, after: float | None, noise: bool
         changed = "new, which no percentage of 0 allows"
     else:
         changed = change_text(before, after, unit, is_part=gate.is_part)
-    noise_told = "" if noise is False or before == after else "; noise is not known: one step"
-    return f"{said}, {changed}; {allowed}{'; within the noise' if noise and before != after else noise_told}"
+    noise_summary = "" if noise is False or before == after else "; noise is not known: one step"
+    return f"{said}, {changed}; {allowed}{'; within the noise' if noise and before != after else noise_summary}"
 
 
 def _limit_text(gate: Gate) -> str:
@@ -227,9 +227,9 @@ def _figure(name: str, what: str, *, has_colon: bool) -> Figure:
     of_name = [figure for figure in FIGURES if figure.name == name]
     if not of_name:
         near = get_close_matches(name.lower(), {figure.name for figure in FIGURES}, n=1, cutoff=0.5)
-        told = f" Did you mean {near[0]}?" if near else ""
+        summary = f" Did you mean {near[0]}?" if near else ""
         raise ComparisonError(
-            f"there is no figure {name!r}.{told} There are {', '.join(figure.form for figure in FIGURES)}."
+            f"there is no figure {name!r}.{summary} There are {', '.join(figure.form for figure in FIGURES)}."
         )
     fitting = [figure for figure in of_name if bool(figure.takes) == has_colon]
     if not fitting:
@@ -296,8 +296,8 @@ def _named(diff: Diff, gate: Gate) -> list[str]:
     if figure.name == "rank":
         raise ComparisonError(f"{gate.name}: not in both runs, which have rank {', '.join(sorted(own, key=int))}.")
     near = get_close_matches(gate.what, own, n=3, cutoff=0.4)
-    told = f" Did you mean {' or '.join(f'{figure.name}:{each}' for each in near)}?" if near else ""
-    raise ComparisonError(f"{gate.name}: neither run has it.{told}")
+    summary = f" Did you mean {' or '.join(f'{figure.name}:{each}' for each in near)}?" if near else ""
+    raise ComparisonError(f"{gate.name}: neither run has it.{summary}")
 
 
 # From a side to the number in each of its steps

@@ -61,7 +61,7 @@ class RankRun(InNotebook):
     def steps(self) -> tuple[int, ...]:
         return tuple(self.windows.get_column("step").to_list())
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "rank", "–" if self.rank is None else str(self.rank)
         yield "steps", str(len(self.steps))
 
@@ -79,7 +79,7 @@ class Run(InNotebook):
     failures: tuple[Failure, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "source", self.source
         yield "ranks", str(len(self.ranks))
         yield from (("", note) for note in self.notes)

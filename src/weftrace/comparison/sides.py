@@ -94,12 +94,14 @@ def _among(ranks: list[RankRun], run: Run) -> list[RankRun]:
 def notes_of(before: Side, after: Side) -> tuple[str, ...]:
     """What the two runs say of themselves, and the ranks that one alone has, with their time."""
     names = "before", "after"
-    told = [f"{name}: {note}" for name, side in zip(names, (before, after), strict=True) for note in side.run.notes]
-    told += [note for name, side in zip(names, (before, after), strict=True) for note in _unpaired(name, side)]
+    summary = [f"{name}: {note}" for name, side in zip(names, (before, after), strict=True) for note in side.run.notes]
+    summary += [note for name, side in zip(names, (before, after), strict=True) for note in _unpaired(name, side)]
     is_known = [all(rank.waits is not None for rank in side.ranks) for side in (before, after)]
     if any(is_known) and not all(is_known):
-        told.append(f"{names[is_known.index(False)]}: nothing tells who waited for whom, so it is told of neither run")
-    return tuple(told)
+        summary.append(
+            f"{names[is_known.index(False)]}: nothing tells who waited for whom, so it is told of neither run"
+        )
+    return tuple(summary)
 
 
 def _pairs(before: Run, after: Run) -> list[tuple[RankRun, RankRun]]:

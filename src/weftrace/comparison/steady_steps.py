@@ -53,7 +53,7 @@ def steady_steps(ranks: Sequence[RankRun]) -> SteadySteps:
         keeps[-1] = False
         dropped.append((common[-1], "the last: no next step ends it"))
     why = _odd(lengths[keeps])
-    dropped += [(common[at], told) for at, told in why.items()]
+    dropped += [(common[at], summary) for at, summary in why.items()]
     keeps[list(why)] = False
     return SteadySteps(steps=tuple(np.array(common)[keeps].tolist()), dropped=tuple(sorted(dropped)))
 
@@ -76,8 +76,8 @@ def _odd(lengths: NDArray[np.float64]) -> dict[int, str]:
     is_few = len(later) <= max(1, _ODD * len(lengths))
     is_a_kind = len(later) > 1 and float(lengths[later].max()) < _ALIKE * float(lengths[later].min())
     times = [f"{length / middle:.2f} times as long as the median" for length in lengths.tolist()]
-    told = {at: f"warm-up: {times[at]}" for at in warm}
-    return told | ({at: times[at] for at in later} if is_few and not is_a_kind else {})
+    summary = {at: f"warm-up: {times[at]}" for at in warm}
+    return summary | ({at: times[at] for at in later} if is_few and not is_a_kind else {})
 
 
 def _lengths(rank: RankRun, steps: list[int]) -> list[int]:

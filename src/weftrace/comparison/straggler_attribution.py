@@ -42,7 +42,7 @@ class LateRank(InNotebook):
     def change_ns(self) -> int:
         return self.after_ns - self.before_ns
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "rank", self.name
         yield "others wait for it", f"{duration(self.before_raw_ns)} → {duration(self.after_raw_ns)}"
         yield "of it exposed", f"{duration(self.before_ns)} → {duration(self.after_ns)}"

@@ -211,8 +211,8 @@ def _other_ranks(before: Side, after: Side) -> Iterator[str]:
 def _unread(before: Side, after: Side) -> Iterator[str]:
     lost = [{failure.path.replace("\\", "/").rsplit("/", 1)[-1] for failure in s.run.failures} for s in (before, after)]
     if lost[0] != lost[1]:
-        told = [f"{len(each)} ({min(each)})" if each else "0" for each in lost]
-        yield f"files that could not be read: {told[0]} before, {told[1]} after"
+        summary = [f"{len(each)} ({min(each)})" if each else "0" for each in lost]
+        yield f"files that could not be read: {summary[0]} before, {summary[1]} after"
 
 
 def _other_shapes(before: Side, after: Side) -> Iterator[str]:
@@ -269,8 +269,8 @@ def _other_work(before: Side, after: Side) -> Iterator[str]:
 
 def _other_memory(one: RankRun, other: RankRun) -> bool:
     """More apart than drivers set aside. Of another device it is no news."""
-    told = [rank.facts[MEMORY].split(" ") for rank in (one, other)]
-    (low, unit), (high, other_unit) = sorted((float(number), unit) for number, unit in told)
+    summary = [rank.facts[MEMORY].split(" ") for rank in (one, other)]
+    (low, unit), (high, other_unit) = sorted((float(number), unit) for number, unit in summary)
     return not _other_device(one, other) and (unit != other_unit or high - low > _SET_ASIDE * high)
 
 
@@ -283,8 +283,8 @@ def _drifting(before: Side, after: Side) -> Iterator[str]:
     """Steps that grow, or shrink, in the one run alone: it had not settled."""
     drift = _drift(before), _drift(after)
     if abs(drift[1] - drift[0]) > _DRIFT:
-        told = [signed(each) for each in drift]
-        yield f"steps of a run drift, from its first half to its second: by {told[0]} before, {told[1]} after"
+        summary = [signed(each) for each in drift]
+        yield f"steps of a run drift, from its first half to its second: by {summary[0]} before, {summary[1]} after"
 
 
 def _drift(side: Side) -> float:
@@ -331,10 +331,10 @@ def _differing(
     """
     pairs = Counter[tuple[str, str]]()
     for one, other in zip(before.ranks, after.ranks, strict=True):
-        told = value(one), value(other)
-        is_known = None not in told or (is_one_enough and told != (None, None))
-        if is_known and (differ(one, other) if differ else told[0] != told[1]):
-            pairs[told[0] or _UNKNOWN, told[1] or _UNKNOWN] += 1
+        summary = value(one), value(other)
+        is_known = None not in summary or (is_one_enough and summary != (None, None))
+        if is_known and (differ(one, other) if differ else summary[0] != summary[1]):
+            pairs[summary[0] or _UNKNOWN, summary[1] or _UNKNOWN] += 1
     if pairs:
         (one_text, other_text), _ = pairs.most_common(1)[0]
         num = sum(pairs.values())
@@ -350,8 +350,8 @@ def _cut(text: str) -> str:
 def _facts(before: Side, after: Side) -> Iterator[tuple[str, str, str]]:
     yield "ranks", _ranks(before.run), _ranks(after.run)
     for name, of in (("world size", lambda s: str(_world(s) or "")), ("steps compared", _steps)):
-        if any(told := (of(before), of(after))):
-            yield name, told[0] or _UNKNOWN, told[1] or _UNKNOWN
+        if any(summary := (of(before), of(after))):
+            yield name, summary[0] or _UNKNOWN, summary[1] or _UNKNOWN
     yield "launches a step", f"{_launches(before):,.0f}", f"{_launches(after):,.0f}"
     yield "source", _each(before, _source), _each(after, _source)
     yield "timed", _each(before, _timed), _each(after, _timed)
@@ -375,9 +375,9 @@ def _shapes_of_longest(before: Side, after: Side) -> Iterator[tuple[str, str, st
 
 def _each(side: Side, value: Callable[[RankRun], str | None]) -> str:
     """What most ranks tell; and how many tell something else."""
-    told = Counter(filter(None, (value(rank) for rank in side.ranks))).most_common()
-    others = len(told) - 1
-    return f"{told[0][0]} (and {counted(others, 'other')})" if others > 0 else told[0][0] if told else ""
+    summary = Counter(filter(None, (value(rank) for rank in side.ranks))).most_common()
+    others = len(summary) - 1
+    return f"{summary[0][0]} (and {counted(others, 'other')})" if others > 0 else summary[0][0] if summary else ""
 
 
 def _steps(side: Side) -> str:
@@ -394,5 +394,5 @@ def _ranks(run: Run) -> str:
         return counted(len(run.ranks), "rank") + " without a number" if run.ranks else "no rank"
     ends = [at for at, rank in enumerate(known) if at + 1 == len(known) or known[at + 1] != rank + 1]
     stretches = [(known[start], known[end]) for start, end in zip((0, *(e + 1 for e in ends)), ends, strict=False)]
-    told = [str(low) if low == high else f"{low}–{high}" for low, high in stretches]
-    return ("rank " if len(known) == 1 else "ranks ") + ", ".join(told[:3]) + (" ..." if len(told) > 3 else "")
+    summary = [str(low) if low == high else f"{low}–{high}" for low, high in stretches]
+    return ("rank " if len(known) == 1 else "ranks ") + ", ".join(summary[:3]) + (" ..." if len(summary) > 3 else "")

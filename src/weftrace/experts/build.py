@@ -16,15 +16,15 @@ from weftrace.experts.cluster import Cluster
 from weftrace.experts.document import (
     SCHEMA,
     Binding,
-    CertificateTold,
-    ChoiceTold,
-    ClusterTold,
-    GpuLoadTold,
-    MovesTold,
-    MoveTold,
-    NextWindowsTold,
+    CertificateSummary,
+    ChoiceSummary,
+    ClusterSummary,
+    GpuLoadSummary,
+    MovesSummary,
+    MoveSummary,
+    NextWindowsSummary,
     PlacementDocument,
-    PolicyCostTold,
+    PolicyCostSummary,
 )
 from weftrace.experts.moves.break_even import break_even
 from weftrace.experts.moves.moves import moves_between
@@ -55,23 +55,23 @@ class PlacementReport(InNotebook):
     placement: Placement
     document: PlacementDocument
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         loads, certificate = self.document["gpu_load"], self.document["certificate"]
         yield "loads", self.document["source"] or "given"
         if (judged := self.document["next_windows"]) is not None:
             for row in judged["rows"][:2]:
                 mean = sum(row["balancedness"]) / len(row["balancedness"])
                 yield f"on the next window, {row['name']}", f"balancedness {mean:.4f}"
-        for told in (loads["before"], loads["after"]):
-            if told is not None:
-                mean = sum(told["balancedness"]) / len(told["balancedness"])
-                name = "this placement" if told is loads["after"] else told["label"]
+        for summary in (loads["before"], loads["after"]):
+            if summary is not None:
+                mean = sum(summary["balancedness"]) / len(summary["balancedness"])
+                name = "this placement" if summary is loads["after"] else summary["label"]
                 yield f"on these loads, {name}", f"balancedness {mean:.4f}"
         if certificate is not None and self.placement.certificate is None:  # it was loaded: the document has it
             yield "no placement exceeds", f"balancedness {certificate['bound_balancedness']:.4f}"
         if (moves := self.document["moves"]) is not None:
             yield "moves", f"{moves['num_moves']:,} of {moves['num_slots']:,} slots"
-        yield from self.placement._told()
+        yield from self.placement._describe()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -85,7 +85,7 @@ class ReplayReport(InNotebook):
     document: ReplayDocument
     replay: Replay | None = None
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         yield "loads", self.document["source"] or "given"
         yield "windows", f"{self.document['num_windows']:,}"
         yield "combinations", f"{len(self.document['rows']):,}"
@@ -214,7 +214,7 @@ def slot_table(report: PlacementReport) -> pl.DataFrame:
     ).with_columns(pl.col("expert").replace(-1, None))
 
 
-def _cluster(cluster: Cluster) -> ClusterTold:
+def _cluster(cluster: Cluster) -> ClusterSummary:
     return {
         "num_nodes": cluster.num_nodes,
         "slots_of_gpu": cluster.slots_G.tolist(),
@@ -224,7 +224,7 @@ def _cluster(cluster: Cluster) -> ClusterTold:
     }
 
 
-def _certificate(certificate: Certificate) -> CertificateTold:
+def _certificate(certificate: Certificate) -> CertificateSummary:
     return {
         "mean": certificate.mean_L.tolist(),
         "bound": certificate.bound_L.tolist(),
@@ -239,16 +239,16 @@ def _certificate(certificate: Certificate) -> CertificateTold:
     }
 
 
-def _choice(choice: Choice) -> ChoiceTold:
+def _choice(choice: Choice) -> ChoiceSummary:
     return {
-        "costs": [cast(PolicyCostTold, asdict(cost)) for cost in choice.costs],
+        "costs": [cast(PolicyCostSummary, asdict(cost)) for cost in choice.costs],
         "reason": choice.reason,
         "assumptions": list(choice.assumptions),
         "ruled_out": [list(pair) for pair in choice.ruled_out],
     }
 
 
-def _gpu_load(placement: Placement, load_LN: Floats, label: str) -> GpuLoadTold:
+def _gpu_load(placement: Placement, load_LN: Floats, label: str) -> GpuLoadSummary:
     return {
         "label": label,
         "load": placement.gpu_load(load_LN).tolist(),
@@ -256,7 +256,7 @@ def _gpu_load(placement: Placement, load_LN: Floats, label: str) -> GpuLoadTold:
     }
 
 
-def _next_windows(judged: NextWindows) -> NextWindowsTold:
+def _next_windows(judged: NextWindows) -> NextWindowsSummary:
     parts: list[Literal["this", "baseline", "beside"]] = ["this", "baseline"]
     return {
         "windows": list(judged.windows_W),
@@ -270,7 +270,7 @@ def _next_windows(judged: NextWindows) -> NextWindowsTold:
 
 def _moves(
     before: Placement, after: Placement, load_LN: Floats, model: CostModel | None, layers: Sequence[int]
-) -> MovesTold:
+) -> MovesSummary:
     """model: None takes the known model that has these layers and experts, and prices nothing where there is none."""
     known = model_of_shape(after.num_layers, after.num_experts) if model is None else None
     if known is not None:
@@ -301,7 +301,7 @@ def _moves(
         "break_even_steps": None if pays is None else pays.num_steps,
         "before_balancedness": float(before.balancedness(load_LN).mean()),
         "after_balancedness": float(after.balancedness(load_LN).mean()),
-        "list": [cast(MoveTold, {**move, "layer": layers[move["layer"]]}) for move in moves.table.to_dicts()],
+        "list": [cast(MoveSummary, {**move, "layer": layers[move["layer"]]}) for move in moves.table.to_dicts()],
     }
 
 

@@ -56,7 +56,7 @@ class Certificate(InNotebook):
         sane_L = self.bound_L > 0
         return float((self.achieved_L[sane_L] / self.bound_L[sane_L] - 1).max(initial=0.0))
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         yield "balancedness", f"{self.balancedness:.4f}"
         yield "no placement exceeds", f"{self.bound_balancedness:.4f}"
         yield "largest gap to the bound", percent(self.gap, 3)

@@ -95,7 +95,7 @@ class Cluster(InNotebook):
         np.divide(mean_L, worst_L, out=balancedness_L, where=worst_L > 0)
         return balancedness_L
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         slots, speeds = np.unique(self.slots_G), np.unique(self.speed_G)
         yield "GPUs", f"{self.num_gpus:,} in {self.num_nodes:,} node{'s' * (self.num_nodes > 1)}"
         yield "slots", f"{self.num_slots:,} a layer, {_from_to(slots)} a GPU"

@@ -21,7 +21,7 @@ Binding = Literal["none", "replica granularity", "slots", "node partition", "dup
 PolicyAndReason = Annotated[list[str], Meta(min_length=2, max_length=2)]
 
 
-class ClusterTold(TypedDict):
+class ClusterSummary(TypedDict):
     """GPUs node by node; slots GPU by GPU."""
 
     num_nodes: Positive
@@ -31,7 +31,7 @@ class ClusterTold(TypedDict):
     draining: list[Count]
 
 
-class CertificateTold(TypedDict):
+class CertificateSummary(TypedDict):
     """How good the placement is for the loads that it was made for, layer by layer [L]."""
 
     mean: Annotated[list[Amount], Meta(description="[L] what perfect balance would give every GPU, load over speed.")]
@@ -48,7 +48,7 @@ class CertificateTold(TypedDict):
     ]
 
 
-class PolicyCostTold(TypedDict):
+class PolicyCostSummary(TypedDict):
     """What one policy would cost an average layer and micro-batch, estimated."""
 
     policy: str
@@ -60,16 +60,16 @@ class PolicyCostTold(TypedDict):
     total_us: Amount
 
 
-class ChoiceTold(TypedDict):
+class ChoiceSummary(TypedDict):
     """Estimated costs of the policies, cheapest first."""
 
-    costs: list[PolicyCostTold]
+    costs: list[PolicyCostSummary]
     reason: str
     assumptions: list[str]
     ruled_out: Annotated[list[PolicyAndReason], Meta(description="[policy, why] of each policy that was not possible.")]
 
 
-class GpuLoadTold(TypedDict):
+class GpuLoadSummary(TypedDict):
     """What one placement gives every GPU."""
 
     label: str
@@ -82,10 +82,10 @@ class GpuLoadTold(TypedDict):
 
 class BeforeAndAfter(TypedDict):
     before: Annotated[
-        GpuLoadTold | None,
+        GpuLoadSummary | None,
         Meta(description="The placement before, or the published EPLB on the same loads; null where it has no answer."),
     ]
-    after: Annotated[GpuLoadTold, Meta(description="With this placement.")]
+    after: Annotated[GpuLoadSummary, Meta(description="With this placement.")]
 
 
 class NextWindowRow(TypedDict):
@@ -99,7 +99,7 @@ class NextWindowRow(TypedDict):
     balancedness: Annotated[list[Fraction], Meta(description="[W] mean over layers in each judged window.")]
 
 
-class NextWindowsTold(TypedDict):
+class NextWindowsSummary(TypedDict):
     """Windows that came after those planned on; the figures to expect of a placement."""
 
     windows: Annotated[list[Count], Meta(min_length=1, description="[W] the judged windows of the recording, from 0.")]
@@ -109,7 +109,7 @@ class NextWindowsTold(TypedDict):
     rows: Annotated[list[NextWindowRow], Meta(min_length=1, description="The first is this placement's way.")]
 
 
-class MoveTold(TypedDict):
+class MoveSummary(TypedDict):
     """A slot that gets another expert."""
 
     round: Count
@@ -122,10 +122,10 @@ class MoveTold(TypedDict):
     staged: Annotated[bool, Meta(description="Read from staging memory: its slot was overwritten in an earlier round.")]
 
 
-_MoveList = list[MoveTold]
+_MoveList = list[MoveSummary]
 
 
-class MovesTold(TypedDict):
+class MovesSummary(TypedDict):
     """What turns the placement before into this one; within a round reads come before writes."""
 
     num_moves: Count
@@ -161,7 +161,7 @@ class PlacementDocument(TypedDict):
         Positive, Meta(description="P, physical slots a layer, those of GPUs out of service included.")
     ]
     num_groups: Positive
-    cluster: ClusterTold
+    cluster: ClusterSummary
     policy: Literal["global", "hierarchical", "semi-hierarchical"]
     split: Annotated[Literal["even", "uneven"], Meta(description="even: every copy takes 1 / copies.")]
     expert_of_slot: Annotated[
@@ -172,16 +172,16 @@ class PlacementDocument(TypedDict):
         Meta(description="[L][P] part of its expert's tokens that a slot takes; null for an even split."),
     ]
     solver_of_layer: list[str]
-    certificate: CertificateTold | None
-    choice: ChoiceTold | None
+    certificate: CertificateSummary | None
+    choice: ChoiceSummary | None
     loads: Annotated[list[list[Amount]], Meta(description="[L][N] what the placement was judged on.")]
     next_windows: Annotated[
-        NextWindowsTold | None, Meta(description="Null where the loads came without windows, or as one.")
+        NextWindowsSummary | None, Meta(description="Null where the loads came without windows, or as one.")
     ]
     gpu_load: Annotated[
         BeforeAndAfter, Meta(description="Under `loads`: what the placement was planned on, so a fit, no prediction.")
     ]
-    moves: MovesTold | None
+    moves: MovesSummary | None
 
 
 PLACEMENT_SCHEMA = DocumentSchema(
@@ -197,9 +197,9 @@ def placement_of(document: Mapping[str, Any], *, what: str = "placement") -> Pla
     what: how an error names it, a file's path say. Raises `DocumentError` where it is no `weftrace.placement/1`, or a
     field or the map in it is broken.
     """
-    told = document_as(document, PlacementDocument, schema=SCHEMA, what=what)
-    gpus = told["cluster"]
-    _need_tables(told, what)
+    summary = document_as(document, PlacementDocument, schema=SCHEMA, what=what)
+    gpus = summary["cluster"]
+    _need_tables(summary, what)
     place = "$.cluster"
     try:
         cluster = make_cluster(
@@ -211,50 +211,54 @@ def placement_of(document: Mapping[str, Any], *, what: str = "placement") -> Pla
             dead=gpus["dead"],
             draining=gpus["draining"],
         )
-        place = "$.expert_of_slot" if told["share_of_slot"] is None else "$.expert_of_slot or $.share_of_slot"
+        place = "$.expert_of_slot" if summary["share_of_slot"] is None else "$.expert_of_slot or $.share_of_slot"
         return make_placement(
-            told["expert_of_slot"],
+            summary["expert_of_slot"],
             cluster,
-            told["num_experts"],
-            shares=told["share_of_slot"],
-            policy=told["policy"],
-            solver_of_layer=tuple(told["solver_of_layer"]),
+            summary["num_experts"],
+            shares=summary["share_of_slot"],
+            policy=summary["policy"],
+            solver_of_layer=tuple(summary["solver_of_layer"]),
         )
     except PlacementError as error:
         raise broken(what, SCHEMA, str(error), place) from error
 
 
-def _need_tables(told: PlacementDocument, what: str) -> None:
+def _need_tables(summary: PlacementDocument, what: str) -> None:
     """Raise `DocumentError` where tables have other sizes than the document says, or name experts beyond its number."""
-    num_layers, num_experts, num_slots = told["num_layers"], told["num_experts"], sum(told["cluster"]["slots_of_gpu"])
+    num_layers, num_experts, num_slots = (
+        summary["num_layers"],
+        summary["num_experts"],
+        sum(summary["cluster"]["slots_of_gpu"]),
+    )
     if num_experts > num_slots:
         raise broken(what, SCHEMA, f"{num_experts:,} experts, and {num_slots:,} slots for them", "$.num_experts")
-    for layer, row in enumerate(told["expert_of_slot"]):
+    for layer, row in enumerate(summary["expert_of_slot"]):
         if row and max(row) >= num_experts:
             place = f"$.expert_of_slot[{layer}][{row.index(max(row))}]"
             raise broken(what, SCHEMA, f"expert {max(row)} does not exist; there are {num_experts}", place)
     tables: dict[str, tuple[Sequence[Sequence[float]], int]] = {
-        "expert_of_slot": (told["expert_of_slot"], num_slots),
-        "loads": (told["loads"], num_experts),
+        "expert_of_slot": (summary["expert_of_slot"], num_slots),
+        "loads": (summary["loads"], num_experts),
     }
-    if told["share_of_slot"] is not None:
-        tables["share_of_slot"] = told["share_of_slot"], num_slots
-    by_layer: dict[str, Sequence[object]] = {"layers": told["layers"]}
-    if (certificate := told["certificate"]) is not None:
+    if summary["share_of_slot"] is not None:
+        tables["share_of_slot"] = summary["share_of_slot"], num_slots
+    by_layer: dict[str, Sequence[object]] = {"layers": summary["layers"]}
+    if (certificate := summary["certificate"]) is not None:
         for name in ("mean", "bound", "achieved", "is_optimal", "binding"):
             by_layer[f"certificate.{name}"] = certificate[name]
     for side in ("before", "after"):
-        if (loads := told["gpu_load"][side]) is not None:
-            tables[f"gpu_load.{side}.load"] = (loads["load"], len(told["cluster"]["slots_of_gpu"]))
+        if (loads := summary["gpu_load"][side]) is not None:
+            tables[f"gpu_load.{side}.load"] = (loads["load"], len(summary["cluster"]["slots_of_gpu"]))
             by_layer[f"gpu_load.{side}.balancedness"] = loads["balancedness"]
     need_lengths(what, SCHEMA, num_layers, **by_layer, **{name: rows for name, (rows, _) in tables.items()})
     for name, (rows, width) in tables.items():
         need_lengths(what, SCHEMA, width, **{f"{name}[{layer}]": row for layer, row in enumerate(rows)})
-    if (judged := told["next_windows"]) is not None:
+    if (judged := summary["next_windows"]) is not None:
         own = {f"next_windows.rows[{at}].balancedness": row["balancedness"] for at, row in enumerate(judged["rows"])}
         need_lengths(what, SCHEMA, len(judged["windows"]), **own)
-    for at, move in enumerate(() if told["moves"] is None else told["moves"]["list"]):
-        if move["layer"] not in told["layers"]:
+    for at, move in enumerate(() if summary["moves"] is None else summary["moves"]["list"]):
+        if move["layer"] not in summary["layers"]:
             raise broken(what, SCHEMA, f"layer {move['layer']} is none of $.layers", f"$.moves.list[{at}].layer")
 
 

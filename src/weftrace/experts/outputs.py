@@ -30,15 +30,15 @@ def _load_placement(document: Mapping[str, Any], what: str) -> PlacementReport:
 
 def _load_replay(document: Mapping[str, Any], what: str) -> ReplayReport:
     schema = REPLAY_SCHEMA.schema
-    told = document_as(document, ReplayDocument, schema=schema, what=what)
-    best = told["recommendation"]
+    summary = document_as(document, ReplayDocument, schema=schema, what=what)
+    best = summary["recommendation"]
     rows = {f"recommendation.{name}": best[name] for name in ("row", "baseline_row", "cheaper_row")}
-    rows |= {f"series[{at}].row": series["row"] for at, series in enumerate(told["series"])}
-    need_positions(what, schema, len(told["rows"]), **rows)
-    for at, series in enumerate(told["series"]):
+    rows |= {f"series[{at}].row": series["row"] for at, series in enumerate(summary["series"])}
+    need_positions(what, schema, len(summary["rows"]), **rows)
+    for at, series in enumerate(summary["series"]):
         by_window = {f"series[{at}].{name}": series[name] for name in ("balancedness", "moved_fraction")}
-        need_lengths(what, schema, told["num_windows"], **by_window)
-    return ReplayReport(document=told)
+        need_lengths(what, schema, summary["num_windows"], **by_window)
+    return ReplayReport(document=summary)
 
 
 def _page(render: Callable[[Any], str]) -> Callable[[Any, str], object]:

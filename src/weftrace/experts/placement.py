@@ -93,14 +93,14 @@ class Placement(InNotebook):
             )
         return load_LN
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         yield "experts", f"{self.num_experts:,} in each of {self.num_layers:,} layers"
-        yield from self.cluster._told()
+        yield from self.cluster._describe()
         yield "policy", f"{self.policy}; copies of an expert take {'equal' if self.is_even else 'unequal'} parts"
         for solver, number in Counter(self.solver_of_layer).most_common():
             yield f"found by {solver}", f"{number:,} layers"
         if self.certificate is not None:
-            yield from self.certificate._told()
+            yield from self.certificate._describe()
         if self.choice is not None:
             yield "why this policy", self.choice.reason
 
@@ -138,7 +138,7 @@ class Choice(InNotebook):
     assumptions: tuple[str, ...] = ()
     ruled_out: tuple[tuple[str, str], ...] = ()
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         for cost in self.costs:
             yield cost.policy, f"{duration(cost.total_us * US, 4)} a layer, balancedness {cost.balancedness:.4f}"
         yield "why", self.reason

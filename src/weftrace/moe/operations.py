@@ -111,7 +111,7 @@ class Overlap(InNotebook):
         """Whether one kernel moves tokens and multiplies."""
         return any(each.work == "moe" for each in self.operations)
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "overlap", self.title
         yield "for", ", ".join(self.kinds)
         lanes = dict.fromkeys(each.lane for each in self.operations)

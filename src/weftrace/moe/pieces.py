@@ -66,7 +66,7 @@ class Piece(InNotebook):
         """Mean duration over layers and ranks."""
         return float(np.mean(self.duration_ns))
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "kernel", self.name
         yield "time", duration(self.mean_ns)
         yield "basis", self.basis

@@ -89,10 +89,10 @@ class Profile(InNotebook):
         """How durations were found, in words."""
         return self.level + (", stretched by what runs beside (contention)" if self.contention else "")
 
-    def told(self) -> dict[str, str]:
+    def summary(self) -> dict[str, str]:
         """The configuration as text: what `Trace.info` tells of it, with "profile." before each key."""
         return {
-            **self.setting.told(), "overlap": self.overlap.name, "costs": self.costs,
+            **self.setting.summary(), "overlap": self.overlap.name, "costs": self.costs,
             "layers": str(self.setting.num_layers), **({} if self.routing == BALANCED else {"routing": self.routing}),
         }  # fmt: skip
 
@@ -101,15 +101,15 @@ class Profile(InNotebook):
         from weftrace.plan import trace_of
 
         trace = trace_of(self.times, rank)
-        return replace(trace, info={**trace.info, **{f"profile.{key}": text for key, text in self.told().items()}})
+        return replace(trace, info={**trace.info, **{f"profile.{key}": text for key, text in self.summary().items()}})
 
     def __repr__(self) -> str:
         at = self.setting
         who = f"{at.kind} of {at.model.name} on {at.ep} × {at.hardware.name}"
         return f"Profile({who!r}, {self.overlap.name}, {duration(self.layer_ns, 4)} a layer, costs {self.costs!r})"
 
-    def _told(self) -> Iterator[tuple[str, str]]:
-        yield from self.setting.told().items()
+    def _describe(self) -> Iterator[tuple[str, str]]:
+        yield from self.setting.summary().items()
         yield "overlap", self.overlap.title
         yield "costs", self.costs
         yield "span", duration(self.span_ns)

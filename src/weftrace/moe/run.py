@@ -106,7 +106,7 @@ def run(
         setting, chosen, how, steps=steps, recorded=1 + recorded if recorder else 0, recorder=recorder
     )
     if ran.rank == 0:
-        typer.echo(_told(ran, recordings))
+        typer.echo(_describe(ran, recordings))
 
 
 def _processes() -> Any:
@@ -139,19 +139,20 @@ def _recorder(
     except ModuleNotFoundError as missing:
         raise ProfileError("--profile needs weftrace.capture, which this installation lacks") from missing
 
-    def recorder(told: Mapping[str, str]) -> Recording:
-        made.append(record(folder, schedule=Schedule(wait, 1, active), info=told, **asked))
+    def recorder(summary: Mapping[str, str]) -> Recording:
+        made.append(record(folder, schedule=Schedule(wait, 1, active), info=summary, **asked))
         return made[0]
 
     return recorder
 
 
-def _told(ran: Ran, recordings: list[Recording]) -> str:
-    told = {key.removeprefix("profile."): text for key, text in ran.told.items()}
-    layers, tokens = counted(int(told["layers"]), "layer"), counted(ran.tokens, "token")
+def _describe(ran: Ran, recordings: list[Recording]) -> str:
+    summary = {key.removeprefix("profile."): text for key, text in ran.summary.items()}
+    layers, tokens = counted(int(summary["layers"]), "layer"), counted(ran.tokens, "token")
     lines = [
-        f"{told['kind']}, overlap {told['overlap']}: {told['model']}, {layers} of {told['hidden']}, EP{told['ep']}, "
-        f"{told['tokens']}, {told['hardware']}",
+        f"{summary['kind']}, overlap {summary['overlap']}: {summary['model']}, {layers} of {summary['hidden']}, "
+        f"EP{summary['ep']}, "
+        f"{summary['tokens']}, {summary['hardware']}",
         f"{ran.tokens_per_s:,.0f} tokens/s: {tokens} a step on all ranks, {duration(ran.step_ns)} a step",
         *(f"note: {note}" for note in ran.notes),
         *(recording.result.in_lines() for recording in recordings),

@@ -144,7 +144,7 @@ class Setting(InNotebook):
         """Requests of one micro-batch on one GPU: in decode exact, else prompts, of which one may be a part."""
         return -(-self.tokens // self.tokens_per_request)
 
-    def told(self) -> dict[str, str]:
+    def summary(self) -> dict[str, str]:
         """The setting as text, by the keys under which a trace tells it (`Trace.info`, with "profile." before)."""
         part = f", {self.bandwidth_reached:g} of the published bandwidth" if self.bandwidth_reached != 1 else ""
         comm = self.comm + part
@@ -154,8 +154,8 @@ class Setting(InNotebook):
             "sms": f"{self.compute_sms} for computation, {self.comm_sms} for communication",
         }  # fmt: skip
 
-    def _told(self) -> Iterator[tuple[str, str]]:
-        yield from self.told().items()
+    def _describe(self) -> Iterator[tuple[str, str]]:
+        yield from self.summary().items()
         yield "layers", str(self.num_layers)
 
 

@@ -177,7 +177,7 @@ class Costs(InNotebook):
         names = (*(name for name in _PER_STAGE if name != "weight_bytes"), "overlapped_ns")
         return replace(self, **{name: _divided(getattr(self, name), num_slices) for name in names})
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         for letter, value in (("F", self.forward_ns), ("I", self.input_ns), ("W", self.weight_ns)):
             yield letter, duration(value) if isinstance(value, int) else "by stage"
         if self.overlapped_ns is not None:

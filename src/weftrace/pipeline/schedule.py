@@ -190,7 +190,7 @@ class Schedule(InNotebook):
     def __len__(self) -> int:
         return self.actions.height
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "name", self.name
         copies = f", {self.num_replicas} replicas" if self.num_replicas > 1 else ""
         yield "pipeline", f"{self.num_stages:,} stages on {self.num_ranks:,} ranks{copies}"

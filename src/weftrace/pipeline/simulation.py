@@ -102,7 +102,7 @@ class Simulation(InNotebook):
         action, or of a message or copy from `len(schedule)` on. The parts and the lags add up to the makespan."""
         return critical_path(self.times)
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "schedule", self.schedule.name
         yield "makespan", duration(self.makespan_ns)
         yield f"bubble ({self.boundary})", duration(self.bubble_ns)

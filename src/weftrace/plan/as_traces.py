@@ -265,13 +265,13 @@ def _launches(plan: Plan, rows: _Ints, device_rows: _Ints) -> tuple[_Ints, _Ints
 
 def _told_by_launched(plan: Plan, ops: pl.DataFrame, launching: _Ints, launched_rows: _Ints) -> pl.DataFrame:
     """Host ops without a phase are in that of the first op that they launch; likewise the step."""
-    told = (
+    summary = (
         plan.ops.select(*_PHASE, "step")[launched_rows]
         .select(pl.all().name.prefix("launched_"), at=pl.Series(launching))
         .unique("at", keep="first", maintain_order=True)
     )
     joined = ops.with_columns(at=pl.int_range(pl.len(), dtype=pl.Int64)).join(
-        told, on="at", how="left", maintain_order="left"
+        summary, on="at", how="left", maintain_order="left"
     )
     is_silent = pl.col("phase").is_null()
     return joined.with_columns(

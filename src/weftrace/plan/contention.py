@@ -72,7 +72,7 @@ class Contended(InNotebook):
     settled: bool
     change_ns: int
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         plan = self.times.plan
         added = int(plan.ops.get_column("duration_ns").sum()) - int(self.alone_ns.sum())
         yield "plan", plan.name
@@ -131,9 +131,9 @@ def with_contention(
         if change_ns:
             times = timetable(plan.with_ops(duration_ns=pl.Series(duration_ns)))
             rounds += 1
-    told = "settled" if settled else f"not settled, the last changed a duration by {change_ns:,} ns"
+    summary = "settled" if settled else f"not settled, the last changed a duration by {change_ns:,} ns"
     names = "; ".join(row.name for row in slowdowns) or "no slowdowns given"
-    note = f"ops slow each other: {names} ({rounds} round{'s' if rounds > 1 else ''}, {told})"
+    note = f"ops slow each other: {names} ({rounds} round{'s' if rounds > 1 else ''}, {summary})"
     stretched = replace(times.plan, notes=(*plan.notes, note))
     return Contended(
         times=replace(times, plan=stretched), alone_ns=alone_ns, rounds=rounds, settled=settled, change_ns=change_ns

@@ -403,8 +403,8 @@ def _raise_circle(graph: Graph, stuck: Run) -> None:
     if len(lines) > _MAX_LISTED:
         lines = [*lines[: _MAX_LISTED - 1], f"  ... {len(lines) - _MAX_LISTED:,} more ...", lines[-1]]
     if num_ops == 1:
-        told = "an op waits for itself, a circle of one"
-        raise PlanError(f"plan {graph.plan.name!r} cannot run: {told}.\n{lines[0]}\nDrop this wait.")
+        summary = "an op waits for itself, a circle of one"
+        raise PlanError(f"plan {graph.plan.name!r} cannot run: {summary}.\n{lines[0]}\nDrop this wait.")
     by_order = any("queued behind" in line for line in lines)
     remedy = (
         "Issue the awaited op earlier on its stream, move it to another stream, or drop a wait."

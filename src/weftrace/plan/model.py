@@ -136,7 +136,7 @@ class Plan(InNotebook):
     def __repr__(self) -> str:
         return f"Plan({self.name!r}, {len(self):,} ops, {len(self.ranks)} ranks, {len(self.resources)} streams)"
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "name", self.name
         yield "ops", f"{len(self):,} on {len(self.resources):,} streams of {len(self.ranks):,} ranks"
         yield "waits", f"{self.waits.height:,}"

@@ -99,8 +99,8 @@ def label_of(ops: pl.DataFrame, row: int) -> str:
     op = ops.row(row, named=True)
     if op["id"] is not None:
         return repr(op["id"])
-    told = {"layer": op["layer"], "micro-batch": op["micro_batch"], "rank": op["rank"], "row": row}
-    return f"{op['name']!r} ({', '.join(f'{what} {value}' for what, value in told.items() if value is not None)})"
+    summary = {"layer": op["layer"], "micro-batch": op["micro_batch"], "rank": op["rank"], "row": row}
+    return f"{op['name']!r} ({', '.join(f'{what} {value}' for what, value in summary.items() if value is not None)})"
 
 
 def _waits_of(ops: Sequence[Op], ids: list[str | None], what: str) -> pl.DataFrame:
@@ -145,9 +145,9 @@ def _check_forms(ops: Sequence[Op], what: str) -> None:
             )
         after: object = op.after
         if not isinstance(after, tuple | list):
-            told = f"{after!r}, a string" if isinstance(after, str) else repr(after)
+            summary = f"{after!r}, a string" if isinstance(after, str) else repr(after)
             help_ = f" Give a tuple of ids: ({after!r},)." if after is not None else " Give a tuple: ()."
-            raise PlanError(f"{what}: op {_called(op, row)} has after = {told}.{help_}")
+            raise PlanError(f"{what}: op {_called(op, row)} has after = {summary}.{help_}")
 
 
 def _check_types(ops: Sequence[Op], columns: dict[str, list[Any]], what: str) -> None:

@@ -67,7 +67,7 @@ class Timetable(InNotebook):
         """The plan's ops with their `start_ns` and `end_ns`."""
         return self.plan.ops.with_columns(start_ns=pl.Series(self.start_ns), end_ns=pl.Series(self.end_ns))
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "plan", self.plan.name
         yield "makespan", duration(self.makespan_ns)
         yield "ops", f"{len(self.plan):,}"

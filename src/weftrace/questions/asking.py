@@ -51,7 +51,7 @@ class Answer(InNotebook):
     failures: tuple[Failure, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "rows", f"{self.frame.height:,}"
         yield "columns", ", ".join(self.frame.columns)
 
@@ -78,8 +78,8 @@ def query(
     """
     limits = Limits(timeout_s=timeout_s, memory_bytes=max_memory_bytes)
     answer = ask(source, sql, rules=rules, workers=workers, limits=limits)
-    for told in (*(failure.error for failure in answer.failures), *answer.notes):
-        warnings.warn(told, QueryWarning, stacklevel=2)
+    for summary in (*(failure.error for failure in answer.failures), *answer.notes):
+        warnings.warn(summary, QueryWarning, stacklevel=2)
     return answer.frame
 
 
@@ -112,7 +112,7 @@ def ask(
     with tempfile.TemporaryDirectory(prefix="weftrace-query-") as folder:
         write = partial(_write, needs=needs, folder=folder, rules=rules)
         outcomes = opened.map(write, workers=workers, on_done=on_done)
-        failures = _told(opened, outcomes)
+        failures = _describe(opened, outcomes)
         notes = tuple(outcome.value for outcome in outcomes if outcome.value)
         scans = {name: pl.scan_parquet(Path(folder, name, "*.parquet")) for name in needs}
         read = {name: int(scan.select(pl.len()).collect().item()) for name, scan in scans.items()}
@@ -135,7 +135,7 @@ def tables(
     if isinstance(opened, Trace):
         return {name: frame.lazy() for name, frame in build(opened, needs, rules=rules).items()}
     outcomes = opened.map(partial(build, needs=needs, rules=rules), workers=workers)
-    for failure in _told(opened, outcomes):
+    for failure in _describe(opened, outcomes):
         warnings.warn(failure.error, QueryWarning, stacklevel=2)
     built = [outcome.value for outcome in outcomes if outcome.value is not None]
     return {name: pl.concat([each[name] for each in built]).lazy() for name in needs}
@@ -210,7 +210,7 @@ def _lost(trace: Trace) -> str:
     return f"{trace.path or 'the trace'}: incomplete: {damage}; the answer is of what is left" if damage else ""
 
 
-def _told(job: Job, outcomes: list[Outcome[str]] | list[Outcome[dict[str, pl.DataFrame]]]) -> tuple[Failure, ...]:
+def _describe(job: Job, outcomes: list[Outcome[str]] | list[Outcome[dict[str, pl.DataFrame]]]) -> tuple[Failure, ...]:
     """What failed. Raises TraceError where that is everything."""
     failures = tuple(outcome.failure for outcome in outcomes if outcome.failure is not None)
     if len(failures) == len(outcomes):

@@ -227,17 +227,17 @@ def _gaps(device: _Device, wanted: frozenset[str]) -> pl.DataFrame:
     step = device.owned.first("step", idle=True).gather(at) if "step" in wanted else pl.Series("step", [None] * len(at))
     ended = pl.Series(_ended_last(events)).gather(at)
     following = events[at.cast(pl.Int64)].select("name", "kind", "family", "stream", device.launched.alias("launch_ns"))
-    told = following.select(pl.all().name.prefix("next_")).with_columns(
+    summary = following.select(pl.all().name.prefix("next_")).with_columns(
         device.event.gather(at).alias("next_event"),
         device.phase.gather(at).alias("next_phase"),
         device.event.gather(ended).alias("prev_event"),
         events.get_column("name").gather(ended).alias("prev_name"),
     )
     if "next_operator" in wanted:
-        told = told.with_columns(device.operator.gather(at).alias("next_operator"))
+        summary = summary.with_columns(device.operator.gather(at).alias("next_operator"))
     start = pl.col("from_ns")
     span = gaps.select("cause", start.alias("start_ns"), (start + pl.col("gap_ns")).alias("end_ns"))
-    return span.hstack(told).with_columns(step)
+    return span.hstack(summary).with_columns(step)
 
 
 def _ended_last(events: pl.DataFrame) -> _Array:
@@ -329,14 +329,14 @@ def _queue(device: _Device, wanted: frozenset[str]) -> pl.DataFrame:
 def _ranks(device: _Device, wanted: frozenset[str]) -> pl.DataFrame:
     work, trace = device.work, device.work.trace
     about = trace.device(work.device) if work.device is not None else None
-    told = {
+    summary = {
         "path": trace.path, "world_size": trace.world_size,
         "device_name": about.name if about else None, "num_sms": about.num_sms if about else None,
         "basis": work.basis, "simulated": trace.simulated, "start_ns": work.start_ns, "end_ns": work.end_ns,
         "span_ns": work.end_ns - work.start_ns, "num_events": work.events.height, "num_steps": len(work.steps),
         "num_unlinked": work.num_unlinked, "num_clipped": work.num_clipped, "num_dropped": trace.quality.num_dropped,
     }  # fmt: skip
-    return pl.DataFrame([told]).hstack(device.owned.times.select(_parts()))
+    return pl.DataFrame([summary]).hstack(device.owned.times.select(_parts()))
 
 
 _BUILDERS: dict[str, Callable[[_Device, frozenset[str]], pl.DataFrame]] = {

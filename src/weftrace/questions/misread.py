@@ -28,8 +28,8 @@ _OTHERWISE = {
 
 def explained(error: BaseException, sql: str, words: Words) -> QueryError:
     """What Polars says of SQL, in words of the tables."""
-    told = str(error)
-    first = (told.splitlines() or [type(error).__name__])[0]
+    summary = str(error)
+    first = (summary.splitlines() or [type(error).__name__])[0]
     if (found := re.search(r"unable to find column \"(.*?)\"; valid columns: \[(.*)\]", first)) and (
         found[1] in _known(words) - words.aliases
     ):

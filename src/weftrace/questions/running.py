@@ -91,14 +91,14 @@ def _resident_bytes(pid: int | None) -> int:
 
 def _free_bytes() -> int:
     """Of the machine, or of the control group that this process is in; 0 where neither is told."""
-    told = []
+    summary = []
     for line in _read("/proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
-            told.append(int(line.split()[1]) << 10)
+            summary.append(int(line.split()[1]) << 10)
     limit, used = _read("/sys/fs/cgroup/memory.max").strip(), _read("/sys/fs/cgroup/memory.current").strip()
     if limit.isdigit() and used.isdigit():
-        told.append(max(int(limit) - int(used), 1))
-    return min(told, default=0)
+        summary.append(max(int(limit) - int(used), 1))
+    return min(summary, default=0)
 
 
 def _read(path: str) -> str:

@@ -69,8 +69,8 @@ CONFIGURATION: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 def configured_terms(names: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Terms of the settings that are told: a page of no profile need not define them."""
-    told = set(names)
-    return {name: term for name, term in CONFIGURATION.items() if name in told}
+    summary = set(names)
+    return {name: term for name, term in CONFIGURATION.items() if name in summary}
 
 
 def in_words(configuration: Mapping[str, str]) -> dict[str, str]:

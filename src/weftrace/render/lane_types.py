@@ -111,5 +111,5 @@ def sms_text(lane: LaneDocument) -> str:
 
 def number_of(box: BoxDocument) -> str:
     """A box's number: its layer and micro-batch where a plan told them, "2" or "2.1", else its occurrence."""
-    told = [str(value) for value in (box["layer"], box["micro_batch"]) if value is not None]
-    return ".".join(told) or str(box["index"])
+    summary = [str(value) for value in (box["layer"], box["micro_batch"]) if value is not None]
+    return ".".join(summary) or str(box["index"])

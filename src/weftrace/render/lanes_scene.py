@@ -99,14 +99,14 @@ def _rect(lane: LaneDocument, box: Stretch, row: int, look: str) -> Rect:
     within = takewhile(lambda stretch: stretch[0] < end, islice(busy, first, None))
     cut = ((a, b, max(a, start), min(b, end), ran) for a, b, ran in within)
     sms = f", {box.sms} {lane['sm_unit']}" if box.sms else ""
-    told = f"from {duration(start)}, {of_whole(box.busy_ns, end - start)} busy{sms}"
+    summary = f"from {duration(start)}, {of_whole(box.busy_ns, end - start)} busy{sms}"
     return Rect(
         row,
         start,
         end,
         look,
         text=name,
-        title=f"{f'{name} {number}'.strip()}: {told}",
+        title=f"{f'{name} {number}'.strip()}: {summary}",
         ran=[(x, y, round(ran * (y - x) / (b - a))) for a, b, x, y, ran in cut],
         full=min(1.0, box.busy_ns / (end - start)),
     )

@@ -18,7 +18,7 @@ def markdown_table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 def markdown_cell(text: str) -> str:
     """Text that no reader of Markdown takes for a column's end, a tag or an emphasis."""
-    told = clean(text).replace("\\", "\\\\")
+    summary = clean(text).replace("\\", "\\\\")
     for mark in "`*_[]<>|#":
-        told = told.replace(mark, f"\\{mark}")
-    return told
+        summary = summary.replace(mark, f"\\{mark}")
+    return summary

@@ -74,7 +74,7 @@ class Curve(NamedTuple):
     times_ns: Sequence[int]
     high: Sequence[int]
     low: Sequence[int] | None = None
-    told: Sequence[str] = ()
+    summary: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

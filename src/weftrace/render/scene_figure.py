@@ -36,7 +36,7 @@ def scene_figure(scene: Scene) -> go.Figure:
     for name, look in scene.looks.items():
         if not bars[name]:
             continue
-        y, offset, width, start, end, text, told = zip(*bars[name], strict=True)
+        y, offset, width, start, end, text, summary = zip(*bars[name], strict=True)
         framed, word = name == FRAME, label(look.word)
         upright = len(text) > _FEW and any(len(each) > _FEW for each in text)  # so a name fits where its bar is narrow
         line = {"color": palette.INK, "width": 1.4} if framed else {"color": "rgba(0,0,0,0.3)"}
@@ -59,7 +59,7 @@ def scene_figure(scene: Scene) -> go.Figure:
             constraintext="inside",
             textangle=-90 if upright else 0,
             textfont={"color": palette.INK if framed else palette.ink_on(look.fill), "size": 10},
-            customdata=told,
+            customdata=summary,
             hovertemplate=None if framed else "%{customdata}<extra></extra>",
             hoverinfo="skip" if framed else None,
         )
@@ -97,8 +97,8 @@ def _bars(rect: Rect, scene: Scene, top: float) -> Iterator[tuple[float, float, 
     height, word = scene.rows[rect.row].height, scene.looks[rect.look].word
     middle, high, foot = top + height / 2, height * (rect.foot - rect.top), height * (rect.foot - 0.5)
     if rect.ran is None or rect.text:
-        text, told = label(shorten_middle(rect.text, 24)), label(rect.title)
-        yield middle, foot - high * rect.full, high * rect.full, rect.start_ns, rect.end_ns, text, told
+        text, summary = label(shorten_middle(rect.text, 24)), label(rect.title)
+        yield middle, foot - high * rect.full, high * rect.full, rect.start_ns, rect.end_ns, text, summary
         return
     for start, end, ran in joined_stretches(rect.ran, (scene.end_ns - scene.start_ns) / _COLUMNS):
         full = high * min(1.0, ran / (end - start))
@@ -117,9 +117,9 @@ def _add_curves(figure: go.Figure, scene: Scene, unit_ns: int) -> None:
                         yaxis="y2",
                         x=[time / unit_ns for time in (*curve.times_ns, scene.end_ns)],
                         y=[*amounts, amounts[-1]],
-                        text=[*curve.told, *curve.told[-1:]],
+                        text=[*curve.summary, *curve.summary[-1:]],
                         line={"shape": "hv", "width": 1.6 if curve.low is None else 0, "color": palette.MEMORY},
                         fill="tonexty" if curve.low is not None and amounts is curve.high else None,
                         fillcolor="rgba(20,153,168,0.3)",
-                        hoverinfo="text" if curve.told else "skip",
+                        hoverinfo="text" if curve.summary else "skip",
                     )

@@ -44,8 +44,8 @@ class RankReport(InNotebook):
     flops: TraceJoin | None = None
     work: Work | None = None
 
-    def _told(self) -> Iterable[tuple[str, str]]:
-        return self.analysis._told()
+    def _describe(self) -> Iterable[tuple[str, str]]:
+        return self.analysis._describe()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -64,7 +64,7 @@ class Report(InNotebook):
     analysis: Analysis | None = None
     works: tuple[Work | None, ...] = field(default=(), compare=False)
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         yield "", self.document["headline"]
         for rank in self.document["ranks"][:8]:
             span = rank["span_ns"]
@@ -74,8 +74,8 @@ class Report(InNotebook):
                 continue
             parts = {"compute": rank["compute_ns"], "exposed communication": rank["exposed_communication_ns"],
                      "exposed memory": rank["exposed_memory_ns"], "idle": rank["idle_ns"]}  # fmt: skip
-            told = ", ".join(f"{part} {percent(value / span)}" for part, value in parts.items())
-            yield name, f"{duration(span)}: {told}"
+            summary = ", ".join(f"{part} {percent(value / span)}" for part, value in parts.items())
+            yield name, f"{duration(span)}: {summary}"
         if (more := self.document["num_ranks"] - 8) > 0:
             yield "…", f"{more} more ranks"
 

@@ -51,8 +51,8 @@ def headline(ranks: Sequence[RankDocument], lateness: LatenessDocument | None = 
         return _of_devices(device, duration(device[0]["span_ns"])) + "." + _of_fused(device)
     num_processes = len({(rank["rank"], rank["path"]) for rank in device})
     counted = f"{len(device)} {'ranks' if num_processes == len(device) else 'devices'}"
-    told = _of_devices(device, "the time", lateness)
-    parts = [f"Over {counted}, {told[0].lower()}{told[1:]}.{_of_fused(device)}", _late(device, lateness)]
+    summary = _of_devices(device, "the time", lateness)
+    parts = [f"Over {counted}, {summary[0].lower()}{summary[1:]}.{_of_fused(device)}", _late(device, lateness)]
     if not lateness:
         parts[1] = _longest(device, num_processes) + _LATE_UNKNOWN * (_sum(device, "communication_ns") > 0)
     elif lateness["late"] is not None and _waited(lateness) >= max(_sum(device, key) for key in _LOSSES.values()):
@@ -81,14 +81,14 @@ def _of_devices(ranks: Sequence[RankDocument], whole: str, lateness: LatenessDoc
     waiting = sum(rank["exposed_ns"] for rank in lateness["ranks"]) if lateness and _is_told(lateness) else 0
     if loss in _WAITED_IN and waiting > _MOST * losses[loss]:
         cause = _part(waiting, losses[loss], "waiting for other ranks")
-    told = lead.format(share=f"{percent(losses[loss] / span)} of {whole}") + cause
+    summary = lead.format(share=f"{percent(losses[loss] / span)} of {whole}") + cause
     others = sorted((ns, name) for name, ns in losses.items() if name != loss and ns >= _WORTH_SAYING * span)
     also = [(name, percent(ns / span)) for ns, name in reversed(others)]
     if also:
-        told += "; " + " and ".join([" takes another ".join(also[0]), *map(" ".join, also[1:])])
+        summary += "; " + " and ".join([" takes another ".join(also[0]), *map(" ".join, also[1:])])
     if losses["exposed communication"] >= _WORTH_SAYING * span:
-        told += f"; {_hidden(ranks)} of communication is hidden"
-    return told
+        summary += f"; {_hidden(ranks)} of communication is hidden"
+    return summary
 
 
 def _cause(ranks: Sequence[RankDocument], loss: str, loss_ns: int) -> str:
@@ -108,12 +108,12 @@ def _of_kernels(ranks: Sequence[RankDocument], whole: str, loss: str, loss_ns: i
     span, compute = _sum(ranks, "span_ns"), _sum(ranks, "compute_ns")
     family, most = _largest(ranks, "families", "family", "busy_ns", kind="compute")
     kernels = f" ({family} kernels {percent(most / span)})" if family else ""
-    told = f"Computation fills {percent(compute / span)} of {whole}{kernels}"
+    summary = f"Computation fills {percent(compute / span)} of {whole}{kernels}"
     if _sum(ranks, "communication_ns"):
-        told += f" and hides {_hidden(ranks)} of communication"
+        summary += f" and hides {_hidden(ranks)} of communication"
     if loss_ns:
-        told += f"; the largest loss is {loss}, {duration(loss_ns)} ({percent(loss_ns / span)})"
-    return told
+        summary += f"; the largest loss is {loss}, {duration(loss_ns)} ({percent(loss_ns / span)})"
+    return summary
 
 
 def _of_fused(ranks: Sequence[RankDocument]) -> str:
@@ -161,8 +161,8 @@ def _late(ranks: Sequence[RankDocument], lateness: LatenessDocument | None) -> s
         return f"No rank is late: waiting for another takes {share} of the time."
     if lateness["late"] is None:
         if not _is_told(lateness):
-            told = f"ends of one collective lie {duration(lateness['uncertainty_ns'])} apart, as much as ranks wait"
-            return f"Which rank is late cannot be told: {told}."
+            summary = f"ends of one collective lie {duration(lateness['uncertainty_ns'])} apart, as much as ranks wait"
+            return f"Which rank is late cannot be told: {summary}."
         return f"Waiting for other ranks takes {percent(waited / span)} of the time, and no rank stands out."
     late, number = lateness["ranks"][lateness["late"]], len(lateness["ranks"])
     name = late["name"][0].upper() + late["name"][1:]

@@ -64,8 +64,8 @@ def zero_ns(analysis: Analysis) -> int:
 
 def ahead_ns(analysis: Analysis) -> list[int]:
     """Of each rank how far its clock is ahead of the common one, where that is subtracted from its times."""
-    told = iter(analysis.lateness.ahead_ns if analysis.lateness else ())
-    return [0 if rank.apart is not None else next(told, 0) for rank in analysis.ranks]
+    summary = iter(analysis.lateness.ahead_ns if analysis.lateness else ())
+    return [0 if rank.apart is not None else next(summary, 0) for rank in analysis.ranks]
 
 
 def _worst(found: Lateness, zero: int) -> list[WorstCollectiveDocument]:
@@ -75,7 +75,7 @@ def _worst(found: Lateness, zero: int) -> list[WorstCollectiveDocument]:
 
 
 def _ranks(ranks: Sequence[RankAnalysis], found: Lateness) -> list[LateRankDocument]:
-    told = [
+    summary = [
         {
             "rank": r.rank,
             "device": r.device,
@@ -88,7 +88,7 @@ def _ranks(ranks: Sequence[RankAnalysis], found: Lateness) -> list[LateRankDocum
             ranks, names_of(ranks), found.ranks.drop("at").to_dicts(), found.waits, strict=True
         )
     ]
-    return cast(list[LateRankDocument], told)
+    return cast(list[LateRankDocument], summary)
 
 
 def _exposed(rank: RankAnalysis, waits: Stretches) -> int:
@@ -98,11 +98,11 @@ def _exposed(rank: RankAnalysis, waits: Stretches) -> int:
 
 
 def _steps(found: Lateness, number: int) -> list[LateStepDocument]:
-    told: dict[int, LateStepDocument] = {}
+    summary: dict[int, LateStepDocument] = {}
     for step, at, caused, suffered in found.steps.select("step", "at", "caused_ns", "suffered_ns").iter_rows():
-        if step not in told:
-            if (len(told) + 1) * 2 * number > _MOST_STEP_VALUES:
+        if step not in summary:
+            if (len(summary) + 1) * 2 * number > _MOST_STEP_VALUES:
                 break
-            told[step] = {"step": step, "caused_ns": [0] * number, "suffered_ns": [0] * number}
-        told[step]["caused_ns"][at], told[step]["suffered_ns"][at] = caused, suffered
-    return list(told.values())
+            summary[step] = {"step": step, "caused_ns": [0] * number, "suffered_ns": [0] * number}
+        summary[step]["caused_ns"][at], summary[step]["suffered_ns"][at] = caused, suffered
+    return list(summary.values())

@@ -38,38 +38,38 @@ def slow_sentence(found: SlowWorkDocument | None) -> str:
     """What stands out, in a sentence or two, with a blank before; nothing where nothing does."""
     if found is None:
         return ""
-    told = []
+    summary = []
     a_step = " a step" if found["num_steps"] else ""
     slow = sorted((rank for rank in found["ranks"] if rank["is_slow"]), key=lambda rank: -rank["ratio"])
     if slow:
         first = slow[0]
         peers = "the ranks of its stage" if first["stage"] is not None and found["stages"] else "the other ranks"
         phase = f", most of it in {first['phase']}" if first["phase"] else ""
-        told.append(
+        summary.append(
             f"{_named(slow)} {'computes' if len(slow) == 1 else 'compute'} {first['ratio']:.2f}× as long as {peers} "
             f"({duration(first['compute_ns'])}{a_step} against {duration(first['peers_ns'])}){phase}."
         )
     for stage in found["stages"]:
         alone = [rank for rank in found["ranks"] if rank["stage"] == stage["stage"]]
         if stage["is_slow"] and len(alone) == 1:
-            told.append(
+            summary.append(
                 f"{_named(alone)} computes {stage['ratio']:.2f}× as long as the other stages "
                 f"({duration(stage['compute_ns'])}{a_step}): it is slow, or its stage is too long; one rank cannot "
                 "tell which."
             )
         elif stage["is_slow"]:
             last = " (the last)" if stage["stage"] == max(s["stage"] for s in found["stages"]) else ""
-            told.append(
+            summary.append(
                 f"Stage {stage['stage']}{last} is too long: each of its ranks computes {stage['ratio']:.2f}× as "
                 f"long as those of the other stages ({duration(stage['compute_ns'])}{a_step})."
             )
     if found["varies"] is not None:
-        told.append(
+        summary.append(
             f"No rank is slow in every step: the slowest computes {found['varies']:.2f}× as long as its peers, and it "
             f"is another each time ({found['num_slowest']} ranks in {found['num_steps']} steps), as where sequences "
             "or micro-batches differ."
         )
-    return "".join(f" {sentence}" for sentence in told)
+    return "".join(f" {sentence}" for sentence in summary)
 
 
 def _named(ranks: Sequence[SlowRankDocument]) -> str:

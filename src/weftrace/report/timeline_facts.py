@@ -38,21 +38,21 @@ def timeline_facts(
     `timeline_payload`. launched: for each of the device events, which come first, whether its launch is in the timeline
     (0: it is not).
     """
-    told = _told(events, trace, work_events)
+    summary = _describe(events, trace, work_events)
     alone = np.zeros(events.height, np.bool_)
     alone[: launched.size] = launched == 0
-    told = _with_frames(_with_operator(told, trace, work_events, pl.Series(alone)), trace, work_events)
+    summary = _with_frames(_with_operator(summary, trace, work_events, pl.Series(alone)), trace, work_events)
     for columns in ((*_NUMBERS, *_TEXTS[:end]) for end in range(len(_TEXTS), -1, -1)):
-        rows = told.select(columns).unique(maintain_order=True)
+        rows = summary.select(columns).unique(maintain_order=True)
         if rows.height <= MAX_ROWS:
             break
     rows = rows.filter(pl.any_horizontal(pl.all().is_not_null())).with_row_index("number", offset=1)
-    numbers = told.select(columns).join(rows, on=columns, how="left", nulls_equal=True, maintain_order="left")
+    numbers = summary.select(columns).join(rows, on=columns, how="left", nulls_equal=True, maintain_order="left")
     texts, table = _numbered(rows.drop("number"))
     return {"texts": texts, "rows": table}, numbers.get_column("number").fill_null(0).cast(pl.Int64).to_numpy()
 
 
-def _told(events: pl.DataFrame, trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
+def _describe(events: pl.DataFrame, trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
     """What the trace says of each event; of device events what `Work` knows comes first."""
     rows = events.get_column("row")
     source = _gathered(trace.events, rows).select(
@@ -67,9 +67,9 @@ def _told(events: pl.DataFrame, trace: Trace, work_events: pl.DataFrame | None) 
         pl.col("grid", "block", "collective", "dtype", "group").cast(pl.String),
     ).with_columns(events.select("row", "on_device"))  # fmt: skip
     counted = _counted(trace, work_events)
-    told = source.join(counted, on="row", how="left", maintain_order="left", suffix="_work")
+    summary = source.join(counted, on="row", how="left", maintain_order="left", suffix="_work")
     payload = pl.col("payload_elems") * pl.col("dtype_work").replace_strict(DTYPE_BYTES, default=None)
-    return told.with_columns(
+    return summary.with_columns(
         pl.coalesce("grid", pl.format("[{},1,1]", "num_blocks")),
         pl.coalesce("block", pl.format("[{},1,1]", "num_threads")),
         pl.coalesce("bytes", payload),
@@ -95,14 +95,14 @@ def _counted(trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
 
 
 def _with_operator(
-    told: pl.DataFrame, trace: Trace, work_events: pl.DataFrame | None, alone: pl.Series
+    summary: pl.DataFrame, trace: Trace, work_events: pl.DataFrame | None, alone: pl.Series
 ) -> pl.DataFrame:
     """The operator of device events that have no launch in the timeline, by which the page would find it; and what it
     was called with. Where no launch is known at all, an External id tells the operator."""
-    told = told.with_columns(operator=pl.lit(None, pl.String))
+    summary = summary.with_columns(operator=pl.lit(None, pl.String))
     if work_events is None or not alone.any():
-        return told
-    missing = told.select("row").filter(alone)
+        return summary
+    missing = summary.select("row").filter(alone)
     linked = work_events.with_columns(pl.col("row").cast(pl.Int64)).join(missing, on="row", how="semi")
     of_launch = linked.select("row", operator_rows(trace.events, linked)).drop_nulls()
     rest = missing.join(of_launch, on="row", how="anti")
@@ -114,8 +114,8 @@ def _with_operator(
         pl.col("call_stack").cast(pl.String).alias("stack"),
     )
     found = found.select("row").hstack(source)
-    told = told.join(found, on="row", how="left", maintain_order="left", suffix="_of")
-    return told.with_columns(
+    summary = summary.join(found, on="row", how="left", maintain_order="left", suffix="_of")
+    return summary.with_columns(
         pl.coalesce(f"{name}_of", name).alias(name) for name in ("operator", "shapes", "types", "stack")
     )
 
@@ -138,10 +138,10 @@ def _by_external_id(events: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     return bearing.join(operators, on="external_id").select("row", "operator")
 
 
-def _with_frames(told: pl.DataFrame, trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
+def _with_frames(summary: pl.DataFrame, trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
     """The Python functions from which device events were launched, innermost first; where frames were read."""
     if work_events is None or trace.frames is None or trace.frames.is_empty():
-        return told
+        return summary
     paths = call_paths(trace, work_events, "line")
     stacks: list[str | None] = []
     for name, parent in zip(paths.names, paths.parents, strict=True):  # a parent comes before its children
@@ -154,8 +154,8 @@ def _with_frames(told: pl.DataFrame, trace: Trace, work_events: pl.DataFrame | N
             "frames": pl.Series([*stacks, None], dtype=pl.String).gather(codes.set(codes < 0, len(stacks))),
         }
     )
-    told = told.join(found, on="row", how="left", maintain_order="left")
-    return told.with_columns(pl.coalesce("stack", "frames").alias("stack"))
+    summary = summary.join(found, on="row", how="left", maintain_order="left")
+    return summary.with_columns(pl.coalesce("stack", "frames").alias("stack"))
 
 
 def _numbered(rows: pl.DataFrame) -> tuple[list[str], list[FactsRow]]:

@@ -115,9 +115,9 @@ class Job(InNotebook):
 
     def _absent(self, outcomes: Sequence[Outcome[T]]) -> list[int]:
         """Ranks that were asked for, and that neither a trace nor the name of a broken file tells."""
-        told = {o.rank if o.failure is None else rank_in_name(o.path) for o in outcomes}
-        told |= {rank for o in outcomes for rank in o.ranks}
-        return sorted((self.ranks or frozenset()) - told)
+        summary = {o.rank if o.failure is None else rank_in_name(o.path) for o in outcomes}
+        summary |= {rank for o in outcomes for rank in o.ranks}
+        return sorted((self.ranks or frozenset()) - summary)
 
     def _wanted(self, path: str) -> bool:
         """False only where the name itself tells a rank that was not asked for."""
@@ -167,13 +167,15 @@ def _apply(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
             return Outcome(path=task.path, rank=rank)
         return Outcome(path=task.path, rank=rank, value=function(trace), ranks=held)
     except WeftraceError as error:
-        told = _unseen(task) if task.seen and not os.path.exists(task.at) else str(error).replace(task.at, task.path)
+        summary = _unseen(task) if task.seen and not os.path.exists(task.at) else str(error).replace(task.at, task.path)
     except MemoryError:
-        told = f"{task.path}: not enough memory to read it; try fewer --workers."
+        summary = f"{task.path}: not enough memory to read it; try fewer --workers."
     except Exception as error:  # a bug, ours or the function's, must not cost the other ranks their results
         *_, at = traceback.extract_tb(error.__traceback__)
-        told = f"{task.path}: unexpected {type(error).__name__}: {error} ({Path(at.filename).name}, line {at.lineno})."
-    return Outcome(path=task.path, failure=Failure(path=task.path, error=told))
+        summary = (
+            f"{task.path}: unexpected {type(error).__name__}: {error} ({Path(at.filename).name}, line {at.lineno})."
+        )
+    return Outcome(path=task.path, failure=Failure(path=task.path, error=summary))
 
 
 def _unseen(task: _Task) -> str:

@@ -192,7 +192,7 @@ class Trace(InNotebook):
         rank = "?" if self.rank is None else self.rank
         return f"Trace({self.path or 'in memory'!r}, rank {rank} of {self.world_size or '?'}, {len(self):,} events)"
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "path", self.path or "in memory"
         yield "rank", f"{'?' if self.rank is None else self.rank} of {self.world_size or '?'}"
         yield "events", f"{len(self):,}, {'simulated' if self.simulated else 'measured'}"

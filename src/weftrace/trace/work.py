@@ -106,7 +106,7 @@ class Work(InNotebook):
     num_out_of_window: int = 0
     num_overlapping: int = 0
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "trace", self.trace.path or "in memory"
         yield "device", "–" if self.device is None else str(self.device)
         yield "events", f"{self.events.height:,} in {self.phases.height:,} phases ({self.basis})"
@@ -337,11 +337,11 @@ def _with_collective(rows: pl.DataFrame, rules: KernelRules, events: pl.DataFram
     moves = (pl.col("kind") == "communication") & (pl.col("role") == "data") & (pl.col("family") != HOST_FAMILY)
     if events is not None and rows.select(moves.any()).item():
         ranged = collective_of_range(rows, events, rules)
-    told = pl.col("said").is_not_null()
+    summary = pl.col("said").is_not_null()
     rows = rows.with_columns(said, ranged).with_columns(
         pl.coalesce("said", pl.when(moves).then("ranged")).alias("by_record"),
-        pl.when(told).then(pl.lit("communication")).otherwise(pl.col("kind")).alias("kind"),
-        pl.when(told & (pl.col("kind") != "communication"))
+        pl.when(summary).then(pl.lit("communication")).otherwise(pl.col("kind")).alias("kind"),
+        pl.when(summary & (pl.col("kind") != "communication"))
         .then(pl.lit("collective"))
         .otherwise(pl.col("family"))
         .alias("family"),
@@ -350,7 +350,7 @@ def _with_collective(rows: pl.DataFrame, rules: KernelRules, events: pl.DataFram
         pl.coalesce("by_record", "collective_class").alias("collective"),
         pl.when(pl.col("by_record") == "barrier")  # torch.distributed.barrier is an all-reduce of nothing
         .then(pl.lit("barrier"))
-        .when(told)
+        .when(summary)
         .then(pl.coalesce("role", pl.lit("data")))
         .otherwise(pl.col("role"))
         .alias("role"),
@@ -420,12 +420,12 @@ def workers_of(trace: Trace) -> Iterator[Trace]:
         own = (rows.get_column("worker") == number).fill_null(False)
         mine = rows.filter(own).with_columns(pl.lit(0, dtype=pl.Int32).alias("worker"))
         events = trace.events.filter(own).with_columns(pl.col("ts_ns") + mine.get_column("shift_ns"))
-        told = mine.filter(pl.col("shift_ns") != 0).drop_nulls("step").select("step", "shift_ns").unique()
+        summary = mine.filter(pl.col("shift_ns") != 0).drop_nulls("step").select("step", "shift_ns").unique()
         plain = replace(
             trace.plain,
             workers=(worker,),
             rows=mine.with_columns(pl.lit(0, dtype=pl.Int64).alias("shift_ns")),
-            step_shifts={**trace.plain.step_shifts, **dict(told.iter_rows())},
+            step_shifts={**trace.plain.step_shifts, **dict(summary.iter_rows())},
         )
         yield replace(trace, events=events, rank=worker.rank, plain=plain)
 
@@ -467,10 +467,10 @@ def _with_own_rules(rows: pl.DataFrame, rules: KernelRules | None) -> pl.DataFra
     own = tuple(rule for rule in rules.rules if rule.file != str(BUILT_IN)) if rules else ()
     if not own:
         return rows
-    told = classify(rows.get_column("name").cast(pl.String), KernelRules(rules=own))
-    known = told.get_column("rule").is_not_null()
+    summary = classify(rows.get_column("name").cast(pl.String), KernelRules(rules=own))
+    known = summary.get_column("rule").is_not_null()
     columns = ("kind", "family", "collective", "role", "rule")
-    return rows.with_columns(rows.get_column(c).zip_with(~known, told.get_column(c)).alias(c) for c in columns)
+    return rows.with_columns(rows.get_column(c).zip_with(~known, summary.get_column(c)).alias(c) for c in columns)
 
 
 def _top_level(ops: pl.DataFrame) -> pl.DataFrame:

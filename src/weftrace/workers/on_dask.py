@@ -75,8 +75,8 @@ def check_pythons(client: Any) -> None:
     """Raises ClusterError where functions cannot travel: Dask would wait for ever for what a worker cannot read."""
     versions = client.get_versions()
     others = {"the scheduler": versions["scheduler"], **versions["workers"]}
-    for name, told in others.items():
-        python = ".".join(told["packages"]["python"].split(".")[:2])
+    for name, summary in others.items():
+        python = ".".join(summary["packages"]["python"].split(".")[:2])
         if python != python_version():
             client.close()
             raise ClusterError(

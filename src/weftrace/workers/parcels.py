@@ -62,10 +62,10 @@ def answered(call: bytes, host: str) -> Answer:
     try:
         dumps, function, args, kwargs = _loaded(call)
     except Exception as error:  # what an import raises is up to the module
-        told = f"{type(error).__name__}: {error}"
+        summary = f"{type(error).__name__}: {error}"
         return (
             None,
-            f"the worker on {host} cannot load what it is to call ({told}): install what that needs on all machines",
+            f"the worker on {host} cannot load what it is to call ({summary}): install what that needs on all machines",
         )
     return dumps(function(*args, **kwargs)), ""
 

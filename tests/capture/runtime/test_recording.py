@@ -32,10 +32,10 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No rank of torchrun's, and a warning that a test does not expect fails it."""
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT"):
         monkeypatch.delenv(name, raising=False)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as summary:
         warnings.simplefilter("always", CaptureWarning)
         yield
-    assert [str(each.message) for each in told if each.category is CaptureWarning] == []
+    assert [str(each.message) for each in summary if each.category is CaptureWarning] == []
 
 
 def work(step: int = 0) -> None:
@@ -71,11 +71,11 @@ def test_a_file_holds_the_scheduled_steps_and_tells_how_it_was_made(tmp_path: Pa
     assert made.result.num_bytes == Path(file).stat().st_size
     trace = opened(Path(file))
     assert (trace.rank, trace.world_size) == (0, 1) and steps_in(Path(file)) == [2, 3]
-    told = trace.configuration
-    assert told["capture.torch"] == torch.__version__ and told["capture.parallel"] == "ep=4, dp=2"
-    assert told["capture.steps"] == "2-3" and told["profile.kind"] == "prefill"
-    assert told["capture.schedule"] == "wait 1, warm-up 1, active 2, once"
-    assert "recorded; the run was held up for" in told["capture.overhead"]
+    summary = trace.configuration
+    assert summary["capture.torch"] == torch.__version__ and summary["capture.parallel"] == "ep=4, dp=2"
+    assert summary["capture.steps"] == "2-3" and summary["profile.kind"] == "prefill"
+    assert summary["capture.schedule"] == "wait 1, warm-up 1, active 2, once"
+    assert "recorded; the run was held up for" in summary["capture.overhead"]
     assert not trace.quality.dropped and not trace.quality.repaired
 
 
@@ -152,11 +152,11 @@ def test_a_recording_stays_under_1_mb_and_says_what_it_dropped(tmp_path: Path) -
     assert (tmp_path / "rank0.json.gz").stat().st_size <= 2**20
     kept, dropped = made.result.steps, made.result.dropped_steps
     assert dropped and dropped + kept == (1, 2, 3, 4, 5) and steps_in(tmp_path / "rank0.json.gz") == list(kept)
-    told = opened(tmp_path / "rank0.json.gz").configuration["capture.dropped_steps"]
-    assert told.startswith(f"{len(dropped)} step") and told.endswith("to stay within 1.0 MiB a rank")
+    summary = opened(tmp_path / "rank0.json.gz").configuration["capture.dropped_steps"]
+    assert summary.startswith(f"{len(dropped)} step") and summary.endswith("to stay within 1.0 MiB a rank")
 
 
-def test_recordings_that_are_not_written_in_time_are_left_out_and_told(
+def test_recordings_that_are_not_written_in_time_are_left_out_and_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 0)
@@ -223,7 +223,7 @@ def test_a_loop_that_ends_early_leaves_whole_steps(tmp_path: Path) -> None:
     assert made.result.steps == (2, 3) and steps_in(tmp_path / "rank0.json.gz") == [2, 3]
 
 
-def test_a_loop_that_ends_before_the_first_step_is_told(tmp_path: Path) -> None:
+def test_a_loop_that_ends_before_the_first_step_is_summary(tmp_path: Path) -> None:
     made = record(tmp_path)
     with pytest.warns(CaptureWarning, match="nothing was recorded: the loop ended in step 4, before"):
         loop(made, steps=4)
@@ -233,9 +233,9 @@ def test_a_loop_that_ends_before_the_first_step_is_told(tmp_path: Path) -> None:
 def test_another_profiler_stays_whole_and_is_warned_of_once(tmp_path: Path) -> None:
     made = record(tmp_path, schedule=QUICK)
     running = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
-    with running as other, pytest.warns(CaptureWarning, match="another profiler of torch is running") as told:
+    with running as other, pytest.warns(CaptureWarning, match="another profiler of torch is running") as summary:
         loop(made)
-    assert len([each for each in told if each.category is CaptureWarning]) == 1
+    assert len([each for each in summary if each.category is CaptureWarning]) == 1
     assert made.result.steps == () and len(made.result.problems) == 1
     assert sum(event.count for event in other.key_averages() if event.key == "aten::linear") == 6
 
@@ -317,7 +317,7 @@ def test_a_profiler_that_fails_is_warned_of_once_and_the_run_goes_on(
     with pytest.warns(CaptureWarning, match=problem):
         loop(made, work=done.append)
     assert done == [0, 1, 2, 3, 4, 5] and made.result.files == ()
-    assert any(problem in told for told in made.result.problems) and list(tmp_path.iterdir()) == []
+    assert any(problem in summary for summary in made.result.problems) and list(tmp_path.iterdir()) == []
 
 
 def test_warnings_that_are_errors_do_not_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +329,7 @@ def test_warnings_that_are_errors_do_not_end_the_run(tmp_path: Path, monkeypatch
     assert made.result.problems
 
 
-def test_a_folder_that_is_lost_meanwhile_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_lost_meanwhile_is_summary(tmp_path: Path) -> None:
     def lost(step: int) -> None:
         if step == 1:
             (tmp_path / "traces").rmdir()

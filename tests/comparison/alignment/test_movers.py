@@ -144,8 +144,8 @@ def test_rows_add_up_to_the_nanosecond_at_every_level(before: list[Row], after: 
         assert movers.group_by("part", "cause").agg(pl.col("change_ns").sum()).sort("part", "cause").rows() == parts
         effects = movers.select(pl.sum_horizontal("by_number_ns", "by_duration_ns", "by_overlap_ns", "by_kernel_ns"))
         assert effects.to_series().to_list() == movers["change_ns"].to_list()
-        told = movers.select(pl.sum_horizontal("replaced_ns", "new_ns", "gone_ns")).to_series()
-        assert told.to_list() == movers["by_kernel_ns"].to_list()
+        summary = movers.select(pl.sum_horizontal("replaced_ns", "new_ns", "gone_ns")).to_series()
+        assert summary.to_list() == movers["by_kernel_ns"].to_list()
         for side, rows in (("before", before), ("after", after)):
             known = {row[{"family": 3, "kernel": 4, "operator": 5, "phase": 6}[level]] for row in rows}
             assert set(movers[f"{side}_names"].explode().drop_nulls()) <= known
@@ -156,5 +156,5 @@ def test_the_terminal_names_both_of_kernels_in_each_others_place_however_long() 
     found = diff_of([work(one, "aten::mm", 2, 100_000)], [work(other, "aten::mm", 2, 80_000)])
     console = Console(width=90, file=io.StringIO())
     print_diff(diff_report(found), console)
-    told = console.file.getvalue()  # type: ignore[attr-defined]
-    assert re.search(r"first.* → .*second.* −40", told)
+    summary = console.file.getvalue()  # type: ignore[attr-defined]
+    assert re.search(r"first.* → .*second.* −40", summary)

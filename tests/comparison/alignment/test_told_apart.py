@@ -13,7 +13,7 @@ from weftrace.comparison.explanations import causes
 EFFECTS = ("by_number_ns", "by_duration_ns", "by_overlap_ns", "by_kernel_ns")
 
 
-def told(before: list[Row], after: list[Row]) -> dict[tuple[str, str], tuple[str, int]]:
+def summary(before: list[Row], after: list[Row]) -> dict[tuple[str, str], tuple[str, int]]:
     """(kernel, part) -> (status, change_ns)."""
     changes = diff_of(before, after).changes.group_by("kernel", "part", "status").agg(pl.col("change_ns").sum())
     return {(kernel, part): (status, change) for kernel, part, status, change in changes.iter_rows()}
@@ -28,7 +28,7 @@ def test_kernels_of_one_operator_and_phase_replace_each_other_and_others_are_new
     """aten::mm runs b in place of a; aten::add is gone with c; d is new, and launched by nobody known."""
     before = [work("a", "aten::mm", 2, 100), work("c", "aten::add", 1, 30)]
     after = [work("b", "aten::mm", 2, 80), work("d", None, 1, 7)]
-    assert told(before, after) == {
+    assert summary(before, after) == {
         ("a", "compute"): ("replaced", -200), ("b", "compute"): ("replaced", 160),
         ("c", "compute"): ("gone", -30), ("d", "compute"): ("new", 7),
     }  # fmt: skip
@@ -37,7 +37,7 @@ def test_kernels_of_one_operator_and_phase_replace_each_other_and_others_are_new
 def test_a_kernel_of_another_phase_replaces_nothing_where_both_runs_have_the_phases() -> None:
     before = [work("a", "aten::mm", 1, 100, phase="F"), work("x", "aten::mm", 1, 1, phase="B")]
     after = [work("x", "aten::mm", 1, 1, phase="F"), work("b", "aten::mm", 1, 80, phase="B")]
-    assert told(before, after)["a", "compute"] == ("gone", -100)
+    assert summary(before, after)["a", "compute"] == ("gone", -100)
     one, other = (
         diff_of(before, [work("b", "aten::mm", 1, 80, phase=None)])
         .changes.filter(pl.col("status") == "replaced")["replaced_in"]
@@ -51,7 +51,7 @@ def test_an_all_gather_is_not_replaced_by_an_all_reduce_whoever_launches_both() 
     place = (0, "exposed communication", "data")
     before: list[Row] = [(*place, "all_gather", "g", "record_param_comms", None, 1, 9, 9)]
     after: list[Row] = [(*place, "all_reduce", "r", "record_param_comms", None, 1, 9, 9)]
-    assert {status for status, _ in told(before, after).values()} == {"gone", "new"}
+    assert {status for status, _ in summary(before, after).values()} == {"gone", "new"}
 
 
 def test_work_that_moved_to_another_operator_is_longer_work_and_no_new_kernel() -> None:

@@ -90,8 +90,8 @@ def _bars_are_true_to_scale(page: Any, found: Diff) -> None:
     assert falls[-2]["x"] + falls[-2]["width"] == pytest.approx(falls[-1]["x"] + falls[-1]["width"], abs=0.03)
     assert sum(fall["change"] for fall in falls[1:-1]) == found.change_ns
     assert "The axis begins at" in page.inner_text("#fall-lead")
-    told = page.inner_text("#waterfall").replace("\n", " ")
-    assert ", longer" in told and ", by " not in told  # in the words of the tables
+    summary = page.inner_text("#waterfall").replace("\n", " ")
+    assert ", longer" in summary and ", by " not in summary  # in the words of the tables
     assert "comparable …" not in page.inner_text("#cards")
 
 
@@ -100,10 +100,10 @@ def _lanes_are_filled_as_measured(page: Any, found: Diff) -> None:
     longest = max(page.evaluate("() => Object.values(weftrace.pictures.steps()).map(step => step.lanes.span_ns)"))
     for run, side in (("before", found.before), ("after", found.after)):
         step = page.evaluate(f"() => weftrace.pictures.steps().{run}.step")
-        told = breakdown(side.ranks[0].work.of_step(step))  # type: ignore[union-attr]
+        summary = breakdown(side.ranks[0].work.of_step(step))  # type: ignore[union-attr]
         strip = page.evaluate(f"() => weftrace.pictures.lanes.{run}.extent()[0]") + 92 + 5
         shares = page.evaluate(FILLED, [f"{run}-canvas", strip + 1, 4, ["exposed", "idle"]])
-        measured = [told.exposed_communication_ns / longest, told.idle_ns / longest]
+        measured = [summary.exposed_communication_ns / longest, summary.idle_ns / longest]
         assert shares == pytest.approx(measured, abs=0.01), run
 
 

@@ -40,16 +40,17 @@ def test_each_step_is_as_long_and_as_busy_as_measured(tmp_path: Path) -> None:
         assert work is not None and len(run["steps"]) == run["num_steps"] == len(side.steady.steps)
         for step in run["steps"]:
             assert step["step"] is not None
-            told, lanes = breakdown(work.of_step(step["step"])), step["lanes"]
+            summary, lanes = breakdown(work.of_step(step["step"])), step["lanes"]
             assert (
-                lanes["span_ns"] == told.span_ns and lanes["exposed_communication_ns"] == told.exposed_communication_ns
+                lanes["span_ns"] == summary.span_ns
+                and lanes["exposed_communication_ns"] == summary.exposed_communication_ns
             )
-            assert sum(busy for _, _, busy in lanes["exposed"]) == told.exposed_communication_ns
-            assert sum(busy for _, _, busy in lanes["hidden"]) == told.hidden_communication_ns
-            assert [lane["busy_ns"] for lane in lanes["lanes"]] == [told.compute_ns, told.communication_ns]
-            assert sum(busy for _, _, busy in lanes["busy"]) == told.busy_ns
+            assert sum(busy for _, _, busy in lanes["exposed"]) == summary.exposed_communication_ns
+            assert sum(busy for _, _, busy in lanes["hidden"]) == summary.hidden_communication_ns
+            assert [lane["busy_ns"] for lane in lanes["lanes"]] == [summary.compute_ns, summary.communication_ns]
+            assert sum(busy for _, _, busy in lanes["busy"]) == summary.busy_ns
             assert all(
-                0 <= box["start_ns"] <= box["end_ns"] <= told.span_ns
+                0 <= box["start_ns"] <= box["end_ns"] <= summary.span_ns
                 for lane in lanes["lanes"]
                 for box in lane["boxes"]
             )
@@ -82,9 +83,9 @@ def test_every_event_of_a_step_is_listed_with_all_its_names(tmp_path: Path) -> N
         rows = pl.DataFrame(labels).with_columns(dur=pl.Series(numbers(step["dur"])))
         assert sum(row["count"] for row in step["rows"]) == rows.height and step["left_out"] == 0
         for level in ("family", "kernel", "operator", "phase"):
-            told = dict(rows.group_by(level).agg(pl.col("dur").sum()).iter_rows())
+            summary = dict(rows.group_by(level).agg(pl.col("dur").sum()).iter_rows())
             measured = shares.filter(pl.col("step") == step["step"], pl.col("part") != "idle").group_by(level)
-            assert told == dict(measured.agg(pl.col("raw_ns").sum()).iter_rows())
+            assert summary == dict(measured.agg(pl.col("raw_ns").sum()).iter_rows())
 
 
 def test_events_go_by_the_names_that_both_runs_are_aligned_by(tmp_path: Path) -> None:
@@ -167,6 +168,6 @@ def test_a_saved_report_shows_its_lanes_as_the_trace_does_and_says_what_it_does_
             assert one["lanes"][key] == other["lanes"][key], key
         for lane, like in zip(one["lanes"]["lanes"], other["lanes"]["lanes"], strict=True):
             assert lane["busy"] == like["busy"] and lane["busy_ns"] == like["busy_ns"]
-            told = [(box["name"], box["start_ns"], box["end_ns"], box["busy_ns"]) for box in lane["boxes"]]
-            assert told == [(box["name"], box["start_ns"], box["end_ns"], box["busy_ns"]) for box in like["boxes"]]
+            summary = [(box["name"], box["start_ns"], box["end_ns"], box["busy_ns"]) for box in lane["boxes"]]
+            assert summary == [(box["name"], box["start_ns"], box["end_ns"], box["busy_ns"]) for box in like["boxes"]]
     assert rank["missing"] == ["the streams of the run before, for a saved report holds lanes and no events"]

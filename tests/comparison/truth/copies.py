@@ -17,16 +17,16 @@ Event = dict[str, Any]
 def read(path: Path) -> dict[str, Any]:
     raw = path.read_bytes()
     text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-    told = json.loads(text, parse_float=str)  # 19 digits: exact
-    document = told if isinstance(told, dict) else {"traceEvents": told}
+    summary = json.loads(text, parse_float=str)  # 19 digits: exact
+    document = summary if isinstance(summary, dict) else {"traceEvents": summary}
     for event in document["traceEvents"]:
         for key in {"ts", "dur"} & event.keys():
             event[key] = _ns(event[key])
     return document
 
 
-def _ns(told: Any) -> int:
-    whole, _, part = str(told).partition(".")
+def _ns(summary: Any) -> int:
+    whole, _, part = str(summary).partition(".")
     return 1000 * int(whole) + int((part + "000")[:3])
 
 
@@ -34,10 +34,10 @@ def write(document: dict[str, Any], path: Path) -> Path:
     """Times are whole ns; they are written as Kineto does, in us with three decimals."""
     events = []
     for event in document["traceEvents"]:
-        told = dict(event)
+        summary = dict(event)
         for key in {"ts", "dur"} & event.keys():
-            told[key] = f"@{event[key] // 1000}.{event[key] % 1000:03}@"
-        events.append(told)
+            summary[key] = f"@{event[key] // 1000}.{event[key] % 1000:03}@"
+        events.append(summary)
     text = json.dumps({**document, "traceEvents": events})
     path.write_text(text.replace('"@', "").replace('@"', ""))
     return path
@@ -63,15 +63,15 @@ def slower(document: dict[str, Any], is_chosen: Callable[[str], bool], times: fl
     def moved(event: Event) -> Event:
         if "ts" not in event:
             return event
-        told = dict(event)
+        summary = dict(event)
         if moves == "all" or (moves == "device" and on_device(event)):
-            told["ts"] += sums[bisect_right(ends, event["ts"])]
+            summary["ts"] += sums[bisect_right(ends, event["ts"])]
             if "dur" in event and not on_device(event):
-                told["dur"] = (
-                    event["ts"] + event["dur"] + sums[bisect_right(ends, event["ts"] + event["dur"])] - told["ts"]
+                summary["dur"] = (
+                    event["ts"] + event["dur"] + sums[bisect_right(ends, event["ts"] + event["dur"])] - summary["ts"]
                 )
         if on_device(event) and is_chosen(event["name"]):
-            told["dur"] = round(event["dur"] * times)
-        return told
+            summary["dur"] = round(event["dur"] * times)
+        return summary
 
     return {**document, "traceEvents": [moved(event) for event in document["traceEvents"]]}

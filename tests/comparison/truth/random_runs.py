@@ -36,28 +36,33 @@ def random_job(seed: int) -> dict[int, Trace]:
         for moment in range(chance.randint(3, 7)):
             is_met = chance.random() < 0.25
             kind = "communication" if is_met else chance.choice(("compute", "compute", *NAMES))
-            told: dict[str, Any] = {
+            summary: dict[str, Any] = {
                 "name": chance.choice(NAMES[kind]), "kind": kind, "step": step,
                 "phase": chance.choice((None, "attn(F)", "mlp(B)")), "meet": 10 * step + moment if is_met else None,
             }  # fmt: skip
             for rank in ranks if is_met else (chance.choice(ranks),):
-                ops += _launched(chance, rank, len(ops), has_host, told)
+                ops += _launched(chance, rank, len(ops), has_host, summary)
     for rank in ranks:  # none is empty
         ops += _launched(chance, rank, len(ops), has_host, {"name": "norm", "kind": "compute", "step": step})
     return simulate_ranks(Plan.of(ops, name="random", gap_ns=chance.choice((0, 2))))
 
 
-def _launched(chance: Random, rank: int, at: int, has_host: bool, told: dict[str, Any]) -> list[Op]:
+def _launched(chance: Random, rank: int, at: int, has_host: bool, summary: dict[str, Any]) -> list[Op]:
     """An op with, where there is a host, its launch before it; at: how many ops stand before."""
     lane = Resource(rank=rank, stream=chance.choice((7, 7, 20, 30)))
-    waits = at and told.get("meet") is None and chance.random() < 0.2  # a meet's members do not wait for each other
+    waits = at and summary.get("meet") is None and chance.random() < 0.2  # a meet's members do not wait for each other
     after = [Wait(chance.randrange(at), lag_ns=chance.choice((0, 5)))] if waits else []
-    device = {"resource": lane, "duration_ns": chance.randint(0, 25), "num_kernels": chance.choice((1, 1, 2)), **told}
+    device = {
+        "resource": lane,
+        "duration_ns": chance.randint(0, 25),
+        "num_kernels": chance.choice((1, 1, 2)),
+        **summary,
+    }
     if not has_host:
         return [Op(**device, after=tuple(after))]
     call = Op(
-        name="cudaLaunchKernel", kind="host", resource=Resource(rank=rank, stream=THREAD), step=told["step"],
-        duration_ns=chance.choice((1, 5, 30)), phase=told.get("phase"),
+        name="cudaLaunchKernel", kind="host", resource=Resource(rank=rank, stream=THREAD), step=summary["step"],
+        duration_ns=chance.choice((1, 5, 30)), phase=summary.get("phase"),
     )  # fmt: skip
     return [call, Op(**device, after=(*after, Wait(at, why="launch")))]
 

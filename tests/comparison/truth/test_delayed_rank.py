@@ -62,9 +62,11 @@ def parts_of(before: Plan, after: Plan, *, folder: Path | None = None) -> tuple[
 def test_its_kernels_take_longer(written: bool, tmp_path: Path) -> None:
     """Two GEMMs a step, 0.4 ms longer each on one rank of four: it computes 0.8 ms more, the other three wait for it.
     Mean over ranks: 0.2 and 0.6 ms."""
-    parts, told = parts_of(job(), job(gemm_ms=2.4), folder=tmp_path if written else None)
+    parts, summary = parts_of(job(), job(gemm_ms=2.4), folder=tmp_path if written else None)
     assert parts == {(WAITING, "rank 2"): round(0.6 * MS), ("compute", None): round(0.2 * MS)}
-    assert told.startswith("A step takes 800 µs longer (6.00 ms → 6.80 ms, +13.3 %): ranks wait 600 µs more for rank 2")
+    assert summary.startswith(
+        "A step takes 800 µs longer (6.00 ms → 6.80 ms, +13.3 %): ranks wait 600 µs more for rank 2"
+    )
 
 
 def test_it_starts_later() -> None:
@@ -73,20 +75,20 @@ def test_it_starts_later() -> None:
     before the next step's first, for a step ends where the next begins; the others wait once in the first, then
     twice.
     Mean over ranks and steps: 1/4 of 1 ms, 3/4 of (0.5 + 3 x 1) / 4 ms."""
-    parts, told = parts_of(job(), job(gap_ms=0.5))
+    parts, summary = parts_of(job(), job(gap_ms=0.5))
     waiting = parts.pop((WAITING, "rank 2"))
     assert {part for part, _ in parts} == {"idle"}
     assert (sum(parts.values()), waiting) == (0.25 * MS, 0.65625 * MS)
-    assert "for rank 2, which is late" in told
+    assert "for rank 2, which is late" in summary
 
 
 def test_a_slower_network_is_nobodys_lateness() -> None:
-    parts, told = parts_of(job(), job(network_ms=1.5))
+    parts, summary = parts_of(job(), job(network_ms=1.5))
     assert parts == {("exposed communication", "data"): MS}
-    assert "they take 1.50 times as long" in told and "late" not in told
+    assert "they take 1.50 times as long" in summary and "late" not in summary
 
 
 def test_a_rank_that_is_late_no_more() -> None:
-    parts, told = parts_of(job(gemm_ms=2.4), job())
+    parts, summary = parts_of(job(gemm_ms=2.4), job())
     assert parts == {(WAITING, "rank 2"): round(-0.6 * MS), ("compute", None): round(-0.2 * MS)}
-    assert "ranks wait 600 µs less for rank 2" in told
+    assert "ranks wait 600 µs less for rank 2" in summary

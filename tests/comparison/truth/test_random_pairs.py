@@ -64,8 +64,8 @@ def test_random_pairs_add_up_at_every_level() -> None:
             for rank in side.ranks:
                 for (step, part, *_), own in truth[side.run.ranks.index(rank)].items():
                     counted[part] += own * (step in steps or not steps)
-            told = side.shares.group_by("part").agg(pl.col("own_ns").sum())
-            assert {part: own for part, own in told.iter_rows() if own} == {k: n for k, n in counted.items() if n}
+            summary = side.shares.group_by("part").agg(pl.col("own_ns").sum())
+            assert {part: own for part, own in summary.iter_rows() if own} == {k: n for k, n in counted.items() if n}
             mean = sum(counted.values()) / side.num_cells
             assert abs(int(found.changes[ns].sum()) - mean) <= 0.5
 

@@ -17,9 +17,9 @@ LOADS = [[1, 2, 1, 0]]  # the old one has 3 and 1 on its GPUs, the new one 2 and
 
 
 def test_steps_are_moving_time_over_saved_time() -> None:
-    told = break_even(OLD, NEW, LOADS, moving_s=10, token_s=2)
-    assert (told.before_s, told.after_s, told.saved_s) == (6, 4, 2)
-    assert told.num_steps == 5
+    summary = break_even(OLD, NEW, LOADS, moving_s=10, token_s=2)
+    assert (summary.before_s, summary.after_s, summary.saved_s) == (6, 4, 2)
+    assert summary.num_steps == 5
     assert break_even(OLD, NEW, LOADS, moving_s=10.5, token_s=2).num_steps == 6
     assert break_even(OLD, NEW, LOADS, moving_s=10, token_s=2, steps_in_loads=10).num_steps == 50
 

@@ -47,9 +47,9 @@ def test_gpus_that_differ_keep_their_numbers() -> None:
 def test_shares_go_with_their_experts() -> None:
     old = placed([[0, 1, 1, 2]], 2)
     new = make_placement([[1, 0, 2, 1]], old.cluster, 3, shares=[[0.3, 1, 1, 0.7]])
-    told = relabel(old, new)
-    assert told.phy2log.tolist() == [[0, 1, 1, 2]]
-    assert told.share_of_slot_LP.tolist() == [[1, 0.3, 0.7, 1]]
+    summary = relabel(old, new)
+    assert summary.phy2log.tolist() == [[0, 1, 1, 2]]
+    assert summary.share_of_slot_LP.tolist() == [[1, 0.3, 0.7, 1]]
 
 
 def test_another_shape_is_refused() -> None:
@@ -70,14 +70,16 @@ def test_only_numbers_change(slots: int, gpus_per_node: int, nodes: int, seed: i
     num_experts = int(random.integers(1, gpus * slots + 1))
     filled = np.arange(gpus * slots) % num_experts
     old, new = (placed([random.permutation(filled).tolist() for _ in range(2)], gpus, nodes) for _ in range(2))
-    told = relabel(old, new)
+    summary = relabel(old, new)
     loads = random.random((2, num_experts))
-    kept = [(old.phy2log == each.phy2log).sum() for each in (new, told)]
+    kept = [(old.phy2log == each.phy2log).sum() for each in (new, summary)]
     assert kept[1] >= kept[0]
-    by_node = [np.sort(each.gpu_load(loads).reshape(2, nodes, -1), axis=2) for each in (new, told)]
+    by_node = [np.sort(each.gpu_load(loads).reshape(2, nodes, -1), axis=2) for each in (new, summary)]
     np.testing.assert_allclose(by_node[0], by_node[1])
     for layer in range(2):  # whole GPUs only: the same sets of experts, in the same nodes
         for node in range(nodes):
             here = slice(node * gpus_per_node * slots, (node + 1) * gpus_per_node * slots)
-            sets = [sorted(map(sorted, each.phy2log[layer, here].reshape(-1, slots).tolist())) for each in (new, told)]
+            sets = [
+                sorted(map(sorted, each.phy2log[layer, here].reshape(-1, slots).tolist())) for each in (new, summary)
+            ]
             assert sets[0] == sets[1]

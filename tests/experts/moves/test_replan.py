@@ -52,37 +52,37 @@ def drifted(loads: Floats, correlation: float, seed: int) -> Floats:
     return scaled_LN
 
 
-def check(told: Replan, old: Placement, max_moves: float | None) -> None:
+def check(summary: Replan, old: Placement, max_moves: float | None) -> None:
     """What holds for every re-plan."""
-    new, cluster = told.placement, told.placement.cluster
+    new, cluster = summary.placement, summary.placement.cluster
     filled_LP = new.expert_of_slot_LP >= 0
     assert (new.logcnt >= 1).all()
     assert not filled_LP[:, ~cluster.usable_G[cluster.gpu_of_slot_P]].any()
     make_placement(new.expert_of_slot_LP, cluster, new.num_experts, shares=new.share_of_slot_LP)  # shares sum to 1
     changed_LP = filled_LP & (new.expert_of_slot_LP != old.expert_of_slot_LP)
-    assert told.num_moves == changed_LP.sum() == moves_between(old, new).num_moves
+    assert summary.num_moves == changed_LP.sum() == moves_between(old, new).num_moves
     if max_moves is not None:
-        assert told.num_moves <= told.num_forced + int(max_moves * (old.expert_of_slot_LP >= 0).sum())
+        assert summary.num_moves <= summary.num_forced + int(max_moves * (old.expert_of_slot_LP >= 0).sum())
     first_slot_G = cluster.first_slot_G
     assert (num_repeats(new.expert_of_slot_LP, first_slot_G) <= num_repeats(old.expert_of_slot_LP, first_slot_G)).all()
 
 
 def test_one_swap_balances_two_gpus() -> None:
     old = placed([[0, 1, 2, 3]], 2)
-    told = replan(old, [[4, 3, 2, 1]], max_moves=None)  # 7 and 3; 1 for 2 swapped gives 5 and 5
-    assert (told.num_moves, told.num_forced, told.after) == (2, 0, 1)
-    assert told.before == pytest.approx(5 / 7)
-    assert sorted(map(sorted, told.placement.phy2log.reshape(2, 2).tolist())) == [[0, 3], [1, 2]]
-    check(told, old, None)
+    summary = replan(old, [[4, 3, 2, 1]], max_moves=None)  # 7 and 3; 1 for 2 swapped gives 5 and 5
+    assert (summary.num_moves, summary.num_forced, summary.after) == (2, 0, 1)
+    assert summary.before == pytest.approx(5 / 7)
+    assert sorted(map(sorted, summary.placement.phy2log.reshape(2, 2).tolist())) == [[0, 3], [1, 2]]
+    check(summary, old, None)
 
 
 def test_one_copy_relieves_the_fullest() -> None:
     # 0 has become hot and 3, with two copies, cold: one slot of 3 becomes a copy of 0
     old = placed([[0, 1, 3, 2, 3, 4]], 3)
-    told = replan(old, [[6, 2, 2, 0.1, 2]], max_moves=1 / 6)
-    assert told.num_moves == 1
-    assert told.placement.logcnt.tolist() == [[2, 1, 1, 1, 1]]
-    assert told.after == pytest.approx(12.1 / 3 / 5)
+    summary = replan(old, [[6, 2, 2, 0.1, 2]], max_moves=1 / 6)
+    assert summary.num_moves == 1
+    assert summary.placement.logcnt.tolist() == [[2, 1, 1, 1, 1]]
+    assert summary.after == pytest.approx(12.1 / 3 / 5)
 
 
 def test_the_budget_holds_and_zero_moves_nothing() -> None:
@@ -99,25 +99,25 @@ def test_a_gain_that_is_too_small_moves_nothing() -> None:
 
 def test_layers_without_load_stay() -> None:
     old = placed([[0, 1, 2, 3]] * 2, 2)
-    told = replan(old, [[0, 0, 0, 0], [4, 3, 2, 1]], max_moves=1)
-    assert told.placement.phy2log[0].tolist() == [0, 1, 2, 3]
-    assert told.after_L.tolist() == [1, 1]
+    summary = replan(old, [[0, 0, 0, 0], [4, 3, 2, 1]], max_moves=1)
+    assert summary.placement.phy2log[0].tolist() == [0, 1, 2, 3]
+    assert summary.after_L.tolist() == [1, 1]
 
 
 def test_the_budget_goes_where_it_gains_most() -> None:
     old = placed([[0, 1, 2, 3]] * 2, 2)
-    told = replan(old, [[4, 3.5, 3, 2.5], [9, 8, 2, 1]], max_moves=0.25)  # two of eight slots
-    assert told.placement.phy2log[0].tolist() == [0, 1, 2, 3]
-    assert told.after_L[1] == 1
+    summary = replan(old, [[4, 3.5, 3, 2.5], [9, 8, 2, 1]], max_moves=0.25)  # two of eight slots
+    assert summary.placement.phy2log[0].tolist() == [0, 1, 2, 3]
+    assert summary.after_L[1] == 1
 
 
 def test_a_dead_gpus_only_copies_come_first() -> None:
     old = placed([[0, 1, 2, 3, 0, 2]], 3)
-    told = replan(old, [[4, 1, 2, 1]], cluster=make_cluster(6, 3, dead=[0]), max_moves=0)
-    assert (told.num_forced, told.num_moves) == (1, 1)
+    summary = replan(old, [[4, 1, 2, 1]], cluster=make_cluster(6, 3, dead=[0]), max_moves=0)
+    assert (summary.num_forced, summary.num_moves) == (1, 1)
     # 0 survives on GPU 2; 1 takes the place of a 2, and GPUs of 3 and 5 are better than of 2 and 6
-    assert told.placement.phy2log.tolist() == [[-1, -1, 2, 3, 0, 1]]
-    check(told, old, 0)
+    assert summary.placement.phy2log.tolist() == [[-1, -1, 2, 3, 0, 1]]
+    check(summary, old, 0)
 
 
 def test_too_few_slots_are_left() -> None:
@@ -129,28 +129,28 @@ def test_a_gpu_that_comes_back_is_filled() -> None:
     loads = synthetic_loads("logn1", 3, 20)
     full, one_less = make_cluster(32, 8), make_cluster(32, 8, dead=[2])
     shrunk = replan(planned(solve_lpt_swaps, loads, full), loads, cluster=one_less).placement
-    told = replan(shrunk, loads, cluster=full, max_moves=0.1)
-    assert told.num_forced == 3 * 4
-    assert (told.placement.phy2log >= 0).all()
-    check(told, shrunk, 0.1)
+    summary = replan(shrunk, loads, cluster=full, max_moves=0.1)
+    assert summary.num_forced == 3 * 4
+    assert (summary.placement.phy2log >= 0).all()
+    check(summary, shrunk, 0.1)
 
 
 def test_pins_are_made_true_and_kept() -> None:
     loads = synthetic_loads("real", 4, 24)
     old = planned(solve_lpt_swaps, loads, make_cluster(32, 8))
     pins = [(5, 1), (2, 9, 7), (2, 10, 7)]
-    told = replan(old, loads[::-1].copy(), pins=pins, max_moves=0.5)
-    on_gpu = told.placement.phy2log.reshape(4, 8, 4)
+    summary = replan(old, loads[::-1].copy(), pins=pins, max_moves=0.5)
+    on_gpu = summary.placement.phy2log.reshape(4, 8, 4)
     assert (on_gpu[:, 1] == 5).any(axis=1).all()
     assert {9, 10} <= set(on_gpu[2, 7].tolist())
-    check(told, old, 0.5)
+    check(summary, old, 0.5)
 
 
 def test_a_pin_that_pushes_out_an_only_copy() -> None:
     # GPU 0's experts have no other copies; 2 is pinned there, so 0 or 1 has to go to the place of a 2
-    told = replan(placed([[0, 1, 2, 3, 2, 4]], 3), [[1, 1, 1, 1, 1]], pins=[(2, 0)], max_moves=0)
-    assert (told.placement.logcnt >= 1).all()
-    assert 2 in told.placement.phy2log[0, :2]
+    summary = replan(placed([[0, 1, 2, 3, 2, 4]], 3), [[1, 1, 1, 1, 1]], pins=[(2, 0)], max_moves=0)
+    assert (summary.placement.logcnt >= 1).all()
+    assert 2 in summary.placement.phy2log[0, :2]
     with pytest.raises(PlacementError, match="GPU 0, which has 2 slots"):
         replan(placed([[0, 1, 2, 3, 2, 4]], 3), [[1, 1, 1, 1, 1]], pins=[(2, 0), (3, 0), (4, 0)])
 
@@ -158,34 +158,34 @@ def test_a_pin_that_pushes_out_an_only_copy() -> None:
 def test_groups_stay_on_their_nodes() -> None:
     loads = synthetic_loads("real", 4, 64)
     old = planned(solve_hierarchical, loads, make_cluster(96, 16, 4), groups=8, policy="hierarchical")
-    told = replan(old, loads[::-1].copy(), max_moves=0.3, num_groups=8)
-    check(told, old, 0.3)
-    assert told.after > told.before + 0.05
+    summary = replan(old, loads[::-1].copy(), max_moves=0.3, num_groups=8)
+    check(summary, old, 0.3)
+    assert summary.after > summary.before + 0.05
     for layer in range(4):
-        nodes = told.placement.phy2log[layer].reshape(4, 24) // 8
+        nodes = summary.placement.phy2log[layer].reshape(4, 24) // 8
         assert sum(len(set(node.tolist())) for node in nodes) == 8
     free = replan(make_placement(old.phy2log, old.cluster, 64), loads[::-1].copy(), max_moves=0.3)
-    assert free.after > told.after
+    assert free.after > summary.after
 
 
 def test_foreign_replicas_do_not_multiply() -> None:
     loads = synthetic_loads("real", 4, 256)
     old = planned(solve_semi_hierarchical, loads, make_cluster(288, 32, 4), groups=8, policy="semi-hierarchical")
-    told = replan(old, drifted(loads, 0.98, seed=100), max_moves=0.06, num_groups=8)
-    foreign = [foreign_replicas(each.expert_of_slot_LP, old.cluster, 8) for each in (old, told.placement)]
+    summary = replan(old, drifted(loads, 0.98, seed=100), max_moves=0.06, num_groups=8)
+    foreign = [foreign_replicas(each.expert_of_slot_LP, old.cluster, 8) for each in (old, summary.placement)]
     assert (foreign[1] <= np.maximum(foreign[0], 4)).all()
     assert foreign[0].any()
-    assert told.after > told.before + 0.05
+    assert summary.after > summary.before + 0.05
 
 
 def test_a_slow_gpu_gets_less() -> None:
     loads = synthetic_loads("logn0.5", 4, 64)
     old = planned(solve_lpt_swaps, loads, make_cluster(80, 8))
     slow = make_cluster(80, 8, speed_of_gpu=[0.5] + [1] * 7)
-    told = replan(old, loads, cluster=slow, max_moves=0.3)
-    gpu_load = told.placement.gpu_load(loads).mean(axis=0)
+    summary = replan(old, loads, cluster=slow, max_moves=0.3)
+    gpu_load = summary.placement.gpu_load(loads).mean(axis=0)
     assert gpu_load[0] == pytest.approx(gpu_load[1:].mean() / 2, rel=0.05)
-    assert told.after > 0.98
+    assert summary.after > 0.98
 
 
 def test_an_uneven_split_is_at_least_a_resplit() -> None:
@@ -194,10 +194,10 @@ def test_an_uneven_split_is_at_least_a_resplit() -> None:
     later = drifted(loads, 0.9, seed=100)
     alone = resplit(old, later).balancedness(later)
     for max_moves in (0, 0.02, 0.06):
-        told = replan(old, later, max_moves=max_moves)
-        assert (told.after_L >= alone - 1e-9).all()
-        check(told, old, max_moves)
-    assert told.after > alone.mean() + 0.05
+        summary = replan(old, later, max_moves=max_moves)
+        assert (summary.after_L >= alone - 1e-9).all()
+        check(summary, old, max_moves)
+    assert summary.after > alone.mean() + 0.05
 
 
 def test_bad_input() -> None:
@@ -235,13 +235,13 @@ def test_any_replan(data: st.DataObject) -> None:
         with pytest.raises(PlacementError, match="do not fit"):
             replan(old, loads, cluster=cluster, max_moves=max_moves)
         return
-    told = replan(old, loads, cluster=cluster, max_moves=max_moves)
-    check(told, old, max_moves)
+    summary = replan(old, loads, cluster=cluster, max_moves=max_moves)
+    check(summary, old, max_moves)
     if not dead and speed is None:
         start = resplit(old, loads).balancedness(loads) if not old.is_even else old.balancedness(loads)
-        assert (told.after_L >= start - 1e-9).all()
+        assert (summary.after_L >= start - 1e-9).all()
     again = replan(old, loads, cluster=cluster, max_moves=max_moves)
-    np.testing.assert_array_equal(told.placement.phy2log, again.placement.phy2log)
+    np.testing.assert_array_equal(summary.placement.phy2log, again.placement.phy2log)
 
 
 def test_slow_drift_of_deepseek_v3_costs_eight_percent_of_the_slots() -> None:
@@ -253,13 +253,13 @@ def test_slow_drift_of_deepseek_v3_costs_eight_percent_of_the_slots() -> None:
     gaps = []
     for window in range(3):
         loads = drifted(loads, 0.98, seed=100 + window)
-        told = replan(now, loads, max_moves=0.08)
+        summary = replan(now, loads, max_moves=0.08)
         full = planned(solve_deepseek, loads, cluster)
-        gaps.append(full.balancedness(loads).mean() - told.after)
-        assert told.moved_fraction <= 0.08
-        assert told.after > told.before + 0.13
+        gaps.append(full.balancedness(loads).mean() - summary.after)
+        assert summary.moved_fraction <= 0.08
+        assert summary.after > summary.before + 0.13
         assert moves_between(now, full).num_moves > 0.92 * now.num_layers * 288
-        now = told.placement
+        now = summary.placement
     assert np.mean(gaps) <= 0.007, gaps
     assert max(gaps) <= 0.0075, gaps
 
@@ -270,9 +270,9 @@ def test_slow_drift_with_uneven_shares_costs_four_percent() -> None:
     loads = synthetic_loads("real", 58, 256)
     now = planned(solve_wrap_around, loads, cluster, split="uneven")
     loads = drifted(loads, 0.98, seed=100)
-    told = replan(now, loads, max_moves=0.04)
-    assert told.moved_fraction <= 0.04
-    assert told.after >= 0.99
+    summary = replan(now, loads, max_moves=0.04)
+    assert summary.moved_fraction <= 0.04
+    assert summary.after >= 0.99
 
 
 def test_a_policy_that_a_lost_gpu_makes_impossible_is_not_claimed() -> None:

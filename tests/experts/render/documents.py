@@ -388,7 +388,7 @@ def large_replay(num_windows: int = 200, seed: int = 3) -> Document:
             moves.append(moved[solver] * draw.uniform(0.8, 1.05) if planned else None)
         known = [value for value in values if value is not None]
         mean = sum(known) / len(known)
-        told = [value for value in moves if value is not None]
+        summary = [value for value in moves if value is not None]
         rows.append(
             row(
                 solver,
@@ -398,8 +398,8 @@ def large_replay(num_windows: int = 200, seed: int = 3) -> Document:
                 mean,
                 mean - 0.006,
                 min(1.0, mean + 0.005),
-                sum(told) / len(told) if told else 0.0,
-                max(1, len(told)),
+                sum(summary) / len(summary) if summary else 0.0,
+                max(1, len(summary)),
                 draw.uniform(1, 30),
             )
         )

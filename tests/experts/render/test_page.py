@@ -83,14 +83,16 @@ def test_a_loss_on_the_next_window_is_called_one() -> None:
     judged = documents.placement()["next_windows"] | {"look_back": None, "windows": [11]}
     judged["rows"] = [{**row, "balancedness": row["balancedness"][1:]} for row in judged["rows"][:2]]
     judged["rows"][0]["balancedness"] = [0.65]
-    told = "0.6500, 5.0 points under the placement before, kept (0.7000): one window, planned on all windows before it"
-    assert next_windows_words(judged) == told
+    summary = (
+        "0.6500, 5.0 points under the placement before, kept (0.7000): one window, planned on all windows before it"
+    )
+    assert next_windows_words(judged) == summary
 
 
 def test_replay_headline() -> None:
     won = "balance+resplit on mean of 4, every 2 windows: balancedness 0.9600"
-    told = f"{won}, 6.0 points over deepseek on last, every 2 windows."
-    assert replay_headline(documents.replay()) == told
+    summary = f"{won}, 6.0 points over deepseek on last, every 2 windows."
+    assert replay_headline(documents.replay()) == summary
 
 
 def test_pages_are_one_file_that_reaches_nothing() -> None:

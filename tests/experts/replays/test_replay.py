@@ -87,15 +87,15 @@ def test_nothing_looks_ahead() -> None:
 
 def test_threads_and_progress_do_not_change_the_answer() -> None:
     history = generate_loads("logn1", 6, 2, 16, tokens=2000)
-    told: list[tuple[int, int]] = []
+    summary: list[tuple[int, int]] = []
     one = replay(
-        history, num_slots=20, num_gpus=4, workers=1, on_progress=lambda done, total: told.append((done, total))
+        history, num_slots=20, num_gpus=4, workers=1, on_progress=lambda done, total: summary.append((done, total))
     )
     four = replay(history, num_slots=20, num_gpus=4, workers=4)
     np.testing.assert_array_equal(one.balancedness_RT, four.balancedness_RT)
     assert one.table.drop("plan_ms").equals(four.table.drop("plan_ms"))
-    assert told[-1] == (5 * len(one.rows),) * 2
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert summary[-1] == (5 * len(one.rows),) * 2
+    assert [done for done, _ in summary] == sorted(done for done, _ in summary)
 
 
 def test_fast_drift_wants_the_last_window_and_noise_wants_the_mean_of_many() -> None:

@@ -108,9 +108,9 @@ def test_copies_on_the_own_node_save_traffic() -> None:
     assert near.compute_us == drawn.compute_us
 
 
-def test_assumptions_are_told() -> None:
+def test_assumptions_are_summary() -> None:
     problem = problem_of(synthetic_loads("real", 8, 256), DEEPSEEK, 8)
-    told = "\n".join(policy_costs({"global": solve_lpt_swaps(problem)}, problem).assumptions)
+    summary = "\n".join(policy_costs({"global": solve_lpt_swaps(problem)}, problem).assumptions)
     for words in (
         "hardware: H800 SXM",
         "4,096",
@@ -120,13 +120,13 @@ def test_assumptions_are_told() -> None:
         "NIC: 43.5 GB/s",
         "nothing hides anything",
     ):
-        assert words in told
+        assert words in summary
 
 
 def test_a_small_model_takes_fewer_experts_a_token() -> None:
     problem = problem_of(np.ones((1, 8)), make_cluster(8, 4, 2), 8)
-    told = policy_costs({"global": solve_lpt_swaps(problem)}, problem).assumptions
-    assert "routing: top 4 of 8 experts, from 4 of 8 groups" in told
+    summary = policy_costs({"global": solve_lpt_swaps(problem)}, problem).assumptions
+    assert "routing: top 4 of 8 experts, from 4 of 8 groups" in summary
 
 
 def test_models_are_known_by_name_by_widths_or_by_their_layers_of_experts() -> None:

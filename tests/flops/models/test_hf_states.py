@@ -183,8 +183,10 @@ def test_a_projection_of_the_whole_latent_cache_at_each_step_is_said_to_be_more_
     layers = 2 if model_type == "deepseek_v3" else 1
     account = account_of(report)
     assert account.coverage.flops_of_status[Status.UPPER_BOUND] == layers * again
-    told = f"kv_b_proj over all {TOKENS} positions at each step, {layers * again:,} of {totals(report).flops:,} FLOPs"
-    assert any(told in note for note in report.notes)
+    summary = (
+        f"kv_b_proj over all {TOKENS} positions at each step, {layers * again:,} of {totals(report).flops:,} FLOPs"
+    )
+    assert any(summary in note for note in report.notes)
     assert ": at most " in flops_headline(account)
     assert exact_line(account).startswith("at most") and "absorbed weights" in exact_line(account)
     assert "were not read" not in exact_line(account)

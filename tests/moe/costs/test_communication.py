@@ -68,9 +68,9 @@ def test_training_data_by_pencil_and_the_part_of_it_that_was_measured() -> None:
     assert [round(each, 2) for each in reached] == [0.55, 0.78, 0.73, 0.69]
     part = Setting.of("train", bandwidth_reached=0.55)
     assert data_us(DISPATCH, part) == pytest.approx(data_us(DISPATCH, setting) / 0.55)
-    assert part.told()["comm"] == "deepep-v1, 0.55 of the published bandwidth"
-    told = pieces_of(DISPATCH, part, balanced(part))[-1].basis
-    assert told.startswith(
+    assert part.summary()["comm"] == "deepep-v1, 0.55 of the published bandwidth"
+    summary = pieces_of(DISPATCH, part, balanced(part))[-1].basis
+    assert summary.startswith(
         "published, deepep-v1, with 24 SMs, assumed alike with 20, 0.55 of it reached; balanced routing"
     )
 
@@ -93,11 +93,11 @@ def test_inside_a_domain_copies_go_to_gpus() -> None:
     assert rate.basis == "published, deepep-v1, scaled to the link of GB200 NVL72, assumed as 8 GPUs of a domain"
     for ep in (1, 4):  # DeepEP is published for 8 GPUs and more
         few = Setting.of("decode", ep=ep)
-        for told in (normal_rate(replace(few, comm_sms=20), "dispatch"), low_latency_us(few, "combine")):
-            assert "assumed as 8 GPUs of a domain" in told.basis
+        for summary in (normal_rate(replace(few, comm_sms=20), "dispatch"), low_latency_us(few, "combine")):
+            assert "assumed as 8 GPUs of a domain" in summary.basis
 
 
-def test_beyond_the_table_the_rule_is_told() -> None:
+def test_beyond_the_table_the_rule_is_summary() -> None:
     # of 8 nodes 7/8 of 51 GB/s crosses the NIC; of 16 nodes 15/16 does
     far = normal_rate(Setting.of("prefill", ep=128), "dispatch")
     assert far.value == pytest.approx(51e9 * (7 / 8) / (15 / 16))
@@ -163,8 +163,8 @@ def test_a_chunk_is_its_share() -> None:
     setting = Setting.of("prefill")
     chunk = replace(DISPATCH, share=0.25, num_chunks=4)
     assert data_us(chunk, setting) == pytest.approx(data_us(DISPATCH, setting) / 4)
-    told = pieces_of(chunk, setting, balanced(setting))[-1].basis
-    assert "assumed alike with 2,048 tokens, not 4,096" in told
+    summary = pieces_of(chunk, setting, balanced(setting))[-1].basis
+    assert "assumed alike with 2,048 tokens, not 4,096" in summary
 
 
 def test_a_fused_kernel_moves_rows_over_the_link() -> None:
@@ -196,8 +196,8 @@ def test_ranks_wait_for_the_busiest_of_a_random_routing() -> None:
     other = pieces_of(replace(DISPATCH, micro_batch=1), setting, load)
     assert not np.array_equal(pieces[-1].duration_ns, other[-1].duration_ns)
     given = from_loads(setting, np.array([[4.0] + [1] * 7] * 2))
-    told = np.asarray(pieces_of(DISPATCH, setting, given)[-1].duration_ns)
-    assert (told[:, 0] > told[:, 1]).all()
+    summary = np.asarray(pieces_of(DISPATCH, setting, given)[-1].duration_ns)
+    assert (summary[:, 0] > summary[:, 1]).all()
 
 
 def test_the_published_lists_are_laid_out_with_these_prices() -> None:

@@ -32,10 +32,11 @@ def test_distinct_places(ep: int) -> None:
     experts = model_config("deepseek-v3").experts
     assert experts is not None
     rank_E = ranks_of_experts(256, ep)
-    cells = [distinct_places(experts, rank_E // domain).told.removesuffix(" (drawn)") for domain in (8, 4, 72, 1)]
-    told = {32: "3.12", 64: "3.97"}.get(ep, "")
+    cells = [distinct_places(experts, rank_E // domain).summary.removesuffix(" (drawn)") for domain in (8, 4, 72, 1)]
+    summary = {32: "3.12", 64: "3.97"}.get(ep, "")
     assert (
-        "| ".join([f"| EP{ep} ", f"{cells[0]} ", f"{told} " if told else "", *(f"{c} " for c in cells[1:])]) in page()
+        "| ".join([f"| EP{ep} ", f"{cells[0]} ", f"{summary} " if summary else "", *(f"{c} " for c in cells[1:])])
+        in page()
     )
 
 
@@ -74,13 +75,13 @@ def test_waves_beside_what_was_published() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "tokens", "told"),
+    ("model", "tokens", "summary"),
     [("deepseek-v4-pro", 8_192, "2,599"), ("deepseek-v4-flash", 8_192, "976"), ("deepseek-v4-pro", 512, "766")],
 )
-def test_fused_kernels_of_profiles(model: str, tokens: int, told: str) -> None:
+def test_fused_kernels_of_profiles(model: str, tokens: int, summary: str) -> None:
     setting = Setting.of("prefill", model=model, hardware="b200", ep=8, comm="fused", tokens=tokens)
     (piece,) = pieces_of(Operation(name="MOE", work="moe"), setting, balanced(setting))
-    assert f"{piece.mean_ns / 1000:,.0f}" == told and told in page()
+    assert f"{piece.mean_ns / 1000:,.0f}" == summary and summary in page()
 
 
 def test_the_share_of_the_bandwidth_decides_in_prefill() -> None:

@@ -22,10 +22,10 @@ _MEASURED_NS = (30_100_000, 78_400_000)
 
 def simulated(kind: str) -> str:
     """Somewhat more than a layer of a published profile, at published rates."""
-    told = shown(make_profile(Setting.of(kind)))  # type: ignore[arg-type]
-    start, end = first_view(told)
+    summary = shown(make_profile(Setting.of(kind)))  # type: ignore[arg-type]
+    start, end = first_view(summary)
     return lanes_svg(
-        told.picture, title=f"{KIND_WORDS[kind]}, simulated at published rates", start_ns=start, end_ns=end
+        summary.picture, title=f"{KIND_WORDS[kind]}, simulated at published rates", start_ns=start, end_ns=end
     )
 
 

@@ -23,7 +23,7 @@ def block_of(html: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "summary"),
     [
         (
             "train",
@@ -42,22 +42,22 @@ def block_of(html: str) -> Any:
         ),
     ],
 )
-def test_the_first_sentence_is_the_largest_loss_and_its_cause(kind: str, told: str) -> None:
-    assert headline(shown(made(kind))) == told
+def test_the_first_sentence_is_the_largest_loss_and_its_cause(kind: str, summary: str) -> None:
+    assert headline(shown(made(kind))) == summary
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("num_layers", [1, 2, 3, 6])
 def test_a_layer_is_its_parts(kind: str, num_layers: int) -> None:
     profile = made(kind, num_layers=num_layers)
-    told = shown(profile)
-    assert told.compute_ns + told.exposed_ns + told.idle_ns == pytest.approx(told.layer_ns)
-    assert min(told.compute_ns, told.exposed_ns, told.idle_ns) >= 0
+    summary = shown(profile)
+    assert summary.compute_ns + summary.exposed_ns + summary.idle_ns == pytest.approx(summary.layer_ns)
+    assert min(summary.compute_ns, summary.exposed_ns, summary.idle_ns) >= 0
     if num_layers > 2:
-        assert told.layer_ns == profile.layer_ns
-        assert told.phases["exposed_ns"].sum() == pytest.approx(told.exposed_ns)
-    start, end = first_view(told)
-    assert 0 <= start < end <= told.picture["span_ns"]
+        assert summary.layer_ns == profile.layer_ns
+        assert summary.phases["exposed_ns"].sum() == pytest.approx(summary.exposed_ns)
+    start, end = first_view(summary)
+    assert 0 <= start < end <= summary.picture["span_ns"]
 
 
 def test_of_a_fused_kernel_nothing_is_said_to_be_exposed() -> None:

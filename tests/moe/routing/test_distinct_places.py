@@ -85,7 +85,9 @@ def test_every_known_gate_has_a_mean(model: ModelConfig) -> None:
     assert not without_groups or not any(each.error for each in means)
 
 
-@pytest.mark.parametrize(("experts", "told"), [(gate(10, 2, 4, 2), "2.5"), (gate(16, 8, 8, 2), "8 experts in 2 of 8")])
-def test_a_gate_that_cannot_be_is_refused_with_its_numbers(experts: ExpertsConfig, told: str) -> None:
-    with pytest.raises(ProfileError, match=told):
+@pytest.mark.parametrize(
+    ("experts", "summary"), [(gate(10, 2, 4, 2), "2.5"), (gate(16, 8, 8, 2), "8 experts in 2 of 8")]
+)
+def test_a_gate_that_cannot_be_is_refused_with_its_numbers(experts: ExpertsConfig, summary: str) -> None:
+    with pytest.raises(ProfileError, match=summary):
         distinct_places(experts, ranks_of_experts(experts.num_experts, 2))

@@ -113,7 +113,7 @@ def test_given_loads_of_gpus_are_scaled_to_all_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("loads", "told"),
+    ("loads", "summary"),
     [
         (np.ones((2, 8)), r"\[2, 8\] are not those of 1 layers on 8 GPUs"),
         (np.ones((1, 4)), r"\[1, 4\]"),
@@ -121,8 +121,8 @@ def test_given_loads_of_gpus_are_scaled_to_all_rows() -> None:
         (np.full((1, 8), np.nan), "finite"),
     ],
 )
-def test_loads_that_do_not_fit_are_refused_with_both_numbers(loads: np.ndarray, told: str) -> None:
-    with pytest.raises(ProfileError, match=told):
+def test_loads_that_do_not_fit_are_refused_with_both_numbers(loads: np.ndarray, summary: str) -> None:
+    with pytest.raises(ProfileError, match=summary):
         from_loads(small(num_layers=1), loads)
 
 
@@ -153,12 +153,12 @@ def test_requests_say_how_popular_experts_are_and_what_bandwidth_is_reached() ->
     asked = Request(kind="prefill", layers=2, ep=8, ranks=8, routing="random", spread=0.4)
     even = profile_of(replace(asked, spread=0.0))
     assert profile_of(asked).span_ns > 1.02 * even.span_ns  # all wait for the busiest
-    assert profile_of(asked).told()["routing"] == "random routing, seed 0, popularity of experts spread by 0.4"
-    assert "routing" not in profile_of(Request(kind="prefill")).told()  # balanced, as published
+    assert profile_of(asked).summary()["routing"] == "random routing, seed 0, popularity of experts spread by 0.4"
+    assert "routing" not in profile_of(Request(kind="prefill")).summary()  # balanced, as published
     slow = profile_of(Request(kind="prefill", overlap="none", bandwidth_reached=0.55))
     fast = profile_of(Request(kind="prefill", overlap="none"))
     assert slow.span_ns > 1.2 * fast.span_ns
-    assert slow.setting.told()["comm"] == "deepep-v1, 0.55 of the published bandwidth"
+    assert slow.setting.summary()["comm"] == "deepep-v1, 0.55 of the published bandwidth"
     with pytest.raises(ProfileError, match=r"spread of popularity of 0\.4 is for routing = 'random'"):
         profile_of(replace(asked, routing="balanced"))
     with pytest.raises(ProfileError, match=r"bandwidth_reached = 1\.5: it is a part"):
@@ -166,13 +166,13 @@ def test_requests_say_how_popular_experts_are_and_what_bandwidth_is_reached() ->
 
 
 def test_a_random_routing_of_a_few_ranks_says_that_nobody_waits_for_the_others() -> None:
-    def told(ranks: int, routing: Routing = "random") -> str:
+    def summary(ranks: int, routing: Routing = "random") -> str:
         return shape(shown(profile_of(Request(kind="prefill", layers=2, ep=8, ranks=ranks, routing=routing))))
 
-    assert told(1, "balanced").endswith("1 rank of 8 simulated; every rank does the same")
-    assert told(1).endswith("1 rank of 8 simulated; nobody waits for those that are not")
-    assert told(4).endswith(", which ends last, is drawn; nobody waits for those that are not")
-    assert told(8).endswith(", which ends last, is drawn")
+    assert summary(1, "balanced").endswith("1 rank of 8 simulated; every rank does the same")
+    assert summary(1).endswith("1 rank of 8 simulated; nobody waits for those that are not")
+    assert summary(4).endswith(", which ends last, is drawn; nobody waits for those that are not")
+    assert summary(8).endswith(", which ends last, is drawn")
 
 
 def test_a_profile_that_is_read_back_knows_its_routing() -> None:

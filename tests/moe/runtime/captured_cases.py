@@ -21,7 +21,7 @@ RECORDED = 2
 def captured(group: dist.ProcessGroup, folders: dict[str, list[str]]) -> list[Any]:
     """Prefill by each list, as often as it has folders: tokens/s, and what went wrong with the recording."""
     setting = Setting.of("prefill", model=MODEL, ep=dist.get_world_size(group), tokens=512, sequence=256, num_layers=3)
-    told = []
+    summary = []
     for overlap, listed in folders.items():
         for folder in listed:
             made: list[Any] = []
@@ -34,8 +34,8 @@ def captured(group: dist.ProcessGroup, folders: dict[str, list[str]]) -> list[An
                 setting, load_overlap(overlap, "prefill"), HowToRun(group=group), steps=1, recorded=1 + RECORDED,
                 recorder=recorder,
             )  # fmt: skip
-            told.append([ran.tokens, ran.tokens_per_s > 0, list(made[0].result.problems)])
-    return told
+            summary.append([ran.tokens, ran.tokens_per_s > 0, list(made[0].result.problems)])
+    return summary
 
 
 def disagreeing(group: dist.ProcessGroup) -> str:

@@ -51,17 +51,19 @@ def _compared(
         layers = layers_of(config, ranks=ranks, rank=rank, only=only)
         runs.append((step(group, each, layers, config, payloads, rank), gradients(layers)))
     (outputs, grads), (in_turn, grads_in_turn) = runs
-    told: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "outputs": all(torch.equal(a, b) for a, b in zip(outputs, in_turn, strict=True)),
         "gradients": {name: torch.equal(grads[name], grads_in_turn[name]) for name in grads_in_turn},
     }
     if not published:
         want, want_grads = _in_one_process(config, kind, overlap, ranks, rank, only)
-        told["outputs by one process"] = max(
+        summary["outputs by one process"] = max(
             float((a - b).abs().max() / b.abs().max()) for a, b in zip(outputs, want, strict=True)
         )
-        told["gradients by one process"] = apart(_summed(group, grads), _mine(want_grads, ranks, rank)) if grads else 0
-    return told
+        summary["gradients by one process"] = (
+            apart(_summed(group, grads), _mine(want_grads, ranks, rank)) if grads else 0
+        )
+    return summary
 
 
 def _trains(

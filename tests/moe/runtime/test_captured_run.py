@@ -25,10 +25,10 @@ def recorded(ranks: Ranks, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     home = tmp_path_factory.mktemp("captured")
     names = "two-micro-batches", "none"
     folders = {name: [home / f"{name}{number}" for number in range(TIMES)] for name in names}
-    told = ranks.run("tests.moe.runtime.captured_cases:captured", 2,
+    summary = ranks.run("tests.moe.runtime.captured_cases:captured", 2,
                      folders={name: list(map(str, listed)) for name, listed in folders.items()})  # fmt: skip
     assert (
-        told[0] == told[1] == [[2048, True, []]] * TIMES + [[1024, True, []]] * TIMES
+        summary[0] == summary[1] == [[2048, True, []]] * TIMES + [[1024, True, []]] * TIMES
     )  # tokens of a step: 2 x 2 x 512
     return folders
 
@@ -74,9 +74,9 @@ def test_the_command_runs_times_and_records_a_profile_in_one_process(
          "--sequence", "16", "--steps", "1", "--recorded", "1", "--random-routing", "--dtype", "float64",
          "--device", "cpu", "--seed", "3", "--exact", "--profile", str(tmp_path)], standalone_mode=False,
     )  # fmt: skip
-    told = capsys.readouterr().out
-    assert "tokens/s: 32 tokens a step on all ranks" in told and f"{tmp_path}{os.sep}rank0.json.gz" in told
-    assert "note: all-to-all of 2 ranks emulated" in told
+    summary = capsys.readouterr().out
+    assert "tokens/s: 32 tokens a step on all ranks" in summary and f"{tmp_path}{os.sep}rank0.json.gz" in summary
+    assert "note: all-to-all of 2 ranks emulated" in summary
     trace = open_trace(tmp_path / "rank0.json.gz")
     assert isinstance(trace, Trace)
     assert trace.configuration["profile.routing"] == "learned" and trace.configuration["capture.parallel"] == "ep=2"
@@ -87,18 +87,18 @@ def test_the_command_runs_times_and_records_a_profile_in_one_process(
 
 def test_ranks_that_were_asked_for_different_runs_are_told_so(ranks: Ranks) -> None:
     """Else they wait for each other until gloo's time is up, half an hour later."""
-    told = ranks.run("tests.moe.runtime.captured_cases:disagreeing", 2)
-    assert told == ["ranks were asked for different runs: layers is 1 on rank 0, 2 on rank 1"] * 2
+    summary = ranks.run("tests.moe.runtime.captured_cases:disagreeing", 2)
+    assert summary == ["ranks were asked for different runs: layers is 1 on rank 0, 2 on rank 1"] * 2
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "summary"),
     [(["--ep", "3"], "8 / 3"), (["--overlap", "training"], "not for prefill"), (["--device", "tpu"], "'tpu' is not"),
      (["--dtype", "int8"], "int8"), (["--dtype", "float8_e4m3fn"], "float64, float32, bfloat16, float16"),
      (["--experts", "10"], "10 experts cannot be cut into the 4 equal groups"),
      (["--model", "mixtral-8x7b", "--experts", "1"], "goes to 2 experts, and there are 1$"),
      (["--model", "gpt2"], "no experts"), (["--hidden", "100"], "128")],
 )  # fmt: skip
-def test_what_cannot_run_is_refused(asked: list[str], told: str) -> None:
-    with pytest.raises(ProfileError, match=told):
+def test_what_cannot_run_is_refused(asked: list[str], summary: str) -> None:
+    with pytest.raises(ProfileError, match=summary):
         door.app(["prefill", "--steps", "1", *asked], standalone_mode=False)

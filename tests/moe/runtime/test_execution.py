@@ -18,8 +18,8 @@ def test_overlapped_is_bit_for_bit_one_after_another_and_experts_apart_as_in_one
     ranks: Ranks, overlap: str, kind: ModelPhase, size: int
 ) -> None:
     """Outputs, gradients of inputs and of every weight, in float64; learned routing, so ranks send unequal rows."""
-    for told in ranks.run(CASES + "compared", size, overlap=overlap, kind=kind, models=["mla", "gqa"]):
-        for of_model in told:
+    for summary in ranks.run(CASES + "compared", size, overlap=overlap, kind=kind, models=["mla", "gqa"]):
+        for of_model in summary:
             assert of_model["outputs"], of_model
             assert all(of_model["gradients"].values()), of_model
             assert bool(of_model["gradients"]) == (kind == "train")
@@ -34,10 +34,10 @@ def test_a_rank_whose_experts_nobody_chooses_gets_no_rows_and_all_is_as_before(
 ) -> None:
     """All tokens go to experts 0 and 1, which rank 0 has; rank 1's gradients are zeros."""
     case = {"overlap": overlap, "kind": kind, "models": ["mla"], "only": 2, "published": published}
-    for (told,) in ranks.run(CASES + "compared", 2, **case):
-        assert told["outputs"] and all(told["gradients"].values()), told
+    for (summary,) in ranks.run(CASES + "compared", 2, **case):
+        assert summary["outputs"] and all(summary["gradients"].values()), summary
         if not published:
-            assert told["outputs by one process"] < 1e-12 and told["gradients by one process"] < 1e-12, told
+            assert summary["outputs by one process"] < 1e-12 and summary["gradients by one process"] < 1e-12, summary
 
 
 def other_lists() -> list[tuple[str, ModelPhase]]:
@@ -49,13 +49,13 @@ def other_lists() -> list[tuple[str, ModelPhase]]:
 @pytest.mark.parametrize(("overlap", "kind"), other_lists())
 def test_every_other_list_gives_what_one_process_gives(ranks: Ranks, overlap: str, kind: ModelPhase) -> None:
     """Bit for bit, but where tokens go in chunks: then products have other shapes."""
-    for (told,) in ranks.run(CASES + "compared", 2, overlap=overlap, kind=kind, models=["mla"]):
-        assert told["outputs by one process"] < 1e-12, told
-        assert told["gradients by one process"] < 1e-12, told
-        assert (told["outputs"] and all(told["gradients"].values())) or load_overlap(overlap, kind).num_chunks > 1
+    for (summary,) in ranks.run(CASES + "compared", 2, overlap=overlap, kind=kind, models=["mla"]):
+        assert summary["outputs by one process"] < 1e-12, summary
+        assert summary["gradients by one process"] < 1e-12, summary
+        assert (summary["outputs"] and all(summary["gradients"].values())) or load_overlap(overlap, kind).num_chunks > 1
 
 
 @pytest.mark.parametrize(("overlap", "kind"), PLANS, ids=[kind for _, kind in PLANS])
 def test_rows_in_fp8_and_bf16_are_the_same_bits_too(ranks: Ranks, overlap: str, kind: str) -> None:
-    for (told,) in ranks.run(CASES + "compared", 2, overlap=overlap, kind=kind, models=["mla"], published=True):
-        assert told["outputs"] and all(told["gradients"].values()), told
+    for (summary,) in ranks.run(CASES + "compared", 2, overlap=overlap, kind=kind, models=["mla"], published=True):
+        assert summary["outputs"] and all(summary["gradients"].values()), summary

@@ -104,11 +104,11 @@ def test_what_cannot_be_built_is_refused_with_both_numbers() -> None:
         layers_of(MLA, 0)
     with pytest.raises(ProfileError, match="routing 'fair' is unknown; choose from balanced, learned"):
         layers_of(MLA, 1, routing="fair")
-    for few, told in (
+    for few, summary in (
         (10, "10 experts cannot be cut into the 4 equal groups"),
         (4, "goes to 3 experts, and there are 2 in the 2 groups"),
     ):
-        with pytest.raises(ProfileError, match=told):
+        with pytest.raises(ProfileError, match=summary):
             layers_of(replace(MLA, experts=replace(EXPERTS, num_experts=few, top_k=3)), 1)
     with pytest.raises(ProfileError, match="llama-3-8b has no experts"):
         layers_of(model_config("llama-3-8b"), 1)

@@ -125,10 +125,10 @@ def test_each_message_is_waited_for_once_in_a_range_or_received_by_an_operation(
         profiler.on_trace_ready = lambda made: profiled.extend(event.name for event in made.events())
         how = HowToRun(payloads=Payloads())
         run(setting, overlap, how, steps=2, on_step=lambda step: profiler.step())
-    told = [numbers_in(event) for event in profiled]
-    waits = [(phase, *sorted(numbers.items())) for phase, numbers in told if phase.startswith("wait for")]
+    summary = [numbers_in(event) for event in profiled]
+    waits = [(phase, *sorted(numbers.items())) for phase, numbers in summary if phase.startswith("wait for")]
     assert len(set(waits)) == len(waits) == (0 if name == "five-stages" else 8)
-    assert {numbers["layer"] for _, numbers in told if numbers} == {0, 1}
+    assert {numbers["layer"] for _, numbers in summary if numbers} == {0, 1}
 
 
 def test_what_goes_forward_alone_holds_nothing_of_the_layers_behind_it() -> None:

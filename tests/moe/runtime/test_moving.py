@@ -46,11 +46,11 @@ def test_rows_are_taken_by_expert_and_come_back_by_token() -> None:
     transport, x = LocalTransport(), drawn(3, 4)
     weights = torch.tensor([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]], dtype=x.dtype)
     route = transport.route(EXPERTS, 4)
-    rows, told = transport.dispatch(x, weights, route, "exact").receive()
-    assert torch.equal(rows, x) and told is not None and torch.equal(told, weights)
+    rows, summary = transport.dispatch(x, weights, route, "exact").receive()
+    assert torch.equal(rows, x) and summary is not None and torch.equal(summary, weights)
     assert route.order is not None and (route.order // 2).tolist() == [0, 2, 1, 2, 0, 1]
     assert route.counts == [2, 2, 0, 2]
-    back, gradients = transport.combine(3 * rows, told + 1, route, "exact").receive()
+    back, gradients = transport.combine(3 * rows, summary + 1, route, "exact").receive()
     assert torch.equal(back, 3 * x) and gradients is not None and torch.equal(gradients, weights + 1)
     assert torch.equal(transport.dispatch(x, None, route, "exact").receive()[0], x)
 
@@ -61,10 +61,10 @@ def test_few_rows_or_none_travel_too(num_tokens: int) -> None:
     transport, x = LocalTransport(), drawn(3, 128)[:num_tokens]
     weights = drawn(3, 2, seed=2)[:num_tokens]
     route = transport.route(EXPERTS[:num_tokens], 4)
-    rows, told = transport.dispatch(x, weights, route, "fp8").receive()
+    rows, summary = transport.dispatch(x, weights, route, "fp8").receive()
     torch.testing.assert_close(rows, x, rtol=2**-4, atol=0.05)
-    assert told is not None and torch.equal(told, weights)
-    back, gradients = transport.combine(rows, told, route, "bf16").receive()
+    assert summary is not None and torch.equal(summary, weights)
+    back, gradients = transport.combine(rows, summary, route, "bf16").receive()
     torch.testing.assert_close(back, rows, rtol=2**-7, atol=0.01)
     assert gradients is not None and torch.equal(gradients, weights)
 
@@ -115,11 +115,11 @@ def test_deepep_is_handed_tokens_and_gives_rows_in_any_order(kind: Any, monkeypa
     x = drawn(3, 128).to(torch.bfloat16)
     weights = torch.tensor([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]], dtype=x.dtype)
     route = transport.route(EXPERTS, 4)
-    rows, told = transport.dispatch(x, weights, route, kind).receive()
+    rows, summary = transport.dispatch(x, weights, route, kind).receive()
     torch.testing.assert_close(rows, x.flip(0), rtol=2**-4, atol=0.05)
-    assert told is not None and torch.equal(told, weights.flip(0)) and route.counts == [2, 2, 0, 2]
+    assert summary is not None and torch.equal(summary, weights.flip(0)) and route.counts == [2, 2, 0, 2]
     assert route.order is not None and (route.order // 2).tolist() == [0, 2, 0, 1, 1, 2]  # token 2 came first
-    back, gradients = transport.combine(rows, told, route, "bf16").receive()
+    back, gradients = transport.combine(rows, summary, route, "bf16").receive()
     assert torch.equal(back, rows.flip(0)) and gradients is not None and torch.equal(gradients, weights)
     assert transport.dispatch(x, None, route, kind).receive()[1] is None
     assert transport.buffer.waited == 3  # type: ignore[attr-defined]

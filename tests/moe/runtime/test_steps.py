@@ -92,5 +92,5 @@ def test_what_does_not_fit_is_refused_with_both_numbers(ranks: Ranks) -> None:
         run(setting("decode"), load_overlap("five-stages"), HowToRun(prompts=[3], payloads=Payloads()))
     with pytest.raises(ProfileError, match="3 GPUs cannot hold equal parts of small-mla's 8 experts"):
         setting("prefill", ep=3)
-    told = ranks.run("tests.moe.runtime.cases:refused", 2, ep=4)
-    assert told == ["the setting has 4 GPUs (EP), and 2 processes run"] * 2
+    summary = ranks.run("tests.moe.runtime.cases:refused", 2, ep=4)
+    assert summary == ["the setting has 4 GPUs (EP), and 2 processes run"] * 2

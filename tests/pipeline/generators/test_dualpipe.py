@@ -17,14 +17,14 @@ TWO_OF_FOUR_RANKS = """
 """
 
 
-def told(schedule: Schedule, rank: int) -> str:
+def summary(schedule: Schedule, rank: int) -> str:
     return " ".join(str(action) for action in schedule.listed() if action.rank == rank)
 
 
 def test_the_eight_steps_on_four_stages_are_those_of_the_published_figure() -> None:
     schedule = dualpipe(4, 8)
     for rank, line in enumerate(TWO_OF_FOUR_RANKS.strip().splitlines()):
-        assert told(schedule, rank) == line.replace(" |", "")
+        assert summary(schedule, rank) == line.replace(" |", "")
 
 
 def test_the_other_end_does_the_same_with_the_directions_exchanged() -> None:
@@ -73,16 +73,16 @@ def test_dualpipev_has_the_order_of_torch(ranks: int, micro_batches: int) -> Non
             )
             for action in schedules.ScheduleDualPipeV._calculate_single_rank_operations(size, rank)
         ]
-        assert told(schedule, rank).split() == theirs
+        assert summary(schedule, rank).split() == theirs
 
 
 def test_the_switch_parts_the_first_pair_of_the_middle_ranks_and_nothing_else() -> None:
     plain, switched = dualpipe(6, 12, switch=False), dualpipe(6, 12)
     for rank in range(6):
         in_middle = rank in (2, 3)
-        assert (told(plain, rank).split() == told(switched, rank).split()) != in_middle
-    assert "2F3&3B6" in told(plain, 2)
-    assert "2F3 3B6" in told(switched, 2)
+        assert (summary(plain, rank).split() == summary(switched, rank).split()) != in_middle
+    assert "2F3&3B6" in summary(plain, 2)
+    assert "2F3 3B6" in summary(switched, 2)
 
 
 @pytest.mark.parametrize(

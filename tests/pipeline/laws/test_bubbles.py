@@ -52,9 +52,9 @@ def test_dualpipe(name: str, ranks: int, micro_batches: int) -> None:
     size = Size(D=ranks, PP=schedule.num_stages, M=micro_batches)
     barrier, span = bubbles_of(schedule, cases)
     assert wrong(bubbles.DUALPIPE, size, cases, barrier) == []
-    told = [holds(bubbles.DUALPIPE_SPAN, size, each) for each in cases]
-    assert sum(told) > 250
-    assert wrong(bubbles.DUALPIPE_SPAN, size, list(compress(cases, told)), span[told]) == []
+    summary = [holds(bubbles.DUALPIPE_SPAN, size, each) for each in cases]
+    assert sum(summary) > 250
+    assert wrong(bubbles.DUALPIPE_SPAN, size, list(compress(cases, summary)), span[summary]) == []
 
 
 @pytest.mark.parametrize("micro_batches", [12, 13])
@@ -95,9 +95,9 @@ def test_each_law_holds_from_the_first_micro_batch_that_it_says(name: str) -> No
         formulas = (FORMULAS[name].barrier, FORMULAS[name].span)
         for formula, found in zip(formulas, bubbles_of(schedule, cases), strict=True):
             if formula is not None:
-                told = [holds(formula, size, each) for each in cases]
-                assert wrong(formula, size, list(compress(cases, told)), found[told]) == []
-                asked += sum(told)
+                summary = [holds(formula, size, each) for each in cases]
+                assert wrong(formula, size, list(compress(cases, summary)), found[summary]) == []
+                asked += sum(summary)
     assert asked > 30 or name.startswith("v-")
 
 

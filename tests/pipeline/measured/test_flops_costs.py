@@ -47,18 +47,18 @@ def saved(tmp_path: Path, layers: list[int], phases: tuple[str, ...] = ("forward
 
 def test_by_pencil(tmp_path: Path) -> None:
     # products of 1 ms; layer 0 has attention too, 1 ms forward and 1 / 0.45 * 0.60 backward; the head has one
-    told = costs_of_flops(saved(tmp_path, [2, 2, 2, 2]), H800, 2)
-    assert told.costs.forward_ns == (5_000_000, 5_000_000)
-    assert told.costs.weight_ns == (4_000_000, 5_000_000)
-    assert told.costs.input_ns == (round(4_000_000 + 1_000_000 * 0.60 / 0.45), 5_000_000)
-    assert told.costs.overlapped_ns is None and told.basis == "flops"
-    assert any("an estimate" in note and "0.60" in note for note in told.notes)
-    assert any("4 layers in 2 stages of 2" in note for note in told.notes)
+    summary = costs_of_flops(saved(tmp_path, [2, 2, 2, 2]), H800, 2)
+    assert summary.costs.forward_ns == (5_000_000, 5_000_000)
+    assert summary.costs.weight_ns == (4_000_000, 5_000_000)
+    assert summary.costs.input_ns == (round(4_000_000 + 1_000_000 * 0.60 / 0.45), 5_000_000)
+    assert summary.costs.overlapped_ns is None and summary.basis == "flops"
+    assert any("an estimate" in note and "0.60" in note for note in summary.notes)
+    assert any("4 layers in 2 stages of 2" in note for note in summary.notes)
 
 
 def test_stages_are_cut_so_that_the_slowest_takes_least(tmp_path: Path) -> None:
-    told = costs_of_flops(saved(tmp_path, [1, 1, 1, 6]), H800, 2)
-    assert told.costs.weight_ns == (3_000_000, 7_000_000)
+    summary = costs_of_flops(saved(tmp_path, [1, 1, 1, 6]), H800, 2)
+    assert summary.costs.weight_ns == (3_000_000, 7_000_000)
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=7), st.integers(1, 7))
@@ -75,17 +75,17 @@ def test_no_other_cut_is_better(times: list[int], num_stages: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "summary"),
     [
         ({"schema": "weftrace.plan/2"}, "not a weftrace.flops/1 document"),
         ({"costs": []}, "broken field"),
         ({"ops": {"module": [], "phase": [], "signature": [], "calls": []}}, "no backward"),
     ],
 )
-def test_what_is_no_report_of_training_is_refused(tmp_path: Path, change: dict[str, Any], told: str) -> None:
+def test_what_is_no_report_of_training_is_refused(tmp_path: Path, change: dict[str, Any], summary: str) -> None:
     path = saved(tmp_path, [1, 1])
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    with pytest.raises(DocumentError, match=told):
+    with pytest.raises(DocumentError, match=summary):
         costs_of_flops(path, H800, 2)
 
 

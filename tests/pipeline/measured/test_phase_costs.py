@@ -59,7 +59,7 @@ def test_several_chunks_are_shared_out_and_their_overlap_is_not_guessed(tmp_path
         costs_of_phases(trace_of(tmp_path, PAIR + again).trace(tmp_path), chunks=3)
 
 
-def test_what_no_direction_claims_is_counted_and_told(tmp_path: Path) -> None:
+def test_what_no_direction_claims_is_counted_and_summary(tmp_path: Path) -> None:
     more = (*PAIR, ("optimizer", GEMM, 200, 40, 7))
     costs = costs_of_phases(trace_of(tmp_path, more).trace(tmp_path))
     assert costs.overlapped_ns == 70 * US
@@ -109,8 +109,8 @@ def test_letters_of_names(name: str, letter: str | None) -> None:
 def test_deepseeks_profile_gives_what_the_reference_states(shared_data: Path) -> None:
     costs = costs_of_phases(work_of(read(shared_data / "deepseek-v3-train.json.gz")))
     assert costs.overlapped_ns is not None
-    told = [round(ns / 1e6, 1) for ns in (costs.forward_ns, costs.input_ns, costs.weight_ns, costs.overlapped_ns)]
-    assert told == [97.4, 111.6, 29.8, 129.0]
+    summary = [round(ns / 1e6, 1) for ns in (costs.forward_ns, costs.input_ns, costs.weight_ns, costs.overlapped_ns)]
+    assert summary == [97.4, 111.6, 29.8, 129.0]
     assert costs.overlapped_part == pytest.approx(0.54, abs=0.0005)
     assert costs.num_layers == 4
 

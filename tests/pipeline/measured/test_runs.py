@@ -57,10 +57,10 @@ def test_a_whole_backward_is_not_taken_for_an_input_gradient(tmp_path: Path) -> 
         costs_of_trace(ranks)
     with pytest.raises(TraceError, match="from 0 to 1, not 2"):
         costs_of_trace(ranks, weight_share=2)
-    told = costs_of_trace(ranks, weight_share=0.5)
-    assert (told.costs.input_ns, told.costs.weight_ns) == ((10_000, 8_000), (10_000, 8_000))
-    assert told.costs.backward_ns == (20_000, 16_000)
-    assert told.notes[-1].startswith("assumed: W is 0.5 of a full backward")
+    summary = costs_of_trace(ranks, weight_share=0.5)
+    assert (summary.costs.input_ns, summary.costs.weight_ns) == ((10_000, 8_000), (10_000, 8_000))
+    assert summary.costs.backward_ns == (20_000, 16_000)
+    assert summary.notes[-1].startswith("assumed: W is 0.5 of a full backward")
 
 
 def test_on_a_device_an_action_is_what_was_launched_in_its_range(tmp_path: Path) -> None:

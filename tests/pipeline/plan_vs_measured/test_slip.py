@@ -46,39 +46,42 @@ def measured(tmp_path: Path, schedule: Schedule, times: Timetable, costs: Costs 
 @pytest.mark.parametrize("seed", range(3))
 def test_injected_causes_are_recovered_exactly(tmp_path: Path, schedule: Schedule, seed: int) -> None:
     times, longer, later = jittered(schedule, COSTS, seed)
-    told = measured(tmp_path, schedule, times)
-    assert told.measured_ns == times.makespan_ns and told.planned_ns == simulate(schedule, COSTS).makespan_ns
-    assert told.measured_ns - told.planned_ns == told.own_ns + told.p2p_ns + told.between_ns - told.slack_ns
-    assert told.actions["own_ns"].to_list() == longer.tolist()
-    assert told.between_ns == 0
+    summary = measured(tmp_path, schedule, times)
+    assert summary.measured_ns == times.makespan_ns and summary.planned_ns == simulate(schedule, COSTS).makespan_ns
+    assert (
+        summary.measured_ns - summary.planned_ns
+        == summary.own_ns + summary.p2p_ns + summary.between_ns - summary.slack_ns
+    )
+    assert summary.actions["own_ns"].to_list() == longer.tolist()
+    assert summary.between_ns == 0
     # Along the path: the messages on it carry what was injected, as far as they were waited for.
     injected = dict(zip(plan_of(schedule, COSTS).waits.select("op", "on").rows(), later, strict=True))
-    for row in told.actions[list(told.path)].with_columns(row=pl.Series(told.path)).rows(named=True):
+    for row in summary.actions[list(summary.path)].with_columns(row=pl.Series(summary.path)).rows(named=True):
         if row["reason"] == "input" and row["kind"] != "F&B":  # of two messages the later one is taken
             assert row["p2p_ns"] == injected[row["row"], row["cause"]]
-    assert told.own_ns == sum(longer[row] for row in told.path)
-    ranks = told.ranks
+    assert summary.own_ns == sum(longer[row] for row in summary.path)
+    ranks = summary.ranks
     assert [int(ranks[f"{name}_ns"].sum()) for name in ("own", "p2p", "between")] == [
-        told.own_ns, told.p2p_ns, told.between_ns,
+        summary.own_ns, summary.p2p_ns, summary.between_ns,
     ]  # fmt: skip
-    assert (ranks["busy_ns"] + ranks["idle_ns"]).to_list() == [told.measured_ns] * schedule.num_ranks
+    assert (ranks["busy_ns"] + ranks["idle_ns"]).to_list() == [summary.measured_ns] * schedule.num_ranks
 
 
 def test_a_run_as_planned_has_no_slip(tmp_path: Path) -> None:
     schedule = dualpipe(4, 8)
-    told = measured(tmp_path, schedule, timetable(plan_of(schedule, COSTS)))
-    assert (told.own_ns, told.p2p_ns, told.between_ns, told.slack_ns) == (0, 0, 0, 0)
-    assert told.error == 0 and told.notes == ()
-    assert set(told.actions["late_ns"]) == {0}
+    summary = measured(tmp_path, schedule, timetable(plan_of(schedule, COSTS)))
+    assert (summary.own_ns, summary.p2p_ns, summary.between_ns, summary.slack_ns) == (0, 0, 0, 0)
+    assert summary.error == 0 and summary.notes == ()
+    assert set(summary.actions["late_ns"]) == {0}
 
 
 def test_without_costs_the_run_gives_them_and_the_error_is_the_predictions(tmp_path: Path) -> None:
     schedule = dualpipe(4, 8)
-    told = measured(tmp_path, schedule, timetable(plan_of(schedule, COSTS)), costs=None)
-    assert told.costs_from == "run" and told.error == 0
-    assert told.costs.forward_ns == (10_000,) * 4 and told.costs.latency_ns == 2_000
+    summary = measured(tmp_path, schedule, timetable(plan_of(schedule, COSTS)), costs=None)
+    assert summary.costs_from == "run" and summary.error == 0
+    assert summary.costs.forward_ns == (10_000,) * 4 and summary.costs.latency_ns == 2_000
     # Pairs of stages that did not run together gain as much of F + B = 29 as those that did.
-    assert told.costs.overlapped_ns == ((24_000,) * 4,) * 4
+    assert summary.costs.overlapped_ns == ((24_000,) * 4,) * 4
 
 
 @pytest.mark.parametrize(
@@ -136,8 +139,11 @@ def test_clocks_that_differ_are_brought_together_by_the_messages_between_them(tm
     apart = replace(
         same, actions=same.actions.with_columns(pl.col("start_ns", "end_ns", "waited_until_ns") + pl.Series(ahead))
     )
-    true, told = slip(schedule, same, COSTS), slip(schedule, apart, COSTS)
-    assert true.notes == () and "clocks of the ranks differed by up to 1.00 ms" in told.notes[0]
-    assert abs(told.measured_ns - true.measured_ns) <= 2_000  # the jitter of the quickest messages
-    assert told.actions["own_ns"].to_list() == true.actions["own_ns"].to_list()
-    assert told.measured_ns - told.planned_ns == told.own_ns + told.p2p_ns + told.between_ns - told.slack_ns
+    true, summary = slip(schedule, same, COSTS), slip(schedule, apart, COSTS)
+    assert true.notes == () and "clocks of the ranks differed by up to 1.00 ms" in summary.notes[0]
+    assert abs(summary.measured_ns - true.measured_ns) <= 2_000  # the jitter of the quickest messages
+    assert summary.actions["own_ns"].to_list() == true.actions["own_ns"].to_list()
+    assert (
+        summary.measured_ns - summary.planned_ns
+        == summary.own_ns + summary.p2p_ns + summary.between_ns - summary.slack_ns
+    )

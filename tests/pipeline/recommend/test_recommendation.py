@@ -34,14 +34,14 @@ def deepseek() -> Recommendation:
 
 
 def test_deepseeks_costs_on_eight_devices_give_the_published_order(deepseek: Recommendation) -> None:
-    told = {each.family.name: (of(each).step_ns / 1e6, each.peak_activations) for each in deepseek.ranked}
+    summary = {each.family.name: (of(each).step_ns / 1e6, each.peak_activations) for each in deepseek.ranked}
     published = {"interleaved-fb": (5502, 12), "dualpipe": (5692, 9), "dualpipev": (5734, 8.5), "zbv": (8216, 8),
                  "1f1b": (9315, 8)}  # fmt: skip
     for name, (step_ms, held) in published.items():
-        assert told[name][0] == pytest.approx(step_ms, rel=3e-4)  # its costs were not rounded as ours are
-        assert told[name][1] == held
+        assert summary[name][0] == pytest.approx(step_ms, rel=3e-4)  # its costs were not rounded as ours are
+        assert summary[name][1] == held
     assert deepseek.choice is not None and deepseek.choice.family.name == "interleaved-fb"
-    assert list(told)[:3] == ["interleaved-fb", "dualpipe", "dualpipev"]
+    assert list(summary)[:3] == ["interleaved-fb", "dualpipe", "dualpipev"]
     parameters = {each.family.name: each.parameters for each in deepseek.ranked}
     assert {name for name, held in parameters.items() if held != 1} == {"dualpipe"} and parameters["dualpipe"] == 2
 
@@ -97,12 +97,12 @@ def test_flips_are_exact_to_the_hundredth_that_is_printed(deepseek: Recommendati
 
 
 def test_the_headline_names_the_choice_by_how_much_against_what_and_the_boundary(deepseek: Recommendation) -> None:
-    told = document(deepseek)
-    assert told.headline == (
+    summary = document(deepseek)
+    assert summary.headline == (
         "With a barrier at the step's end, interleaved F&B takes 5.50 s a step, 3.3 % less than DualPipe (the next "
         "best, 5.69 s), and 40.9 % less than 1F1B (9.31 s); a device holds 12 chunk activations."
     )
-    assert told.sentences[:3] == (
+    assert summary.sentences[:3] == (
         "If a message between ranks needed more than 0.05 F (4.87 ms; 0.00 now) on its way, DualPipe would be the "
         "choice.",
         "If W were more than 0.43 of B (0.21 now), DualPipe would be the choice.",
@@ -144,7 +144,7 @@ def test_a_cap_in_bytes_counts_parameters_and_needs_sizes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "summary"),
     [
         ({"num_devices": 0}, "0 devices"),
         ({"num_micro_batches": -1}, "-1 micro-batches"),
@@ -153,28 +153,28 @@ def test_a_cap_in_bytes_counts_parameters_and_needs_sizes() -> None:
         ({"families": ["dualpip"]}, "no schedule 'dualpip'"),
     ],
 )
-def test_wrong_numbers_are_refused(change: dict[str, object], told: str) -> None:
-    with pytest.raises(ScheduleError, match=told):
+def test_wrong_numbers_are_refused(change: dict[str, object], summary: str) -> None:
+    with pytest.raises(ScheduleError, match=summary):
         asked(**change)
 
 
 def test_from_the_profile_itself(shared_data: Path) -> None:
-    told = costs_of_trace(read(shared_data / "deepseek-v3-train.json.gz"))
-    assert told.basis == "phases" and told.is_upper_bound
-    found = asked(costs=told.costs, with_flips=False)
+    summary = costs_of_trace(read(shared_data / "deepseek-v3-train.json.gz"))
+    assert summary.basis == "phases" and summary.is_upper_bound
+    found = asked(costs=summary.costs, with_flips=False)
     assert [round(of(each).step_ns / 1e6) for each in found.ranked[:3]] == [5502, 5691, 5733]
 
 
 def test_schedules_that_take_the_same_are_said_to() -> None:
-    told = document(asked(num_devices=1, num_micro_batches=1, with_flips=False))
+    summary = document(asked(num_devices=1, num_micro_batches=1, with_flips=False))
     assert "GPipe takes 239 ms a step, as long as 1F1B (the next best); a device holds 1 chunk activation." in (
-        told.headline
+        summary.headline
     )
 
 
-def test_how_far_below_their_bounds_costs_would_flip_the_choice_is_told(deepseek: Recommendation) -> None:
-    told = recommendation_report(deepseek, SourcedCosts(costs=DEEPSEEK, basis="phases", is_upper_bound=True))
-    assert told.sentences[-1].endswith("ZBV would be the choice were they below 0.57 of these bounds.")
+def test_how_far_below_their_bounds_costs_would_flip_the_choice_is_summary(deepseek: Recommendation) -> None:
+    summary = recommendation_report(deepseek, SourcedCosts(costs=DEEPSEEK, basis="phases", is_upper_bound=True))
+    assert summary.sentences[-1].endswith("ZBV would be the choice were they below 0.57 of these bounds.")
 
     def scaled(part: float) -> Costs:
         names = ("forward_ns", "input_ns", "weight_ns")
@@ -184,13 +184,13 @@ def test_how_far_below_their_bounds_costs_would_flip_the_choice_is_told(deepseek
 
 
 def test_where_no_change_of_cost_was_looked_at_none_is_said_to_change_nothing() -> None:
-    told = document(asked(with_flips=False))
-    assert told.flips is None and not any("Not changed" in text for text in told.sentences)
+    summary = document(asked(with_flips=False))
+    assert summary.flips is None and not any("Not changed" in text for text in summary.sentences)
 
 
 def test_a_single_schedule_that_was_asked_for_is_not_told_to_be_the_only_one_that_fits() -> None:
-    told = document(asked(families=["dualpipe"]))
-    assert "takes 5.69 s a step; a device holds 9 chunk activations" in told.headline
+    summary = document(asked(families=["dualpipe"]))
+    assert "takes 5.69 s a step; a device holds 9 chunk activations" in summary.headline
     capped = document(asked(families=["dualpipe", "interleaved-fb"], memory_cap=9))
     assert "takes 5.69 s a step, the only one that fits; " in capped.headline
 
@@ -198,11 +198,11 @@ def test_a_single_schedule_that_was_asked_for_is_not_told_to_be_the_only_one_tha
 def test_where_sizes_are_told_the_front_the_cap_and_the_sentences_are_in_bytes() -> None:
     """Stages of 8 GiB, 1 GiB an activation: interleaved F&B 8 + 12, DualPipe 16 + 9, DualPipeV 8 + 8.5, V-Min 8 + 4."""
     sized = replace(DEEPSEEK, activation_bytes=1 << 30, weight_bytes=8 << 30)
-    told = document(asked(costs=sized, with_flips=False))
-    front = {row.name for row in told.rows if row.on_front}
-    assert told.memory_in == "bytes" and "dualpipe" not in front and {"interleaved-fb", "dualpipev"} <= front
-    assert told.headline.endswith("a device holds 20.0 GiB of activations and parameters.")
-    assert "With less memory, DualPipeV: 5.73 s at 16.5 GiB of activations and parameters." in told.sentences
+    summary = document(asked(costs=sized, with_flips=False))
+    front = {row.name for row in summary.rows if row.on_front}
+    assert summary.memory_in == "bytes" and "dualpipe" not in front and {"interleaved-fb", "dualpipev"} <= front
+    assert summary.headline.endswith("a device holds 20.0 GiB of activations and parameters.")
+    assert "With less memory, DualPipeV: 5.73 s at 16.5 GiB of activations and parameters." in summary.sentences
     capped = document(asked(costs=sized, cap_bytes=18 << 30, with_flips=False))
     assert capped.choice == "dualpipev"
     over = [text for text in capped.sentences if "With room" in text]

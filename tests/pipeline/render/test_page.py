@@ -64,19 +64,19 @@ def test_modules_are_joined_after_what_they_import() -> None:
 
 def test_the_block_holds_every_action_and_what_it_waited_for() -> None:
     simulation = simulations.dual(4, 8)
-    told = block(render_schedules_html([simulation]))["pictures"][0]
-    assert told["headline"] == headline_of(simulation)
+    summary = block(render_schedules_html([simulation]))["pictures"][0]
+    assert summary["headline"] == headline_of(simulation)
     actions = simulation.actions
     for name in ("stage", "micro_batch", "back_stage", "back_micro_batch", "start_ns", "end_ns"):
-        assert told["cells"][name] == actions[name].to_list()
-    for one in told["ranks"]:
+        assert summary["cells"][name] == actions[name].to_list()
+    for one in summary["ranks"]:
         first, last = one["cells"]
-        ends = [0, *told["cells"]["end_ns"][first:last]]
+        ends = [0, *summary["cells"]["end_ns"][first:last]]
         for cell, free in zip(range(first, last), ends, strict=False):
-            cause = told["cells"]["cause"][cell]
-            assert (cause is None) == (told["cells"]["start_ns"][cell] == free)
+            cause = summary["cells"]["cause"][cell]
+            assert (cause is None) == (summary["cells"]["start_ns"][cell] == free)
             if cause is not None:  # with no time on the way, it ended when this one began
-                assert told["cells"]["end_ns"][cause] == told["cells"]["start_ns"][cell]
+                assert summary["cells"]["end_ns"][cause] == summary["cells"]["start_ns"][cell]
         assert max(one["held"]) == one["peak"] == 5
 
 
@@ -86,10 +86,10 @@ def headline_of(simulation: Simulation) -> str:
 
 def test_of_a_large_schedule_some_ranks_are_held_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "MAX_CELLS", 400)
-    told = picture_block(simulations.f1b(40, 20))  # 40 actions a rank
-    assert [one["rank"] for one in told["ranks"]] == [0, 5, 10, 15, 20, 24, 29, 34, 39]
-    assert told["left_out"] == "9 of 40 ranks are drawn, evenly chosen: 0, 5, 10, … 39."
-    assert told["peak"] == 20 and len(told["cells"]["kind"]) == 9 * 40
+    summary = picture_block(simulations.f1b(40, 20))  # 40 actions a rank
+    assert [one["rank"] for one in summary["ranks"]] == [0, 5, 10, 15, 20, 24, 29, 34, 39]
+    assert summary["left_out"] == "9 of 40 ranks are drawn, evenly chosen: 0, 5, 10, … 39."
+    assert summary["peak"] == 20 and len(summary["cells"]["kind"]) == 9 * 40
 
 
 def test_a_name_cannot_leave_its_block(open_html: Open) -> None:
@@ -154,8 +154,8 @@ def test_colours_are_those_of_the_other_pictures(open_html: Open) -> None:
     opened = open_html(render_schedules_html([simulations.dual()]), color_scheme="light")
     told_by = "[...document.querySelectorAll('.shades:not(.pair) i')]"
     drawn: Any = opened.evaluate(f"() => {told_by}.map((e) => getComputedStyle(e).backgroundColor)")
-    told = [f"#{''.join(f'{int(part):02x}' for part in re.findall('[0-9]+', one))}" for one in drawn]
-    assert told == [colours.colour(kind, shade, 2) for kind in "FBIW" for shade in (0, 1)]
+    summary = [f"#{''.join(f'{int(part):02x}' for part in re.findall('[0-9]+', one))}" for one in drawn]
+    assert summary == [colours.colour(kind, shade, 2) for kind in "FBIW" for shade in (0, 1)]
 
 
 #: Colours that cover at least so many pixels of a picture's canvas, and those of the page.

@@ -55,7 +55,7 @@ def test_slices_are_the_actions_with_their_real_durations(name: str) -> None:
     threads = slices(events(simulation))
     names = [str(action) for action in simulation.schedule.listed()]
     rows = zip(simulation.actions.select("rank", "start_ns", "end_ns").rows(), names, strict=True)
-    wanted = [(rank + 1, 7, start, end, told) for (rank, start, end), told in rows]
+    wanted = [(rank + 1, 7, start, end, summary) for (rank, start, end), summary in rows]
     assert [(*at, *one) for at, found in threads.items() if at[1] == 7 for one in found] == wanted
     for found in threads.values():  # on a thread nothing overlaps, so nothing is nested by mistake
         ordered = sorted(found)
@@ -70,7 +70,7 @@ def test_an_arrow_goes_from_the_slice_that_makes_a_message_to_the_one_that_needs
 
     def bound(event: dict[str, Any]) -> str:
         at = ns(event["ts"])
-        (touched,) = [told for start, end, told in threads[event["pid"], event["tid"]] if start <= at < end]
+        (touched,) = [summary for start, end, summary in threads[event["pid"], event["tid"]] if start <= at < end]
         return touched
 
     starts = {event["id"]: event for event in found if event["ph"] == "s"}
@@ -87,7 +87,8 @@ def test_an_arrow_goes_from_the_slice_that_makes_a_message_to_the_one_that_needs
         # In an F&B the forward is written first: 0F4&7B1.
         half = 0 if start["name"] == "activation" else -1
         (stage, batch), (next_stage, next_batch) = (
-            told.split("&")[half].replace("I", "B").replace("F", "B").split("B") for told in (bound(start), bound(end))
+            summary.split("&")[half].replace("I", "B").replace("F", "B").split("B")
+            for summary in (bound(start), bound(end))
         )
         assert batch == next_batch
         assert int(next_stage) - int(stage) == (1 if start["name"] == "activation" else -1)
@@ -101,13 +102,15 @@ def test_counters_are_what_each_rank_holds(name: str) -> None:
     assert {event["name"] for event in found} == set(units if name != "DualPipe" else ["activations held"])
     for rank in range(simulation.schedule.num_ranks):
         peaks = {
-            told: max(event["args"][unit] for event in found if event["pid"] == rank + 1 and event["name"] == told)
-            for told, unit in units.items()
-            if any(event["name"] == told for event in found)
+            summary: max(
+                event["args"][unit] for event in found if event["pid"] == rank + 1 and event["name"] == summary
+            )
+            for summary, unit in units.items()
+            if any(event["name"] == summary for event in found)
         }
         row = simulation.ranks.row(rank, named=True)
         wanted = {"activations held": row["peak_activations"], "bytes held": row["peak_bytes"]}
-        assert peaks == {told: wanted[told] for told in peaks}
+        assert peaks == {summary: wanted[summary] for summary in peaks}
 
 
 def test_processes_are_named_after_ranks_and_none_is_the_idle_process() -> None:
@@ -137,9 +140,9 @@ def test_the_file_is_document_and_trace_at_once(name: str, suffix: str, tmp_path
 
 def test_waiting_is_told_in_the_slice(tmp_path: Path) -> None:
     """Rank 0 of 1F1B on 4 stages waits for the first backward of stage 1; its forwards wait for nothing."""
-    told = {event["name"]: event["args"] for event in events(simulations.f1b()) if event["ph"] == "X"}
-    assert told["0B0"] == {"kind": "B", "stage": 0, "micro_batch": 0, "waited for": "1B0 of rank 1"}
-    assert told["0F1"] == {"kind": "F", "stage": 0, "micro_batch": 1}
+    summary = {event["name"]: event["args"] for event in events(simulations.f1b()) if event["ph"] == "X"}
+    assert summary["0B0"] == {"kind": "B", "stage": 0, "micro_batch": 0, "waited for": "1B0 of rank 1"}
+    assert summary["0F1"] == {"kind": "F", "stage": 0, "micro_batch": 1}
     write_perfetto(simulations.dual(2, 4), tmp_path / "plan.json")
     assert Counter(event["ph"] for event in events(simulations.dual(2, 4)))["X"] == len(dualpipe(2, 4))
 

@@ -31,8 +31,8 @@ class Mixed(nn.Module):
             assert beside["none"] is None and beside["list"][0] == 3 and beside["list"][1] == "three"
             assert not beside["mask"].requires_grad and beside["single"].requires_grad == x.requires_grad
         out = self.work(x)
-        told = {"half": half.detach(), "single": out.float(), "none": None, "mask": out > 0, "list": [3, "three"]}
-        return out, told
+        summary = {"half": half.detach(), "single": out.float(), "none": None, "mask": out > 0, "list": [3, "three"]}
+        return out, summary
 
 
 class NoGradient(nn.Module):

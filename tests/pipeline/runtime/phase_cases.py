@@ -29,16 +29,16 @@ def experts_on_ranks(group: dist.ProcessGroup) -> dict[str, bool]:
     for x in mine:
         blocks(x).square().sum().backward()
     plain = _taken(blocks)
-    told = {}
+    summary = {}
     for name, turns in (("after one another", _sequential), ("in turns", _in_turns)):
         for split in (False, True):
             turns(StageEngine(blocks, 0), mine, lambda out: 2 * out, split)
-            told[f"{name}, {split=}"] = all(map(torch.equal, _taken(blocks), plain))
+            summary[f"{name}, {split=}"] = all(map(torch.equal, _taken(blocks), plain))
     whole = _blocks(None)
     for batch in batches:
         whole(batch.flatten(0, 1)).square().sum().backward()
-    told["as one process"] = _as_one(blocks, plain, whole, rank, size)
-    return told
+    summary["as one process"] = _as_one(blocks, plain, whole, rank, size)
+    return summary
 
 
 def _blocks(group: dist.ProcessGroup | None) -> PhasedSequential:

@@ -28,8 +28,8 @@ def test_boundaries_of_any_kind_whose_shapes_change(ranks: Ranks, kind: str) -> 
 
 @pytest.mark.parametrize("family", ["1f1b", "zb1p", "dualpipe"])
 def test_a_checkpointed_stage_is_recomputed_once(ranks: Ranks, family: str) -> None:
-    for told in ranks.run(CASES + "compares", 2, kind="checkpointed", family=family, num_ranks=2):
-        assert set(told["runs"]) == {2 * told["forwards"]}
+    for summary in ranks.run(CASES + "compares", 2, kind="checkpointed", family=family, num_ranks=2):
+        assert set(summary["runs"]) == {2 * summary["forwards"]}
 
 
 @pytest.mark.parametrize("in_main_grad", [False, True])
@@ -96,18 +96,18 @@ def test_a_tensor_arrives_in_the_order_of_memory_that_it_had() -> None:
     x = torch.arange(2.0 * 3 * 4 * 5).reshape(2, 3, 4, 5)
     last, gaps = x.contiguous(memory_format=torch.channels_last).requires_grad_(), x[:, ::2]
     value = {"plain": x, "channels last": last, "gaps": gaps, "swapped": x.transpose(0, 1), "none": x[:0]}
-    told = describe(value)
-    came = received(told, torch.device("cpu"))
-    for mine, theirs in zip(packed(value, told, x.device), packed(came, told, x.device), strict=True):
+    summary = describe(value)
+    came = received(summary, torch.device("cpu"))
+    for mine, theirs in zip(packed(value, summary, x.device), packed(came, summary, x.device), strict=True):
         theirs.copy_(mine)
     for name, tensor in value.items():
         assert torch.equal(came[name], tensor), name
         assert came[name].requires_grad == tensor.requires_grad
         assert name == "gaps" or came[name].stride() == tensor.stride(), name
     again = value | {"swapped": x.transpose(0, 1).contiguous()}
-    assert describe(again) != told
-    assert same_but_for_memory(describe(again), told)
-    assert torch.equal(packed(again, told, x.device)[3], packed(value, told, x.device)[3])
+    assert describe(again) != summary
+    assert same_but_for_memory(describe(again), summary)
+    assert torch.equal(packed(again, summary, x.device)[3], packed(value, summary, x.device)[3])
 
 
 def _on_one_rank(stages: list[nn.Module], loss: Any, kinds: str = "IW") -> PipelineRuntime:

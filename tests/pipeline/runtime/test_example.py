@@ -55,11 +55,11 @@ def told_and_recorded(warm: Path, tmp_path_factory: pytest.TempPathFactory) -> t
 
 
 def test_the_example_trains_and_its_gradients_are_those_of_one_process(told_and_recorded: tuple[str, Path]) -> None:
-    told, _ = told_and_recorded
-    losses = [float(found) for found in re.findall(r"loss ([\d.]+)", told)]
+    summary, _ = told_and_recorded
+    losses = [float(found) for found in re.findall(r"loss ([\d.]+)", summary)]
     assert len(losses) == 4
     assert losses[3] < losses[0]
-    assert "check: the gradients on all ranks are those of one process, bit by bit" in told
+    assert "check: the gradients on all ranks are those of one process, bit by bit" in summary
 
 
 def test_wrong_options_are_told_in_a_line(warm: Path) -> None:
@@ -89,5 +89,5 @@ def test_each_action_is_a_range_in_the_profile_in_the_order_of_the_schedule(
 
 
 def test_pipelines_that_share_experts_have_the_gradients_of_one_process(warm: Path) -> None:
-    told = told_by(warm, 4, "--schedule", "dualpipev", "--model", "moe", "--pipelines", "2", "--steps", "1")
-    assert "check: the gradients on all ranks are those of one process, but for" in told
+    summary = told_by(warm, 4, "--schedule", "dualpipev", "--model", "moe", "--pipelines", "2", "--steps", "1")
+    assert "check: the gradients on all ranks are those of one process, but for" in summary

@@ -25,22 +25,22 @@ def trained(ranks: Ranks, schedule: Schedule, kinds: tuple[str, ...] = KINDS) ->
     """What training told, by rank and model; checked for all that every schedule must do."""
     text = to_text(schedule)
     found = ranks.run(CASES + "trains", schedule.num_ranks, schedule=text, kinds=kinds)
-    told = [result for of_rank in found for result in of_rank.values()]
-    for result in told:
+    summary = [result for of_rank in found for result in of_rank.values()]
+    for result in summary:
         assert result["as its order"], result
         assert result["apart"] < 1e-12, result
         assert result["received"][0] <= result["received"][1], result
-    assert sum(result["losses"] for result in told) == len(kinds) * schedule.num_micro_batches
-    return told
+    assert sum(result["losses"] for result in summary) == len(kinds) * schedule.num_micro_batches
+    return summary
 
 
 @pytest.mark.parametrize(("name", "size"), SIZES, ids=[f"{name}-{size}" for name, size in SIZES])
 def test_every_schedule_trains_and_evaluates_as_one_process_does(ranks: Ranks, name: str, size: int) -> None:
     fewest = {"dualpipe": 2 * size, "dualpipev": 2 * size, "seq1f1b": 2}.get(name, 4)
     schedule = generate(name, num_ranks=size, num_micro_batches=fewest)
-    told = trained(ranks, schedule, KINDS_OF[name] if size > 2 else ("mlp",))
+    summary = trained(ranks, schedule, KINDS_OF[name] if size > 2 else ("mlp",))
     if schedule.num_replicas == 1 and schedule.num_slices == 1:  # micro-batches in their order, as in a plain loop
-        assert all(result["as one process"] for result in told)
+        assert all(result["as one process"] for result in summary)
 
 
 @pytest.mark.parametrize("seed", range(3))

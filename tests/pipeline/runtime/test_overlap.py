@@ -15,9 +15,9 @@ CASES = "tests.pipeline.runtime.phase_cases:"
 
 
 def test_phases_in_turns_give_the_bits_of_plain_autograd_and_one_process(ranks: Ranks) -> None:
-    for told in ranks.run(CASES + "experts_on_ranks", 2):
-        assert told == dict.fromkeys(told, True)
-        assert len(told) == 5
+    for summary in ranks.run(CASES + "experts_on_ranks", 2):
+        assert summary == dict.fromkeys(summary, True)
+        assert len(summary) == 5
 
 
 @pytest.mark.parametrize(("family", "kind"), [("dualpipev", "F&B"), ("zbv", "W")])

@@ -33,7 +33,7 @@ class Sent:
         return Sent(self.name.replace("(F)", "(B)"), self.log, grad)
 
 
-class Told(torch.autograd.Function):
+class Summary(torch.autograd.Function):
     """Says when its backward runs."""
 
     @staticmethod
@@ -69,7 +69,7 @@ class Logged(PhasedModule):
         )
 
     def _computed(self, name: str, x: Tensor) -> tuple[Tensor]:
-        return (Told.apply(self.weights[name](x), self.log, name),)  # type: ignore[no-untyped-call]
+        return (Summary.apply(self.weights[name](x), self.log, name),)  # type: ignore[no-untyped-call]
 
 
 def test_f_and_b_alternate_in_deepseeks_order() -> None:

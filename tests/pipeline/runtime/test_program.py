@@ -94,13 +94,13 @@ def test_a_ranks_turns_of_1f1b_by_hand() -> None:
     # units     0    1    2    3    4    5
     # rank 0   0F0  0F1       0B0       0B1     F takes 1, B takes 2
     # rank 1        1F0  1B0  ...  1F1 1B1
-    told = [
+    summary = [
         (str(turn.action), [str(m) for m in turn.post], [str(m) for m in turn.needs])
         for turn in programs_of(generate("1f1b", num_ranks=2, num_micro_batches=2))[0].turns
     ]
     input0, input1 = "the input of stage 1, micro-batch 0", "the input of stage 1, micro-batch 1"
     gradient0, gradient1 = "the gradient of stage 0, micro-batch 0", "the gradient of stage 0, micro-batch 1"
-    assert told == [
+    assert summary == [
         ("0F0", [], []),
         ("0F1", [input0], []),
         ("0B0", [input1, gradient0], [gradient0]),

@@ -31,10 +31,13 @@ def test_a_makespan_is_predicted_from_the_runs_own_costs(ranks: Ranks, tmp_path:
     while min(errors, default=1.0) >= 0.15 and len(errors) < 4 * STEPS:  # again, where others keep this machine busy
         found = slips(ranks, schedule, tmp_path)
         assert len(found) == STEPS  # the forwards alone are no steps of this schedule
-        for told in found:
-            assert told.measured_ns - told.planned_ns == told.own_ns + told.p2p_ns + told.between_ns - told.slack_ns
-            assert told.actions.height == len(schedule)
-            assert (told.ranks["busy_ns"] + told.ranks["idle_ns"]).to_list() == [told.measured_ns] * 4
-            assert told.run.has_waits and told.run.basis == "host"
-        errors += [abs(told.error) for told in found]
+        for summary in found:
+            assert (
+                summary.measured_ns - summary.planned_ns
+                == summary.own_ns + summary.p2p_ns + summary.between_ns - summary.slack_ns
+            )
+            assert summary.actions.height == len(schedule)
+            assert (summary.ranks["busy_ns"] + summary.ranks["idle_ns"]).to_list() == [summary.measured_ns] * 4
+            assert summary.run.has_waits and summary.run.basis == "host"
+        errors += [abs(summary.error) for summary in found]
     assert min(errors) < 0.15

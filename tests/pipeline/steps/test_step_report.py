@@ -18,13 +18,13 @@ from weftrace.units import signed
 UNITS = SourcedCosts(costs=Costs.units(FB=2.5), basis="given")
 
 
-def told(costs: SourcedCosts = UNITS, **run: object) -> StepReport:
+def summary(costs: SourcedCosts = UNITS, **run: object) -> StepReport:
     given = {"schedule": "dualpipe", "num_stages": 16, "num_micro_batches": 120, "num_ranks": 2048, **run}
     return predicted_step(costs, Run(**given))  # type: ignore[arg-type]
 
 
 def test_the_published_shape_brings_its_model_its_parts_and_its_bubble_and_says_so() -> None:
-    document = told(optimizer_ns=290_000_000)
+    document = summary(optimizer_ns=290_000_000)
     assert (document.model, document.num_pipelines, document.tokens) == ("deepseek-v3", 128, 62_914_560)
     assert any("the model is deepseek-v3, as of the published step" in text for text in document.assumptions)
     counted = {row.name: (row.counted, row.published) for row in document.rates}
@@ -39,20 +39,20 @@ def test_the_published_shape_brings_its_model_its_parts_and_its_bubble_and_says_
     )
 
 
-def test_another_shape_brings_nothing_that_was_not_told() -> None:
-    document = told(num_stages=8, num_micro_batches=32, num_ranks=8, schedule="zbv")
+def test_another_shape_brings_nothing_that_was_not_summary() -> None:
+    document = summary(num_stages=8, num_micro_batches=32, num_ranks=8, schedule="zbv")
     assert document.num_stages == 8 and document.num_pipelines == 2  # two stages a rank: pipelines of 4 ranks
     assert (document.model, document.published, document.bubble) == (None, None, None)
     assert [row.predicted for row in document.rates][1:] == [None] * 4
     assert "1F1B" not in [row.name for row in document.parts]
-    with_model = told(
+    with_model = summary(
         num_stages=8, num_micro_batches=32, num_ranks=8, schedule="zbv", model="llama-3-8b", hardware="H100"
     )
     assert all(row.predicted for row in with_model.rates) and with_model.hardware == "H100 SXM, bf16"
 
 
 def test_slices_count_their_sequences_once() -> None:
-    document = told(num_stages=4, num_micro_batches=8, num_ranks=4, schedule="seq1f1b", sequence=1024)
+    document = summary(num_stages=4, num_micro_batches=8, num_ranks=4, schedule="seq1f1b", sequence=1024)
     assert document.num_micro_batches == 8 and document.tokens == 8 * 1024
 
 
@@ -62,11 +62,11 @@ def test_wrong_names_are_refused() -> None:
         ({"dtype": "fp3"}, "fp3"), ({"num_ranks": 100}, "100 ranks"),
     ):  # fmt: skip
         with pytest.raises(WeftraceError, match=reason):
-            told(**run)
+            summary(**run)
 
 
 def test_deepseeks_headline(shared_data: Path) -> None:
-    document = told(costs_of_trace(read(shared_data / "deepseek-v3-train.json.gz")), optimizer_ns=290_000_000)
+    document = summary(costs_of_trace(read(shared_data / "deepseek-v3-train.json.gz")), optimizer_ns=290_000_000)
     assert document.headline == (
         "A step of DualPipe on 2,048 ranks takes 19.0 s, of which ranks idle 1.06 s on average (5.6 %), with a barrier "
         "at its end: 3.31 Mtokens/s. DeepSeek-V3 on 2,048 H800 was published with 19.9 s (−4.7 %); its F&B with 13.9 "
@@ -80,15 +80,15 @@ def test_deepseeks_headline(shared_data: Path) -> None:
 
 def test_costs_that_cannot_be_those_of_the_model_are_flagged() -> None:
     fast = SourcedCosts(costs=Costs.units(FB=3), basis="phases", num_layers=4)
-    flags = told(fast, num_stages=8, num_micro_batches=16, num_ranks=8).flags
+    flags = summary(fast, num_stages=8, num_micro_batches=16, num_ranks=8).flags
     assert flags == ()  # the model was not told
-    flags = told(fast, num_stages=8, num_micro_batches=16, num_ranks=8, model="deepseek-v3", hardware="H800").flags
+    flags = summary(fast, num_stages=8, num_micro_batches=16, num_ranks=8, model="deepseek-v3", hardware="H800").flags
     assert "above the peak" in flags[0] and "8 stages are 32; the model has 61" in flags[1]
 
 
 def test_a_step_without_an_optimizer_is_held_against_the_published_one_without_it() -> None:
     """Published: 19.926 s, of which 0.29 the optimizer."""
-    document = told()
+    document = summary()
     less = document.step_ns / (19.926e9 - 0.29e9) - 1
     assert f"was published with 19.6 s without its optimizer ({signed(less)})" in document.headline
     assert document.parts[-1].basis == "not given"
@@ -97,16 +97,16 @@ def test_a_step_without_an_optimizer_is_held_against_the_published_one_without_i
 
 @pytest.mark.parametrize("other", [{"model": "llama-3-8b"}, {"hardware": "H100"}, {"tokens_per_micro_batch": 8192}])
 def test_what_was_published_of_another_model_hardware_or_batch_is_not_set_beside(other: dict[str, object]) -> None:
-    assert told(UNITS, **other).published is None
-    assert told(model="deepseek-v3", hardware="h800", tokens_per_micro_batch=4096).published is not None
+    assert summary(UNITS, **other).published is None
+    assert summary(model="deepseek-v3", hardware="h800", tokens_per_micro_batch=4096).published is not None
 
 
 def test_costs_of_nothing_are_refused() -> None:
     with pytest.raises(WeftraceError, match="takes no time"):
-        told(SourcedCosts(costs=Costs(forward_ns=0, input_ns=0, weight_ns=0), basis="given"))
+        summary(SourcedCosts(costs=Costs(forward_ns=0, input_ns=0, weight_ns=0), basis="given"))
 
 
 def test_a_saved_step_that_names_a_published_one_without_its_time_is_refused() -> None:
-    document = STEP.document(told())  # type: ignore[misc]
+    document = STEP.document(summary())  # type: ignore[misc]
     with pytest.raises(DocumentError, match="a published step has a name, a source and a time"):
         STEP.load({**document, "published_step_ns": None}, what="step.json")  # type: ignore[misc]

@@ -95,20 +95,22 @@ def test_rates_of_the_published_step_follow_from_flops_count() -> None:
 
 
 def test_the_published_bubble_is_slip_beyond_what_the_schedule_makes() -> None:
-    told = bubble_slip(dualpipe(16, 120), PUBLISHED)
-    assert 0.79 * S < told.law_ns < told.law_most_ns < 0.93 * S
-    assert told.law_ns + told.slip_ns == told.published_ns == 2.06 * S
+    summary = bubble_slip(dualpipe(16, 120), PUBLISHED)
+    assert 0.79 * S < summary.law_ns < summary.law_most_ns < 0.93 * S
+    assert summary.law_ns + summary.slip_ns == summary.published_ns == 2.06 * S
     # Either cause alone makes the published bubble, and a little less of it does not.
-    schedule, costs = dualpipe(16, 120), told.costs
+    schedule, costs = dualpipe(16, 120), summary.costs
     assert costs is not None
 
     def idle_ns(**change: object) -> float:
         return float(simulate(schedule, replace(costs, **change)).ranks["idle_ns"].mean())  # type: ignore[arg-type]
 
     assert (
-        idle_ns(latency_ns=told.alone_latency_ns - 1) < told.published_ns <= idle_ns(latency_ns=told.alone_latency_ns)
+        idle_ns(latency_ns=summary.alone_latency_ns - 1)
+        < summary.published_ns
+        <= idle_ns(latency_ns=summary.alone_latency_ns)
     )
-    assert told.alone_slower is not None and 0.05 < told.alone_slower < 0.15
+    assert summary.alone_slower is not None and 0.05 < summary.alone_slower < 0.15
 
 
 def test_published_parts_add_up() -> None:

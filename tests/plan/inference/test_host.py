@@ -221,12 +221,12 @@ def test_a_launchs_latency_is_steadier_since_the_end_of_its_call_than_since_its_
     assert isinstance(trace, Trace)
     on_device = device_ops(work := work_of(trace))
     free = pl.col("end_ns").shift(1).over("stream").alias("free_ns")
-    told = with_calls(on_device.with_columns(free), host_calls(work, on_device))
-    told = told.filter(
+    summary = with_calls(on_device.with_columns(free), host_calls(work, on_device))
+    summary = summary.filter(
         pl.col("free_ns") <= pl.col("call_start_ns"), pl.col("start_ns") - pl.col("call_start_ns") < 30 * US
     )
     since = [
-        told.select(pl.col("start_ns") - pl.col(column)).to_series() for column in ("call_end_ns", "call_start_ns")
+        summary.select(pl.col("start_ns") - pl.col(column)).to_series() for column in ("call_end_ns", "call_start_ns")
     ]
     spread = [float(each.quantile(0.75) or 0) - float(each.quantile(0.25) or 0) for each in since]
     assert spread[0] < spread[1]

@@ -110,11 +110,11 @@ def test_each_step_is_decided_by_the_rank_that_came_last() -> None:
     )
     inferred = replace(inferred, plan=replace(inferred.plan, ops=inferred.plan.ops.with_columns(step)))
     path = critical_path_of(inferred)
-    told = decided_steps(path)
-    assert told.select("step", "rank", "what", "time_ns").rows() == [
+    summary = decided_steps(path)
+    assert summary.select("step", "rank", "what", "time_ns").rows() == [
         (0, 1, "mlp(F)", 300 * US), (1, 0, "mlp(F)", 300 * US)
     ]  # fmt: skip
-    assert told["path_ns"].sum() == path.span_ns
+    assert summary["path_ns"].sum() == path.span_ns
 
 
 def later(trace: Trace, by_ns: int) -> Trace:

@@ -70,7 +70,7 @@ def with_edges(inferred: Inferred, pairs: list[tuple[int, int]]) -> Inferred:
     return replace(inferred, plan=plan, edges=every.select(*EDGE_SCHEMA))
 
 
-def told(phases: Inferred) -> list[tuple[str, int, int, int]]:
+def summary(phases: Inferred) -> list[tuple[str, int, int, int]]:
     device = phases.plan.ops.hstack(phases.measured.select("start_ns", "end_ns")).filter(pl.col("kind") != "host")
     first = device["start_ns"].min()
     device = device.with_columns((pl.col("start_ns", "end_ns") - first) // US).sort("start_ns", "stream")
@@ -80,7 +80,12 @@ def told(phases: Inferred) -> list[tuple[str, int, int, int]]:
 
 def test_a_phase_is_one_op_and_cut_where_it_waits_for_another() -> None:
     phases = by_phase(inferred_of(RUN))
-    assert told(phases) == [("attn(F)", 7, 0, 40), ("m1", 7, 40, 80), ("dispatch(F)", 27, 40, 120), ("m2", 7, 120, 150)]
+    assert summary(phases) == [
+        ("attn(F)", 7, 0, 40),
+        ("m1", 7, 40, 80),
+        ("dispatch(F)", 27, 40, 120),
+        ("m2", 7, 120, 150),
+    ]
 
 
 def test_waits_between_phases_stay_and_those_inside_go() -> None:
@@ -112,7 +117,7 @@ def test_another_phase_between_makes_two_ops_of_one() -> None:
     inferred = inferred_of(run)
     one = pl.when(pl.col("phase_number").is_not_null()).then(pl.lit(0, pl.Int32)).alias("phase_number")
     phases = by_phase(replace(inferred, measured=inferred.measured.with_columns(one)))
-    assert [row[0] for row in told(phases)] == ["a1", "x", "a2"]
+    assert [row[0] for row in summary(phases)] == ["a1", "x", "a2"]
 
 
 def test_streams_of_one_phase_keep_that_one_joined_after_the_other_had_begun() -> None:
@@ -122,7 +127,7 @@ def test_streams_of_one_phase_keep_that_one_joined_after_the_other_had_begun() -
     run = [*kernel("m1", "mlp(W)", 20), *kernel("m2", "mlp(W)", 20), *kernel("s", "mlp(W)", 20, "m1", on=N),
            *kernel("m3", "mlp(W)", 20, "s")]  # fmt: skip
     phases = by_phase(inferred_of(run))
-    assert told(phases) == [("mlp(W)", 7, 0, 60), ("s", 27, 20, 40)]
+    assert summary(phases) == [("mlp(W)", 7, 0, 60), ("s", 27, 20, 40)]
     assert phases.plan.waits.filter(why="data").select("since", "lag_ns").rows() == [("start", 0)]
 
 

@@ -23,8 +23,8 @@ def call(file: TraceFile, name: str, ts: float, dur: float = 1, *, correlation: 
 def sync(
     file: TraceFile, kind: str, ts: float, *, correlation: int, stream: int = -1, device: int = 0, **args: Any
 ) -> TraceFile:
-    told = {"cuda_sync_kind": kind, "stream": stream, "correlation": correlation, "device": device, "context": 1}
-    return file.host(kind, ts, 1, cat="cuda_sync", pid=device, tid=stream, **told, **args)
+    summary = {"cuda_sync_kind": kind, "stream": stream, "correlation": correlation, "device": device, "context": 1}
+    return file.host(kind, ts, 1, cat="cuda_sync", pid=device, tid=stream, **summary, **args)
 
 
 def on_event(stream: int, correlation: int) -> dict[str, int]:

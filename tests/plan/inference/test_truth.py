@@ -82,7 +82,7 @@ def test_a_what_if_comes_out_as_on_the_true_plan(shown: Shown, kind: str, factor
         seed: (span_ns(change(inferred.plan)), span_ns(change(run.plan))) for seed, run, inferred in runs(shown, folder)
     }
     off = {seed: found / true - 1 for seed, (found, true) in ends.items()}
-    told(f"{shown}, {kind} x{factor}", off)
+    summary(f"{shown}, {kind} x{factor}", off)
     assert {seed: each for seed, each in off.items() if abs(each) > 2 * MOST_OFF} == {}
 
 
@@ -93,11 +93,11 @@ def test_a_dropped_wait_saves_what_it_saves_on_the_true_plan(shown: Shown, share
     for seed, run, inferred in runs(shown, folder):
         if (dropped := without_a_wait(run, inferred)) is not None:
             off[seed] = span_ns(dropped[0]) / span_ns(dropped[1]) - 1
-    told(f"{shown}, a wait dropped", off)
+    summary(f"{shown}, a wait dropped", off)
     assert np.mean(np.abs(list(off.values())) <= 2 * MOST_OFF) >= share
 
 
-def told(what: str, off: Mapping[Any, float]) -> None:
+def summary(what: str, off: Mapping[Any, float]) -> None:
     size = np.abs(list(off.values()))
     within = (size <= 2 * MOST_OFF).mean()
     print(f"\n{what}: off by {np.median(size):.2%} (median), {size.max():.2%} (most), {within:.0%} of {len(off)} runs "
@@ -122,8 +122,8 @@ def test_a_jobs_plan_spans_what_was_measured_and_changes_as_the_true_one(folder:
         off |= {
             (seed, at): span_ns(change(job.plan)) / span_ns(change(run.plan)) - 1 for at, change in enumerate(changes)
         }
-    told("jobs, replayed", spans)
-    told("jobs, communication x0.5, compute x0.7 and one rank slower", off)
+    summary("jobs, replayed", spans)
+    summary("jobs, communication x0.5, compute x0.7 and one rank slower", off)
     assert all(abs(error) <= MOST_OFF for error in spans.values()), spans
     assert all(abs(each) <= 2 * MOST_OFF for each in off.values()), off
 
@@ -139,8 +139,8 @@ def test_a_plan_of_two_threads_that_wait_for_each_other_changes_as_the_true_one(
         for kind in ("communication", "compute", "host"):
             change = scaled(kind, 0.7)
             off[seed, kind] = span_ns(change(inferred.plan)) / span_ns(change(run.plan)) - 1
-    told("autograd, replayed", spans)
-    told("autograd, communication, compute and host x0.7", off)
+    summary("autograd, replayed", spans)
+    summary("autograd, communication, compute and host x0.7", off)
     assert all(abs(error) <= MOST_OFF for error in spans.values()), spans
     assert all(abs(each) <= 2 * MOST_OFF for each in off.values()), off
 
@@ -157,7 +157,7 @@ def test_the_critical_path_is_made_of_what_the_true_one_is(shown: Shown, share: 
     for seed, run, inferred in runs(shown, folder)[::2]:
         true, own = by_kind(run.times), by_kind(inferred.times)
         off[seed] = max(abs(own.get(kind, 0) - true.get(kind, 0)) for kind in {*true, *own})
-    told(f"{shown}, share of any kind of op in the critical path", off)
+    summary(f"{shown}, share of any kind of op in the critical path", off)
     assert np.mean(np.array(list(off.values())) <= 2 * MOST_OFF) >= share
 
 

@@ -51,8 +51,8 @@ def half_as_long(inferred: Inferred, name: str) -> pl.DataFrame:
 def test_a_thread_that_goes_on_with_the_same_kernel_each_time_waited_for_it(tmp_path: Path) -> None:
     inferred = infer(polling(3).trace(tmp_path))
     assert waits(inferred, "quiet") == [("host waits", NOTIFY)] * 3
-    told = inferred.edges.filter(source="quiet").row(0, named=True)
-    assert (told["votes_for"], told["votes_against"], told["confidence"]) == (3, 0, 0.75)
+    summary = inferred.edges.filter(source="quiet").row(0, named=True)
+    assert (summary["votes_for"], summary["votes_against"], summary["confidence"]) == (3, 0, 0.75)
     assert inferred.kept.quiet_latency_ns == -40 * US
     assert {dur for name, dur in rows(inferred, "name", "duration_ns") if name == "host waits"} == {0}
     assert inferred.replay.error == pytest.approx(0, abs=0.005)
@@ -72,7 +72,7 @@ def test_once_is_no_repeat_and_said(tmp_path: Path) -> None:
     assert inferred.replay.error == pytest.approx(0, abs=0.005)
 
 
-def test_of_a_host_that_was_invented_nothing_is_told(tmp_path: Path) -> None:
+def test_of_a_host_that_was_invented_nothing_is_summary(tmp_path: Path) -> None:
     trace = polling(1).trace(tmp_path)
     inferred = infer(replace(trace, info={**trace.info, **INVENTED_HOST}))
     assert inferred.notes == ("the host of this simulated run is invented, so the plan has none",)
@@ -104,11 +104,11 @@ def test_the_thread_of_a_backward_waits_for_the_forwards_which_waits_for_its_end
     # thread 1's sign before is the end of its operator, at 20; thread 2's, at 400
     assert waits(inferred, "autograd") == handed_over()
     stretches = inferred.measured.hstack(inferred.plan.ops.select("stream", "name", "duration_ns"))
-    told = stretches.filter(pl.col("name").cast(pl.String) == "host waits").select(
+    summary = stretches.filter(pl.col("name").cast(pl.String) == "host waits").select(
         "stream", "start_ns", "end_ns", "duration_ns"
     )
     origin = 5 * US  # the first launch
-    assert told.rows() == [
+    assert summary.rows() == [
         (FIRST_THREAD + 1, 0, 100 * US - origin, 80 * US),
         (FIRST_THREAD, 20 * US - origin, 500 * US - origin, 100 * US),
     ]  # fmt: skip

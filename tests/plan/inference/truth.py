@@ -94,17 +94,17 @@ def found(run: Run, inferred: Inferred) -> Found:
     true = held_up(run).select("op", "on").rows()
     every = set(run.crossings.select("op", "on").rows())
     own = inferred_crossings(inferred)
-    told = [(int(rows[op]), int(rows[on])) for op, on in own.select("op", "on").iter_rows()]
+    summary = [(int(rows[op]), int(rows[on])) for op, on in own.select("op", "on").iter_rows()]
     of_run = followed(run.plan.ops, [*every, *run.plan.waits.select("op", "on").rows()])
     on_device = run.plan.ops.select(pl.col("kind") != "host").to_series().to_list()
-    of_plan = followed(run.plan.ops, told, on_device)
-    sound = [bool(of_run[op] >> on & 1) for op, on in told]
+    of_plan = followed(run.plan.ops, summary, on_device)
+    sound = [bool(of_run[op] >> on & 1) for op, on in summary]
     sure = (inferred.edges.get_column("confidence").gather(own.get_column("row")) > 0.5).to_list()
     return Found(
         num_true=len(true),
         num_found=sum(of_plan[op] >> on & 1 for op, on in true),
-        num_inferred=len(told),
-        num_exact=sum(pair in every for pair in told),
+        num_inferred=len(summary),
+        num_exact=sum(pair in every for pair in summary),
         num_sound=sum(sound),
         num_sure=sum(sure),
         num_sure_and_sound=sum(both for both, is_sure in zip(sound, sure, strict=True) if is_sure),

@@ -53,16 +53,16 @@ def test_parquet_keeps_it_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("as_text", [False, True])
 def test_what_a_capture_put_into_torchs_file_is_read(tmp_path: Path, as_text: bool) -> None:
-    told = {"capture.world_size": 4, "capture.bounded": True, "profile.kind": "prefill", "capture.share": 0.25}
-    trace = read_chrome(written(tmp_path, weftrace=json.dumps(told) if as_text else told))
+    summary = {"capture.world_size": 4, "capture.bounded": True, "profile.kind": "prefill", "capture.share": 0.25}
+    trace = read_chrome(written(tmp_path, weftrace=json.dumps(summary) if as_text else summary))
     assert dict(trace.configuration) == {
         "capture.world_size": "4", "capture.bounded": "true", "profile.kind": "prefill", "capture.share": "0.25",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "told",
+    "summary",
     [None, 7, [], "", "no JSON", {"profile.x": {}, "profile.y": None, "capture.z": [1], "else": "x", "profile": 1}],
 )
-def test_what_is_none_tells_nothing(tmp_path: Path, told: Any) -> None:
-    assert dict(read_chrome(written(tmp_path, weftrace=told)).configuration) == {}
+def test_what_is_none_tells_nothing(tmp_path: Path, summary: Any) -> None:
+    assert dict(read_chrome(written(tmp_path, weftrace=summary)).configuration) == {}

@@ -87,7 +87,7 @@ def read_by(team: Team | None, data: bytes, chunk: int, **options: Any) -> Trace
         return str(error)
 
 
-def told(trace: Trace | str) -> Any:
+def summary(trace: Trace | str) -> Any:
     """All that a trace says, in the order in which it says it."""
     if isinstance(trace, str):
         return trace
@@ -99,8 +99,8 @@ def told(trace: Trace | str) -> Any:
 
 
 def assert_same(team: Team, data: bytes, chunk: int, **options: Any) -> None:
-    one = told(read_by(None, data, chunk, **options))
-    assert told(read_by(team, data, chunk, **options)) == one
+    one = summary(read_by(None, data, chunk, **options))
+    assert summary(read_by(team, data, chunk, **options)) == one
 
 
 def repeated(seed: list[str], times: int) -> list[str]:
@@ -185,7 +185,7 @@ def test_recorded_traces_are_the_same_by_two_and_by_three_processes(team: Team, 
     for path in paths:
         data = gzip.decompress(path.read_bytes())
         one, some = (read_by(who, data, 1 << 16, frames=True) for who in (None, team))
-        assert told(some) == told(one), path
+        assert summary(some) == summary(one), path
         assert isinstance(one, Trace) and isinstance(some, Trace)
         assert analyze(some, timelines=False).document == analyze(one, timelines=False).document, path
     assert team.num_given
@@ -238,13 +238,13 @@ def test_a_helper_that_is_killed_costs_nothing_but_time(team: Team) -> None:
     try:
         for pid in mortal.pids:
             os.kill(pid, signal.SIGKILL)
-        one = told(read_by(None, data, 500))
-        assert told(read_by(mortal, data, 500)) == one
+        one = summary(read_by(None, data, 500))
+        assert summary(read_by(mortal, data, 500)) == one
         deadline = time.monotonic() + 60  # a busy machine may take a while to end a process
         while mortal.pids and time.monotonic() < deadline:
-            assert told(read_by(mortal, data, 500)) == one
+            assert summary(read_by(mortal, data, 500)) == one
         assert not mortal.pids
-        assert told(read_by(mortal, data, 500)) == one
+        assert summary(read_by(mortal, data, 500)) == one
     finally:
         mortal.end()
 
@@ -265,16 +265,16 @@ def test_a_file_is_read_by_helpers_where_that_is_asked_for_or_worth_it(
 
     monkeypatch.setattr(chrome_reader, "Helpers", Noted)
     monkeypatch.setattr(chrome_reader, "default_workers", lambda: 2)
-    one = told(read_chrome(path, workers=1))
-    assert told(read_chrome(path)) == one
+    one = summary(read_chrome(path, workers=1))
+    assert summary(read_chrome(path)) == one
     assert not begun
-    assert told(read_chrome(path, workers=3)) == one
+    assert summary(read_chrome(path, workers=3)) == one
     assert begun == [2]
     monkeypatch.setattr(chrome_reader, "MANY_BYTES", 1_000_000)
-    assert told(read_chrome(path)) == one
+    assert summary(read_chrome(path)) == one
     assert begun == [2, 1]
     monkeypatch.setattr("multiprocessing.parent_process", lambda: "a pool's")
-    assert told(read_chrome(path, workers=3)) == one
+    assert summary(read_chrome(path, workers=3)) == one
     assert begun == [2, 1]
 
 

@@ -191,8 +191,12 @@ def test_ranges_around_others_and_for_waiting_are_no_work(tmp_path: Path) -> Non
     assert isinstance(trace, Trace) and trace.plain is not None
     work = work_of(trace)
     assert work.events.get_column("name").cast(pl.String).to_list() == ["forward", "backward"]
-    told = " ".join(trace.plain.notes)
-    assert "1 ranges around all of a step" in told and "1 ranges for waiting" in told and "1 ranges within" in told
+    summary = " ".join(trace.plain.notes)
+    assert (
+        "1 ranges around all of a step" in summary
+        and "1 ranges for waiting" in summary
+        and "1 ranges within" in summary
+    )
 
 
 def test_ranges_around_steps_tell_the_steps_of_what_is_inside(tmp_path: Path) -> None:
@@ -284,7 +288,7 @@ def test_ranks_of_one_file_can_be_chosen(tmp_path: Path) -> None:
     assert [trace.rank for trace in open_trace(tmp_path / "t.json", ranks=[2]).traces()] == [2]  # type: ignore[union-attr]
 
 
-def test_a_rank_that_one_file_of_many_does_not_hold_is_told(tmp_path: Path) -> None:
+def test_a_rank_that_one_file_of_many_does_not_hold_is_summary(tmp_path: Path) -> None:
     job = open_trace(write(tmp_path / "t.json", artefact(simulate(2, 2, steps=(1,)))), ranks=[3, 9])
     assert isinstance(job, Job)
     *_, last = job.map(lambda trace: trace.rank, workers=1)

@@ -186,10 +186,10 @@ def _placement(path: str | None, placed_as: str | None) -> Change:
     if path is None:
         raise typer.BadParameter("it has no meaning without --placement", param_hint="--placed-as")
     paths = [each for each in (path, placed_as) if each is not None]
-    told: list[Mapping[str, Any]] = [
+    summary: list[Mapping[str, Any]] = [
         document_as(read_document(each), PLACEMENT_SCHEMA.document, schema=SCHEMA, what=each) for each in paths
     ]
-    return placement_swap(*told, name=path)
+    return placement_swap(*summary, name=path)
 
 
 def _swap_schedule(traces: Traces, name: str, to: outputs.Wanted) -> None:

@@ -51,11 +51,11 @@ def print_checks(report: ReplayChecks, console: Console) -> None:
             ),
         ]
     if doubts := [(name, file.replay) for name, file in zip(_names(files), files, strict=True) if file.replay]:
-        told = [Text(f"{name}: {'; '.join(map(clean, replay.doubts))}") for name, replay in doubts if replay.doubts]
-        blocks += [Group(section("Not to be trusted"), *told)] if told else []
+        summary = [Text(f"{name}: {'; '.join(map(clean, replay.doubts))}") for name, replay in doubts if replay.doubts]
+        blocks += [Group(section("Not to be trusted"), *summary)] if summary else []
     if reasons := [file for file in report.files if file.replay is None]:
-        told = [Text(clean(f"{file.name}: {file.reason}"), style=DIM) for file in reasons]
-        blocks.append(Group(section("No plan"), *told))
+        summary = [Text(clean(f"{file.name}: {file.reason}"), style=DIM) for file in reasons]
+        blocks.append(Group(section("No plan"), *summary))
     print_blocks(blocks, console, width)
 
 

@@ -80,7 +80,9 @@ def waterfall_figure(found: Waterfall) -> go.Figure:
         base=(begins / MS).tolist(),
         x=(lengths / MS).tolist(),
         marker_color=[CLASS_COLOURS.get(name, ERROR_COLOUR) for name in names],
-        text=[f"{percent(n / max(found.span_ns, 1))}{told}" for n, told in zip(lengths.tolist(), saved, strict=True)],
+        text=[
+            f"{percent(n / max(found.span_ns, 1))}{summary}" for n, summary in zip(lengths.tolist(), saved, strict=True)
+        ],
         textposition="auto",
         cliponaxis=False,
         customdata=[duration(n) for n in lengths.tolist()],
@@ -157,8 +159,8 @@ def _rects(row: int, frame: pl.DataFrame, begin: int, span: int) -> Iterator[Rec
         ran = np.diff(np.interp(edges, times, so_far)) if len(start) else np.zeros(len(below))
         top = below + ran / np.diff(edges)
         for at in np.flatnonzero(ran > 0):
-            told = f"{name}: {duration(round(ran[at]))}"
-            yield Rect(row, edges[at], edges[at + 1], name, title=told, top=1 - top[at], foot=1 - below[at])
+            summary = f"{name}: {duration(round(ran[at]))}"
+            yield Rect(row, edges[at], edges[at + 1], name, title=summary, top=1 - top[at], foot=1 - below[at])
         below = top
 
 

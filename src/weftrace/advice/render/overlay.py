@@ -65,8 +65,8 @@ def path_events(inferred: Inferred, path: CriticalPath, *, at: int = 0) -> Itera
     yield _named("process_name", 0, name=PROCESS)
     yield _named("process_labels", 0, labels=f"replay {signed(replay.error, 2)} off the measured span")
     yield _named("process_sort_index", 0, sort_index=-2)
-    told = f"the path as replayed: {duration(replay.replayed_ns)}, measured {duration(replay.span_ns)}"
-    yield from _track(1, told)
+    summary = f"the path as replayed: {duration(replay.replayed_ns)}, measured {duration(replay.span_ns)}"
+    yield from _track(1, summary)
     parts = _told_parts(path)
     for part in parts.iter_rows(named=True):
         yield _slice(part, 1, part["class_"], zero_ns)
@@ -112,14 +112,14 @@ def beside(path: CriticalPath, parts: pl.DataFrame) -> pl.Series:
     streams = running.select("rank", "stream").unique().sort("rank", "stream")
     at = parts.with_columns(own=own).join(streams, on="rank").filter(pl.col("stream") != pl.col("own")).sort("middle")
     found = at.join_asof(running, left_on="middle", right_on="start_ns", by=("rank", "stream"), check_sortedness=False)
-    told = found.filter(pl.col("end_ns") > pl.col("middle")).sort("part", "stream").group_by("part").agg(
+    summary = found.filter(pl.col("end_ns") > pl.col("middle")).sort("part", "stream").group_by("part").agg(
         pl.format(
             "stream {}: {} (slack {} µs)",
             "stream", pl.col("name").cast(pl.String).str.slice(0, _NAME), (pl.col("slack_ns") / US).round(1),
         ).str.join(", ")
         .alias("beside")
     )  # fmt: skip
-    return parts.join(told, on="part", how="left", maintain_order="left").get_column("beside").fill_null("")
+    return parts.join(summary, on="part", how="left", maintain_order="left").get_column("beside").fill_null("")
 
 
 def _measured(inferred: Inferred, path: CriticalPath, at: int, zero_ns: int) -> Iterator[dict[str, Any]]:

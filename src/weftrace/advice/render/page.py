@@ -49,7 +49,7 @@ class WaitRow(TypedDict):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Summary:
     """What is said of the replay, of why it is not to be trusted, and of the wait of which we are least sure."""
 
     replay: str
@@ -67,7 +67,7 @@ class PathBlock:
     """
 
     document: CriticalPathReport
-    told: Told
+    summary: Summary
     roles: Mapping[str, str]
     picture: PathPicture | None
     waits: list[WaitRow]
@@ -80,7 +80,7 @@ class WhatIfBlock:
     """A what-if as its page holds it. before, after: None of one that was read from a file."""
 
     document: WhatIfReport
-    told: Told
+    summary: Summary
     roles: Mapping[str, str]
     before: PathPicture | None
     after: PathPicture | None
@@ -91,7 +91,7 @@ class SensitivityBlock:
     """A sensitivity as its page holds it."""
 
     document: SensitivityReport
-    told: Told
+    summary: Summary
 
 
 def render_path_html(report: CriticalPathReport, sensitivity: SensitivityReport | None = None) -> str:
@@ -106,7 +106,7 @@ def render_what_if_html(report: WhatIfReport) -> str:
         found = None
     block = WhatIfBlock(
         document=report,
-        told=_told(report, report.weakest),
+        summary=_describe(report, report.weakest),
         roles=CLASS_ROLES,
         before=None if found is None else path_picture(found.before, max_ops=MAX_OPS // 2),
         after=None if found is None else path_picture(found.after, before=found.before, max_ops=MAX_OPS // 2),
@@ -116,7 +116,7 @@ def render_what_if_html(report: WhatIfReport) -> str:
 
 def render_sensitivity_html(report: SensitivityReport) -> str:
     """One self-contained page of a sensitivity and its curves, as text."""
-    return _page("sensitivity", SensitivityBlock(document=report, told=_told(report)), WHAT_IF_TERMS)
+    return _page("sensitivity", SensitivityBlock(document=report, summary=_describe(report)), WHAT_IF_TERMS)
 
 
 def path_block(
@@ -129,7 +129,7 @@ def path_block(
     unsure = pl.DataFrame() if path is None else path.path.filter(pl.col("confidence") < 1)
     return PathBlock(
         document=_shortened(report),
-        told=_told(report, report.weakest),
+        summary=_describe(report, report.weakest),
         roles=CLASS_ROLES,
         picture=None if path is None else path_picture(path, max_ops=max_ops),
         waits=[] if path is None else _waits(unsure, path),
@@ -152,8 +152,8 @@ def _page(entry: str, block: PathBlock | WhatIfBlock | SensitivityBlock, terms: 
     )
 
 
-def _told(report: Advice, weakest: WeakestEdge | Literal[""] | None = "") -> Told:
-    return Told(
+def _describe(report: Advice, weakest: WeakestEdge | Literal[""] | None = "") -> Summary:
+    return Summary(
         replay=replay_words(report.replay),
         doubts=doubt_words(report.replay),
         kept=kept_words(report.kept, report.waits),

@@ -76,8 +76,8 @@ def waits_block(waits: Sequence[WaitsRow], kept: Kept, width: int) -> Renderable
         for row in waits
     ]
     heads = ("waits", "number", "confidence", "votes for : against")
-    told = Text(clean(kept_words(kept, waits)), style=DIM)
-    return Group(section("What the plan rests on"), table(heads, lines, width, left=heads[:1]), told)
+    summary = Text(clean(kept_words(kept, waits)), style=DIM)
+    return Group(section("What the plan rests on"), table(heads, lines, width, left=heads[:1]), summary)
 
 
 def notes_block(notes: Sequence[str]) -> list[RenderableType]:
@@ -101,10 +101,10 @@ def _classes(report: CriticalPathReport, width: int) -> RenderableType:
     ]
     lines.append(["measured", "", unit(replay.span_ns), "", ""])
     heads = (unit.name, "", "on the path", "share", "saved with none of it")
-    told = section(
+    summary = section(
         "By class", f"the bars add up; what each would save alone does not; replay {signed(replay.error, 2)}"
     )
-    return Group(told, table(heads, lines, width, left=heads[:2], bold=len(lines) - 1))
+    return Group(summary, table(heads, lines, width, left=heads[:2], bold=len(lines) - 1))
 
 
 def _steps(report: CriticalPathReport, width: int, top: int) -> RenderableType:

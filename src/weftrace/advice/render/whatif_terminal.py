@@ -113,5 +113,5 @@ def _curve(curve: CurveSummary, report: SensitivityReport, width: int) -> Render
         for point in curve.points
     ]
     heads = (clean(curve.selector), "", f"span, {unit.name}", "change")
-    told = [Text(clean(curve.sentence))] if curve.sentence else []
-    return Group(section("Curve"), table(heads, lines, width, left=heads[:2]), *told)
+    summary = [Text(clean(curve.sentence))] if curve.sentence else []
+    return Group(section("Curve"), table(heads, lines, width, left=heads[:2]), *summary)

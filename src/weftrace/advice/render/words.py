@@ -144,9 +144,9 @@ def kept_words(kept: Kept, waits: Sequence[WaitsRow]) -> str:
         ("time before a kernel's end at which its SMs are free", kept.drain_ns, "sm" in sources),
         ("latency of polling", kept.quiet_latency_ns, "quiet" in sources),
     ]
-    told = ", ".join(f"{name} {duration(time_ns)}" for name, time_ns, is_used in medians if is_used)
+    summary = ", ".join(f"{name} {duration(time_ns)}" for name, time_ns, is_used in medians if is_used)
     pinned = f"; {counted(kept.num_pinned, 'stream')} held up before the recording" if kept.num_pinned else ""
-    return f"The replay keeps measured durations, one median each ({told}) and these waits{pinned}; nothing else."
+    return f"The replay keeps measured durations, one median each ({summary}) and these waits{pinned}; nothing else."
 
 
 def kernel_words(name: str, width: int) -> str:

@@ -27,10 +27,10 @@ def pipeline_actions(inferred: Inferred) -> pl.DataFrame:
     rows = [_read(str(name)) for name in phases.get_column("phase")]
     known = pl.Series([row is not None for row in rows])
     if not known.any():
-        told = ", ".join(phases.get_column("phase").unique(maintain_order=True).head(6)) or "none"
+        summary = ", ".join(phases.get_column("phase").unique(maintain_order=True).head(6)) or "none"
         raise AdviceError(
             "another schedule needs phases of a pipeline's chunks with their micro-batches, stage0(F) and stage0(B), "
-            f"or ranges of its actions, 0F3; the phases here are {told}. weftrace's and torch's pipeline "
+            f"or ranges of its actions, 0F3; the phases here are {summary}. weftrace's and torch's pipeline "
             "runtimes write such ranges."
         )
     read = pl.DataFrame(

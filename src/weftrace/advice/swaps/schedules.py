@@ -74,7 +74,7 @@ class ScheduleSwap(InNotebook):
             f"measured is {signed(self.error)} off the measured {duration(self.measured_ns, 4)}."
         )
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "what if", self.sentence
         yield from (("note", note) for note in self.notes)
 
@@ -199,9 +199,9 @@ def _fitted(costs: Costs, own: Schedule, other: Schedule) -> tuple[Costs, tuple[
 
     if other.num_stages == own.num_stages:
         return costs, ()
-    told = for_devices(SourcedCosts(costs=costs, basis="actions"), other.num_ranks)
-    fitted = told.costs.split(other.num_stages * other.num_replicas // (other.num_ranks * other.num_replicas))
-    return (fitted.sliced(other.num_slices) if other.num_slices > 1 else fitted), told.notes
+    summary = for_devices(SourcedCosts(costs=costs, basis="actions"), other.num_ranks)
+    fitted = summary.costs.split(other.num_stages * other.num_replicas // (other.num_ranks * other.num_replicas))
+    return (fitted.sliced(other.num_slices) if other.num_slices > 1 else fitted), summary.notes
 
 
 def _assumed(run: MeasuredRun, own: Schedule, other: Schedule) -> Iterator[str]:

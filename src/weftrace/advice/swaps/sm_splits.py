@@ -85,11 +85,11 @@ def _kernels(inferred: Inferred) -> pl.DataFrame:
     measured = measured.hstack(inferred.plan.ops.select("duration_ns")).filter(pl.col("event").is_not_null())
     if measured.height < sum(work.events.height for work in inferred.works):
         raise AdviceError("another split of SMs changes kernels, and this plan's ops are phases: infer one of kernels.")
-    told = ("kind", "family", "role", "num_blocks", "persistent")
+    summary = ("kind", "family", "role", "num_blocks", "persistent")
     parts = []
     for at, work in enumerate(inferred.works):
         mine = measured.filter(at=at)
-        parts.append(mine.hstack(work.events.select(told)[mine.get_column("event")]))
+        parts.append(mine.hstack(work.events.select(summary)[mine.get_column("event")]))
     return pl.concat(parts)
 
 

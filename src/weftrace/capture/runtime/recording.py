@@ -76,7 +76,7 @@ def record(
         raise CaptureError(
             f"ranks={sorted(ranks)}: the run has ranks 0 to {world.world_size - 1}, so none would record"
         )
-    told = {
+    summary = {
         **(info or {}),
         **({"capture.parallel": ", ".join(f"{name}={size}" for name, size in parallel.items())} if parallel else {}),
         **versions(),
@@ -85,7 +85,7 @@ def record(
     }
     return Recording(
         prepared(folder, world, has_one_file=has_one_file).of if takes_part else None,
-        action, {"weftrace": told, "distributedInfo": distributed_info(world)}, world.rank, world.world_size,
+        action, {"weftrace": summary, "distributedInfo": distributed_info(world)}, world.rank, world.world_size,
         lambda: Session(shapes=shapes, stacks=stacks), int(max_mb * MIB), longest_pause,
     )  # fmt: skip
 
@@ -283,14 +283,14 @@ class Recording:
         num_stretches = len(taken)
 
         def facts() -> dict[str, Any]:
-            told = {**self._facts["weftrace"], **more, "capture.overhead": self._overhead().told()}
+            summary = {**self._facts["weftrace"], **more, "capture.overhead": self._overhead().summary()}
             if num_stretches > 1:
-                told["capture.stretches"] = (
+                summary["capture.stretches"] = (
                     f"{num_stretches}: between them the profiler was stopped, and the run with it"
                 )
             if self._problems:
-                told["capture.problems"] = "; ".join(self._problems)
-            return {**self._facts, "weftrace": told}
+                summary["capture.problems"] = "; ".join(self._problems)
+            return {**self._facts, "weftrace": summary}
 
         path = self._path_of(taken[0].steps[0])
         self._writer.give(Window(path=path, taken=taken, facts=facts, pace_s=self._pace.step_ns / S, renamed=renamed))

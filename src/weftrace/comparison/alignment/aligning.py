@@ -29,7 +29,7 @@ class Alignment(InNotebook):
         """Those of "kernel", "operator" or "phase"; of any other label none."""
         return {"kernel": self.kernels, "operator": self.operators, "phase": self.phases}.get(label, ())
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         for label, found in (("kernels", self.kernels), ("operators", self.operators), ("phases", self.phases)):
             yield f"{label} matched by rule", str(len(found))
 

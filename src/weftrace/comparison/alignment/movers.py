@@ -115,7 +115,7 @@ def _names(changes: pl.DataFrame, found: Sequence[Partners], level: Level) -> pl
         orient="row",
     )  # fmt: skip
     rows = changes.join(rules, on=level, how="left")
-    told: list[pl.DataFrame] = []
+    summary: list[pl.DataFrame] = []
     for side in ("before", "after"):
         own = rows.filter(pl.col(f"{side}_raw_ns") + pl.col(f"{side}_num") > 0, pl.col(level).is_not_null())
         own = own.group_by(*_KEY, level, maintain_order=True).agg(
@@ -123,10 +123,10 @@ def _names(changes: pl.DataFrame, found: Sequence[Partners], level: Level) -> pl
         )
         own = own.sort(f"{side}_ns", level, descending=[True, False])
         own = own.with_columns(pl.coalesce(side, pl.concat_list(level)).alias(f"{side}_names"))
-        told.append(
+        summary.append(
             own.group_by(_KEY, maintain_order=True).agg(pl.col(f"{side}_names").explode(), pl.col("rule").first())
         )
-    return told[0].join(told[1].drop("rule"), on=_KEY, how="full", coalesce=True, nulls_equal=True)
+    return summary[0].join(summary[1].drop("rule"), on=_KEY, how="full", coalesce=True, nulls_equal=True)
 
 
 def _noise(diff: Diff, changes: pl.DataFrame, movers: pl.DataFrame) -> pl.Series:
@@ -138,5 +138,5 @@ def _noise(diff: Diff, changes: pl.DataFrame, movers: pl.DataFrame) -> pl.Series
         rows = replace(side, shares=shares).per_step(_KEY)
         rows = movers.select(_KEY).join(rows, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
         steps.append(rows.drop(_KEY).fill_null(0).to_numpy())
-    told = are_noise(*steps, num_asked=movers.height + 1) if movers.height else None  # the span is asked with them
-    return pl.Series("is_noise", [None] * movers.height if told is None else told, dtype=pl.Boolean)
+    summary = are_noise(*steps, num_asked=movers.height + 1) if movers.height else None  # the span is asked with them
+    return pl.Series("is_noise", [None] * movers.height if summary is None else summary, dtype=pl.Boolean)

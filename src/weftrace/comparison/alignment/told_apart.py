@@ -110,16 +110,16 @@ def _replaced(rows: pl.DataFrame) -> pl.DataFrame:
     phases = [set(rows.filter(each).get_column("phase").drop_nulls()) for each in (_BEFORE, _AFTER)]
     found: list[tuple[str, str, str | None, str]] = []
     together: list[list[str]] = []
-    for told in ("operator and phase", "operator"):
+    for summary in ("operator and phase", "operator"):
         places: dict[tuple[str | None, ...], list[tuple[str, str, str | None, str]]] = {}
         for kernel, operator, phase, kind, of_family, status in left:
-            if told == "operator and phase":
+            if summary == "operator and phase":
                 places.setdefault((kind, of_family, operator, phase), []).append((kernel, operator, phase, status))
             elif phase not in phases[0] & phases[1]:
                 places.setdefault((kind, of_family, operator), []).append((kernel, operator, phase, status))
         for members in places.values():
             if len({member[3] for member in members}) == 2:
-                found += [(*member[:3], told) for member in members]
+                found += [(*member[:3], summary) for member in members]
                 together.append([member[0] for member in members])
         done = {each[:3] for each in found}
         left = [row for row in left if row[:3] not in done]

@@ -185,8 +185,8 @@ def _exit(report: DiffReport, *, is_told: bool) -> None:
     if not is_told:
         options.tell_failures(failures)
     if report.verdict.word == "not comparable":
-        told = "; gates are not judged" if report.gates else ""
-        typer.echo(f"weftrace: not comparable: {'; '.join(report.verdict.reasons)}{told}", err=True)
+        summary = "; gates are not judged" if report.gates else ""
+        typer.echo(f"weftrace: not comparable: {'; '.join(report.verdict.reasons)}{summary}", err=True)
         raise typer.Exit(UNUSABLE_INPUT)
     failed = [gate for gate in report.gates if gate["is_met"] is False]
     for gate in failed:

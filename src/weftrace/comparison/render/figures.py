@@ -11,7 +11,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from weftrace.comparison.document import DiffReport
-from weftrace.comparison.render.page import EFFECTS, BarTold, axis_begin, bars_of
+from weftrace.comparison.render.page import EFFECTS, BarSummary, axis_begin, bars_of
 from weftrace.comparison.render.words import part_label
 from weftrace.render import palette
 from weftrace.render.console_text import shorten_middle
@@ -58,7 +58,7 @@ def waterfall_figure(report: DiffReport) -> go.Figure:
         text=[duration(ends[0]), *(signed_duration(bar["change_ns"]) for bar in bars), duration(ends[-1])],
         textposition="auto",
         cliponaxis=False,
-        customdata=["", *(_told(bar) for bar in bars), ""],
+        customdata=["", *(_describe(bar) for bar in bars), ""],
         hovertemplate="%{y}: %{text}%{customdata}<extra></extra>",
     )
     figure.update_layout(**layout(_titled(report), height=220 + 36 * len(bars)), showlegend=False)
@@ -136,9 +136,9 @@ def steps_figure(report: DiffReport) -> go.Figure:
     return figure
 
 
-def _told(bar: BarTold) -> str:
-    told = [f"{_EFFECT_WORDS[key]} {signed_duration(bar[key])}" for key in EFFECTS if bar[key]]
-    return f"<br>{'<br>'.join(told)}" if told else ""
+def _describe(bar: BarSummary) -> str:
+    summary = [f"{_EFFECT_WORDS[key]} {signed_duration(bar[key])}" for key in EFFECTS if bar[key]]
+    return f"<br>{'<br>'.join(summary)}" if summary else ""
 
 
 def _step_words(step: int | None) -> str:

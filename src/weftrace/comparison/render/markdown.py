@@ -153,14 +153,14 @@ def _folded(report: DiffReport, level: str, unit: Unit) -> str:
 
 def _runs(report: DiffReport) -> str:
     """What was compared with what, what both say of themselves, and what was left out."""
-    told = [f"- {name}: {_side(report.before if name == 'before' else report.after)}" for name in ("before", "after")]
-    told += [f"- {markdown_cell(note)}" for note in report.notes]
+    stated = [f"- {name}: {_side(report.before if name == 'before' else report.after)}" for name in ("before", "after")]
+    stated += [f"- {markdown_cell(note)}" for note in report.notes]
     facts = report.verdict.facts
     lines = [[markdown_cell(text) for text in fact] for fact in facts]
     table = markdown_table(("", "before", "after"), lines) if lines else ""
     several = "mean over " if len(report.before.ranks) > 1 else ""
     note = f"Times are of a step, {several}{ranks_words(report.before)}. {NOISE_LIMITS}"
-    text = "\n\n".join(filter(None, ["\n".join(told), table, note, f"weftrace {__version__}"]))
+    text = "\n\n".join(filter(None, ["\n".join(stated), table, note, f"weftrace {__version__}"]))
     return _details("What was compared", text)
 
 

@@ -35,7 +35,7 @@ _NAMES = ("name", "before_name", "after_name", "replaced_by")
 _ROOM = 0.25  # of the axis: changes that fill less of it are seen on one that does not begin at 0
 
 
-class BarTold(TypedDict):
+class BarSummary(TypedDict):
     """A bar between the step before and the one after. All of them add up to the change of the median step, exactly.
 
     why: by what most of it came about, as tables say it. role: its colour. is_noise: None where it is not asked, or one
@@ -58,7 +58,7 @@ class DiffBlock(TypedDict):
     begin_ns: where its axis begins. ranks: pictures; none of a comparison that was read from a file."""
 
     document: DiffReport
-    bars: list[BarTold]
+    bars: list[BarSummary]
     begin_ns: int
     ranks: list[RankPicture]
 
@@ -89,7 +89,7 @@ def diff_block(report: DiffReport) -> DiffBlock:
     }
 
 
-def bars_of(report: DiffReport, most: int = MAX_BARS) -> list[BarTold]:
+def bars_of(report: DiffReport, most: int = MAX_BARS) -> list[BarSummary]:
     """The parts that changed, in the document's order, then others, then the remainder."""
     names = part_labels(report.parts)
     named = [(name, part) for name, part in zip(names, report.parts, strict=True) if part["change_ns"]]
@@ -101,19 +101,19 @@ def bars_of(report: DiffReport, most: int = MAX_BARS) -> list[BarTold]:
         bars.append(_bar("others", small))
     if report.remainder_ns:
         effects = dict.fromkeys(EFFECTS, 0)
-        told = {"name": MEDIAN_LESS_MEAN, "why": "", "role": "error", "change_ns": report.remainder_ns, **effects}
-        bars.append(cast(BarTold, {**told, "is_noise": None}))
+        summary = {"name": MEDIAN_LESS_MEAN, "why": "", "role": "error", "change_ns": report.remainder_ns, **effects}
+        bars.append(cast(BarSummary, {**summary, "is_noise": None}))
     return bars
 
 
-def _bar(name: str, parts: Sequence[PartRow]) -> BarTold:
+def _bar(name: str, parts: Sequence[PartRow]) -> BarSummary:
     sums = {key: sum(part[key] for part in parts) for key in ("change_ns", *EFFECTS)}
     role, is_noise = (ROLES.get(parts[0]["part"], ""), parts[0]["is_noise"]) if len(parts) == 1 else ("", None)
     why = why_words(parts[0]) if len(parts) == 1 else ""
-    return cast(BarTold, {"name": name, "why": why, "role": role, **sums, "is_noise": is_noise})
+    return cast(BarSummary, {"name": name, "why": why, "role": role, **sums, "is_noise": is_noise})
 
 
-def axis_begin(before_ns: int, bars: Sequence[BarTold]) -> int:
+def axis_begin(before_ns: int, bars: Sequence[BarSummary]) -> int:
     """Where the axis of a waterfall begins: 0, or where changes are small, a round number as far from them as they
     reach."""
     levels = [before_ns]

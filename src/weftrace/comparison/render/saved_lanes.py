@@ -49,8 +49,8 @@ def _lane(lane: Mapping[str, Any], start: int, end: int) -> LaneDocument:
     for box in lane["boxes"]:
         if (row := _cut([box["start_ns"], box["end_ns"], box["busy_ns"]], start, end)) is not None:
             boxes.append(cast(BoxDocument, {**box, "start_ns": row[0], "end_ns": row[1], "busy_ns": row[2]}))
-    told = {**lane, "busy": busy, "busy_ns": sum(row[2] for row in busy), "boxes": boxes}
-    return cast(LaneDocument, told)
+    summary = {**lane, "busy": busy, "busy_ns": sum(row[2] for row in busy), "boxes": boxes}
+    return cast(LaneDocument, summary)
 
 
 def _stretches(rows: Sequence[Sequence[int]], start: int, end: int) -> list[list[int]]:

@@ -274,10 +274,10 @@ def _bar(change_ns: int, most: int) -> str:
 def print_figures(console: Console) -> None:
     """Every figure that a gate may hold, and what it is."""
     room = max(map(len, FIGURE_TERMS)) + 2
-    told = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
-    told.add_column(no_wrap=True, min_width=room)
-    told.add_column()
+    summary = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    summary.add_column(no_wrap=True, min_width=room)
+    summary.add_column()
     for form, meaning in FIGURE_TERMS.items():
-        told.add_row(Text(form, style=BOLD), Text(meaning))
+        summary.add_row(Text(form, style=BOLD), Text(meaning))
     note = "of a step, mean over the steps that count and over the ranks that both have"
-    print_blocks([section("Figures", note), told, Text(LIMITS)], console, min(console.width, MAX_WIDTH))
+    print_blocks([section("Figures", note), summary, Text(LIMITS)], console, min(console.width, MAX_WIDTH))

@@ -253,9 +253,9 @@ def parts_of(report: DiffReport) -> list[PartRow]:
     if len(waits) < 2:
         return parts
     sums = {key: sum(cast(int, row.get(key)) for row in waits) for key in waits[0] if key.endswith("_ns")}
-    told = {row["is_noise"] for row in waits}
+    summary = {row["is_noise"] for row in waits}
     every: dict[str, object] = {
-        "part": WAITING, "cause": None, **sums, "is_noise": None if None in told else told == {True}
+        "part": WAITING, "cause": None, **sums, "is_noise": None if None in summary else summary == {True}
     }  # fmt: skip
     at = parts.index(waits[0])
     return [*parts[:at], cast(PartRow, every), *parts[at + len(waits) :]]

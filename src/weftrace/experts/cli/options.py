@@ -120,7 +120,7 @@ def read_before(path: str, history: LoadHistory) -> tuple[Placement, LoadHistory
 
 
 @contextmanager
-def told(what: str) -> Iterator[Callable[[str], None]]:
+def summary(what: str) -> Iterator[Callable[[str], None]]:
     """What is being done, on stderr where that is a terminal; gives the function to call with each next thing."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

@@ -34,7 +34,7 @@ class BreakEven(InNotebook):
         """Seconds that a step saves; below 0 where the new placement is slower."""
         return self.before_s - self.after_s
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         yield "moving takes", duration(self.moving_s * 1e9)
         yield "a step saves", duration(self.saved_s * 1e9)
         yield "pays after", "never" if self.num_steps is None else f"{self.num_steps:,} steps"

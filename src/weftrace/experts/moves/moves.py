@@ -100,7 +100,7 @@ class Moves(InNotebook):
         sent = self.num_in_node + self.num_between_nodes
         return None if self.expert_bytes is None else sent * self.expert_bytes
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         yield "slots rewritten", f"{self.num_moves:,} of {self.num_slots:,}"
         yield "from storage", f"{self.num_from_storage:,}"
         yield "rounds", f"{self.num_rounds:,}"

@@ -60,13 +60,13 @@ class Replan(InNotebook):
     def moved_fraction(self) -> float:
         return self.num_moves / int((self.placement.expert_of_slot_LP >= 0).sum())
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         yield "balancedness", f"{self.before:.4f} before, {self.after:.4f} after"
         yield (
             "slots changed",
             f"{self.num_moves:,} ({percent(self.moved_fraction)}), of which {self.num_forced:,} forced",
         )
-        yield from self.placement._told()
+        yield from self.placement._describe()
 
 
 def replan(

@@ -69,7 +69,7 @@ class LoadHistory(InNotebook):
         total_LN: Floats = self.load_TLN[-last if last is not None else 0 :].sum(axis=0)
         return total_LN
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         yield "source", self.source
         yield "windows", f"{self.num_windows:,}"
         yield "experts", f"{self.num_experts:,} in each of {self.num_layers:,} layers"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from weftrace.errors import WeftraceError
 from weftrace.experts.document import PlacementDocument
-from weftrace.experts.render.words import fit_words, gpu_ratios, loads_told, mean_of, row_words
+from weftrace.experts.render.words import fit_words, gpu_ratios, loads_summary, mean_of, row_words
 from weftrace.experts.replays.document import ReplayDocument
 from weftrace.render import palette
 from weftrace.render.figure_parts import label, layout, plotly_objects
@@ -31,12 +31,12 @@ def figure_gpu_load(document: PlacementDocument) -> go.Figure:
     document: a placement (schema weftrace.placement/1). Raises WeftraceError without plotly.
     """
     go = plotly_objects()
-    maps = loads_told(document)
+    maps = loads_summary(document)
     figure = go.Figure()
-    for number, (which, told) in enumerate(maps.items()):
+    for number, (which, summary) in enumerate(maps.items()):
         axis = "" if number == 0 else str(number + 1)
         figure.add_heatmap(
-            z=gpu_ratios(document, told["load"]),
+            z=gpu_ratios(document, summary["load"]),
             y=_layer_names(document),
             name=which,
             xaxis=f"x{axis}",
@@ -48,9 +48,9 @@ def figure_gpu_load(document: PlacementDocument) -> go.Figure:
         )
         left = number * (1 / len(maps) + 0.02 if len(maps) > 1 else 0)
         domain = [left, min(1.0, left + 1 / len(maps) - (0.02 if len(maps) > 1 else 0))]
-        share = mean_of(told["balancedness"])
-        title = f"GPU ({which}, {label(told['label'])}: balancedness {share:.4f})"
-        if told["label"] == which:
+        share = mean_of(summary["balancedness"])
+        title = f"GPU ({which}, {label(summary['label'])}: balancedness {share:.4f})"
+        if summary["label"] == which:
             title = f"GPU ({which}: balancedness {share:.4f})"
         figure.update_layout(
             {
@@ -86,11 +86,11 @@ def figure_balancedness(document: PlacementDocument) -> go.Figure:
     go = plotly_objects()
     figure = go.Figure()
     layers = _layer_names(document)
-    for which, told in loads_told(document).items():
+    for which, summary in loads_summary(document).items():
         figure.add_bar(
             name=which,
             x=layers,
-            y=told["balancedness"],
+            y=summary["balancedness"],
             marker_color=palette.BEFORE if which == "before" else palette.AFTER,
             hovertemplate="layer %{x}, " + which + ": %{y:.4f}<extra></extra>",
         )
@@ -152,12 +152,12 @@ def figure_replay(document: ReplayDocument, rows: Sequence[int] | None = None) -
     cheaper and the baseline. Raises WeftraceError without plotly, and for a row that the document does not hold.
     """
     go = plotly_objects()
-    told = document["recommendation"]
+    summary = document["recommendation"]
     parts: dict[int, str] = {}
     for row, part in (
-        (told["row"], "recommended"),
-        (told["cheaper_row"], "cheaper"),
-        (told["baseline_row"], "baseline"),
+        (summary["row"], "recommended"),
+        (summary["cheaper_row"], "cheaper"),
+        (summary["baseline_row"], "baseline"),
     ):
         if row is not None:
             parts.setdefault(row, part)

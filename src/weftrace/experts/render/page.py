@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from weftrace.experts.document import MoveTold, PlacementDocument
+from weftrace.experts.document import MoveSummary, PlacementDocument
 from weftrace.experts.render.words import (
     BINDING_MEANINGS,
     PLACEMENT_TERMS,
     REPLAY_TERMS,
-    loads_told,
+    loads_summary,
     page_words,
     placement_headline,
     replay_headline,
@@ -81,7 +81,8 @@ def placement_block(document: PlacementDocument) -> dict[str, Any]:
     """
     moves = document["moves"]
     loads = {
-        which: {**told, "load": short_numbers(told["load"], DIGITS)} for which, told in loads_told(document).items()
+        which: {**summary, "load": short_numbers(summary["load"], DIGITS)}
+        for which, summary in loads_summary(document).items()
     }
     return {
         **document,
@@ -94,7 +95,7 @@ def placement_block(document: PlacementDocument) -> dict[str, Any]:
     }
 
 
-def _columns(moves: list[MoveTold], layers: list[int]) -> MoveColumns:
+def _columns(moves: list[MoveSummary], layers: list[int]) -> MoveColumns:
     place = {number: at for at, number in enumerate(layers)}
     return {
         "round": [move["round"] for move in moves],

@@ -9,21 +9,27 @@ import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.experts.document import CertificateTold, ChoiceTold, MovesTold, NextWindowsTold, PlacementDocument
+from weftrace.experts.document import (
+    CertificateSummary,
+    ChoiceSummary,
+    MovesSummary,
+    NextWindowsSummary,
+    PlacementDocument,
+)
 from weftrace.experts.placement import Placement
 from weftrace.experts.render.words import (
     balance_text,
     fit_words,
     gpu_ratios,
     how_judged,
-    loads_told,
+    loads_summary,
     may_have_seen,
     mean_of,
     page_words,
     placement_headline,
     points,
 )
-from weftrace.experts.replays.document import RecommendationTold, ReplayDocument, ReplayRow
+from weftrace.experts.replays.document import RecommendationSummary, ReplayDocument, ReplayRow
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
 from weftrace.units import counted, duration, percent, size
@@ -66,9 +72,9 @@ def print_placement(document: PlacementDocument, console: Console) -> None:
 def print_placement_alone(placement: Placement, console: Console) -> None:
     """Print what a placement says without loads: its shape, its policy, its certificate."""
     width = min(console.width, MAX_WIDTH)
-    told = [(clean(name), clean(text)) for name, text in placement._told()]
-    column = max(len(name) for name, _ in told) + 2
-    lines = [joined([Text(f"{name:{column}}", style=DIM), text]) for name, text in told]
+    summary = [(clean(name), clean(text)) for name, text in placement._describe()]
+    column = max(len(name) for name, _ in summary) + 2
+    lines = [joined([Text(f"{name:{column}}", style=DIM), text]) for name, text in summary]
     hint = "What it does to loads: weftrace.experts.placement_report(placement, loads)"
     print_blocks([Text("placement of experts", style=BOLD), Group(*lines), Text(hint, style=DIM)], console, width)
 
@@ -77,12 +83,12 @@ def print_replay(document: ReplayDocument, console: Console) -> None:
     """Print a `weftrace.replay/1` document: what to use, and what each combination would have reached."""
     width = min(console.width, MAX_WIDTH)
     recommendation, rows = document["recommendation"], document["rows"]
-    told = (
+    summary = (
         f"{document['num_windows']} windows of {document['num_layers']} layers × {document['num_experts']} experts, "
         f"{document['num_slots']} slots on {document['num_gpus']} GPUs"
     )
     blocks: list[RenderableType] = [
-        joined([Text("weftrace experts replay", style=BOLD), clean(document["source"]), told], " · "),
+        joined([Text("weftrace experts replay", style=BOLD), clean(document["source"]), summary], " · "),
         Text(clean(recommendation["text"]), style=BOLD),
         _replay_rows(rows, recommendation, width),
     ]
@@ -100,7 +106,7 @@ def _shape(document: PlacementDocument) -> str:
     )
 
 
-def _next_windows(document: PlacementDocument, judged: NextWindowsTold, width: int) -> RenderableType:
+def _next_windows(document: PlacementDocument, judged: NextWindowsSummary, width: int) -> RenderableType:
     lines = []
     for row in judged["rows"]:
         values = row["balancedness"]
@@ -127,15 +133,15 @@ def _next_windows(document: PlacementDocument, judged: NextWindowsTold, width: i
 
 def _before_after(document: PlacementDocument, width: int) -> RenderableType:
     lines = []
-    for told in loads_told(document).values():
-        worst = int(np.argmin(told["balancedness"]))
-        name = "this placement" if told["label"] == "after" else told["label"].removeprefix("the ")
+    for summary in loads_summary(document).values():
+        worst = int(np.argmin(summary["balancedness"]))
+        name = "this placement" if summary["label"] == "after" else summary["label"].removeprefix("the ")
         lines.append(
             [
                 clean(name),
-                balance_text(mean_of(told["balancedness"])),
-                f"{balance_text(told['balancedness'][worst])} (layer {document['layers'][worst]})",
-                f"{1 / told['balancedness'][worst]:.3f} × mean",
+                balance_text(mean_of(summary["balancedness"])),
+                f"{balance_text(summary['balancedness'][worst])} (layer {document['layers'][worst]})",
+                f"{1 / summary['balancedness'][worst]:.3f} × mean",
             ]
         )
     if (certificate := document["certificate"]) is not None:
@@ -149,11 +155,11 @@ def _before_after(document: PlacementDocument, width: int) -> RenderableType:
 
 def _profiles(document: PlacementDocument, width: int) -> RenderableType:
     """GPU times of the layers that were worst before, as bars of their mean: ▄ is the mean, █ twice that or more."""
-    loads = loads_told(document)
+    loads = loads_summary(document)
     first = next(iter(loads.values()))
     layers = np.sort(np.argsort(first["balancedness"], kind="stable")[:MAX_LAYERS])
     room = max((width - 14) // 2 - 2, 8)
-    ratios = [gpu_ratios(document, told["load"]) for told in loads.values()]
+    ratios = [gpu_ratios(document, summary["load"]) for summary in loads.values()]
     lines = [
         [str(document["layers"][layer]), *(_bars(ratio_LG[layer], room) for ratio_LG in ratios)] for layer in layers
     ]
@@ -172,7 +178,7 @@ def _bars(relative_G: Sequence[float], room: int) -> str:
     return "".join(_BARS[min(round(value * 4), 8)] for value in hottest)
 
 
-def _certificate(certificate: CertificateTold, width: int) -> RenderableType:
+def _certificate(certificate: CertificateSummary, width: int) -> RenderableType:
     counted = Counter(certificate["binding"])
     mean, bound, achieved = (np.asarray(certificate[key]) for key in ("mean", "bound", "achieved"))
     binding = np.asarray(certificate["binding"])
@@ -199,7 +205,7 @@ def _certificate(certificate: CertificateTold, width: int) -> RenderableType:
     return Group(section("Certificate", note), table(heads, lines, width, left=heads[:1]), Text(needed))
 
 
-def _choice(choice: ChoiceTold, policy: str, width: int) -> RenderableType:
+def _choice(choice: ChoiceSummary, policy: str, width: int) -> RenderableType:
     lines = [
         [
             cost["policy"],
@@ -226,7 +232,7 @@ def _choice(choice: ChoiceTold, policy: str, width: int) -> RenderableType:
     return Group(*parts)
 
 
-def _moves(moves: MovesTold, width: int) -> RenderableType:
+def _moves(moves: MovesSummary, width: int) -> RenderableType:
     lines = [
         ["slots rewritten", f"{moves['num_moves']:,} of {moves['num_slots']:,}"],
         ["rounds", f"{moves['rounds']:,}; a GPU holds {moves['most_staged']} experts aside at most"],
@@ -243,7 +249,7 @@ def _moves(moves: MovesTold, width: int) -> RenderableType:
     return Group(section("Moves", "one peer a rank in each round; the JSON lists them in order"), body)
 
 
-def _price(moves: MovesTold) -> list[list[str]]:
+def _price(moves: MovesSummary) -> list[list[str]]:
     """What the moves cost and when that has paid; nothing where the size of an expert is not known."""
     sent, time_s, saved_s, steps = (
         moves["bytes"],
@@ -259,7 +265,7 @@ def _price(moves: MovesTold) -> list[list[str]]:
     return [["weights sent", size(sent)], ["estimated time", duration(time_s * 1e9)], ["pays after", pays]]
 
 
-def _replay_rows(rows: Sequence[ReplayRow], recommendation: RecommendationTold, width: int) -> RenderableType:
+def _replay_rows(rows: Sequence[ReplayRow], recommendation: RecommendationSummary, width: int) -> RenderableType:
     order = sorted(range(len(rows)), key=lambda at: -rows[at]["balancedness"])
     marks = {recommendation["baseline_row"]: "baseline", recommendation["row"]: "best"}
     if recommendation["cheaper_row"] is not None:

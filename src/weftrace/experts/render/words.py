@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from weftrace.experts.document import GpuLoadTold, NextWindowsTold, PlacementDocument
+from weftrace.experts.document import GpuLoadSummary, NextWindowsSummary, PlacementDocument
 from weftrace.experts.replays.document import ReplayDocument, ReplayRow
 
 #: The rows of every replay that no service runs: its floor and its ceiling.
@@ -212,7 +212,7 @@ def placement_headline(document: PlacementDocument) -> str:
     return f"Balancedness {fit} {where}{against}: {no_prediction}."
 
 
-def next_windows_words(judged: NextWindowsTold) -> str:
+def next_windows_words(judged: NextWindowsSummary) -> str:
     """ "0.9092, 4.8 points (4.1 to 5.2) over published EPLB, by node (0.8616); the mean of 8 windows, each planned on
     the one before it"; the points in brackets are of single windows."""
     this = judged["rows"][0]["balancedness"]
@@ -224,7 +224,7 @@ def next_windows_words(judged: NextWindowsTold) -> str:
     return f"{text}: {how_judged(judged)}"
 
 
-def how_judged(judged: NextWindowsTold) -> str:
+def how_judged(judged: NextWindowsSummary) -> str:
     """ "the mean of 8 windows, each planned on the one before it"."""
     number = len(judged["windows"])
     many = f"the mean of {number} windows, each" if number > 1 else "one window,"
@@ -245,7 +245,7 @@ def points(these: Sequence[float], those: Sequence[float]) -> float:
     return 100 * (mean_of(these) - mean_of(those))
 
 
-def look_back_words(judged: NextWindowsTold) -> str:
+def look_back_words(judged: NextWindowsSummary) -> str:
     """What each plan was made on."""
     if judged["look_back"] is None:
         return "all windows before it"
@@ -334,7 +334,7 @@ def balance_text(value: float) -> str:
     return f"{value:.{4 if value >= 1 - 1e-9 else digits}f}"
 
 
-def loads_told(document: PlacementDocument) -> dict[str, GpuLoadTold]:
+def loads_summary(document: PlacementDocument) -> dict[str, GpuLoadSummary]:
     """The loads before, where there are any, and after."""
     loads = document["gpu_load"]
     before = {} if loads["before"] is None else {"before": loads["before"]}

@@ -39,7 +39,7 @@ class ReplaySeries(TypedDict):
     moved_fraction: Annotated[list[float | None], Meta(description="By window; null where nothing was planned.")]
 
 
-class RecommendationTold(TypedDict):
+class RecommendationSummary(TypedDict):
     """Which row to use, and what it gains over the baseline, in points of balancedness."""
 
     row: Count
@@ -62,7 +62,7 @@ class ReplayDocument(TypedDict):
     num_gpus: Positive
     rows: list[ReplayRow]
     series: list[ReplaySeries]
-    recommendation: RecommendationTold
+    recommendation: RecommendationSummary
 
 
 REPLAY_SCHEMA = DocumentSchema(
@@ -93,7 +93,7 @@ def replay_document(replay: Replay, recommendation: Recommendation | None = None
             for row in range(len(replay.rows))
         ],
         "recommendation": cast(
-            RecommendationTold, asdict(recommend(replay) if recommendation is None else recommendation)
+            RecommendationSummary, asdict(recommend(replay) if recommendation is None else recommendation)
         ),
     }
 

@@ -37,7 +37,7 @@ class NextWindows(InNotebook):
     look_back: int | None
     balancedness_RW: Floats
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         yield "next windows", f"{len(self.windows_W):,}, each planned on those before it"
         for name, balancedness_W in zip(self.names_R, self.balancedness_RW, strict=True):
             yield name, f"balancedness {balancedness_W.mean():.4f}"

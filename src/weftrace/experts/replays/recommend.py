@@ -35,7 +35,7 @@ class Recommendation(InNotebook):
     cheaper_row: int | None
     text: str
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         yield "recommended", f"row {self.row}: {self.text}"
         yield "gain", f"{self.gain_points:.1f} points over row {self.baseline_row}"
 

@@ -118,7 +118,7 @@ class Replay(InNotebook):
             schema_overrides={"window": pl.Int64, "interval": pl.Int64, "num_plans": pl.Int64},
         )
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         yield "loads", f"{self.source}: {self.num_windows:,} windows"
         yield "experts", f"{self.num_experts:,} in each of {self.num_layers:,} layers"
         yield "slots", f"{self.num_slots:,} on {self.num_gpus:,} GPUs"
@@ -260,7 +260,7 @@ def _played(
     total = (history.num_windows - 1) * (sum(len(job.intervals) for job in jobs) + 2)
     lock, done = threading.Lock(), 0
 
-    def told(num: int) -> None:
+    def summary(num: int) -> None:
         nonlocal done
         with lock:
             done += num
@@ -269,8 +269,8 @@ def _played(
 
     # Threads suffice: nearly all time is spent in compiled code, which runs without Python's lock.
     with ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(_play, history, setting, job, told) for job in jobs]
-        futures.append(pool.submit(_play_bounds, history, setting, told))
+        futures = [pool.submit(_play, history, setting, job, summary) for job in jobs]
+        futures.append(pool.submit(_play_bounds, history, setting, summary))
         try:
             return [played for future in futures for played in future.result()]
         except BaseException:
@@ -278,7 +278,7 @@ def _played(
             raise
 
 
-def _play(history: LoadHistory, setting: Setting, job: _Job, told: Callable[[int], None]) -> list[_Played]:
+def _play(history: LoadHistory, setting: Setting, job: _Job, summary: Callable[[int], None]) -> list[_Played]:
     """The rows of a job, which share estimates, and plans where the placement in force does not matter."""
     planner, estimator = PLANNERS[job.solver], make_estimator(job.estimator, window=job.window or 1)
     rows = [
@@ -302,11 +302,11 @@ def _play(history: LoadHistory, setting: Setting, job: _Job, told: Callable[[int
                 assert row.now is not None
                 row.now = planner.between(row.now, estimate_LN)
             row.score(history.load_TLN[seen + 1], seen + 1)
-        told(len(rows))
+        summary(len(rows))
     return rows
 
 
-def _play_bounds(history: LoadHistory, setting: Setting, told: Callable[[int], None]) -> list[_Played]:
+def _play_bounds(history: LoadHistory, setting: Setting, summary: Callable[[int], None]) -> list[_Played]:
     """The floor and the ceiling: planned once on the first window, and for each window on itself."""
     once = _Played(Row(solver="once", estimator="first window", window=None, interval=None), history.num_windows)
     oracle = _Played(Row(solver="oracle", estimator="oracle", window=None, interval=1), history.num_windows)
@@ -317,7 +317,7 @@ def _play_bounds(history: LoadHistory, setting: Setting, told: Callable[[int], N
         oracle.take(plan_balance(setting, history.load_TLN[window]), time.perf_counter() - start, window)
         for row in (once, oracle):
             row.score(history.load_TLN[window], window)
-        told(2)
+        summary(2)
     return [once, oracle]
 
 

@@ -94,9 +94,9 @@ class CostModel(InNotebook):
             f"{si(self.expert_bytes, 'B')}"
         )
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         yield "hardware", self.hardware.name
-        yield from [line for line in InNotebook._told(self) if line[0] != "hardware"]
+        yield from [line for line in InNotebook._describe(self) if line[0] != "hardware"]
 
 
 def cost_model_of(name: str, model: str | None = None) -> CostModel:

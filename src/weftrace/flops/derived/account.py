@@ -80,7 +80,7 @@ class Account(InNotebook):
     ops: Sequence[OpRow]
     other_machine: bool
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         """The few numbers that a person looks for first."""
         yield "model", f"{in_words(self.report.name)}, {len(self.report.modules):,} modules"
         yield "device", self.device.name if self.device is not None else self.report.device or "not known"

@@ -184,12 +184,12 @@ def _ns(
 def _assumptions(report: FlopsReport, hardware: Hardware, cols: Columns, efficiencies: Efficiencies) -> tuple[str, ...]:
     matrix, attention, backward, bandwidth = astuple(efficiencies)
     errors = published_errors(matrix_efficiency=matrix, bandwidth_efficiency=bandwidth)
-    told = ", ".join(f"{name} {signed(error, 0)}" for name, error in errors.items())
+    summary = ", ".join(f"{name} {signed(error, 0)}" for name, error in errors.items())
     result = [
         f"Matrix and vector work reaches {percent(matrix, 0)} of the peak, attention {percent(attention, 0)} "
         f"forward and {percent(backward, 0)} backward, memory {percent(bandwidth, 0)} of its bandwidth. The defaults "
         "are from rates that DeepSeek published for H800; they are assumptions for other kernels and chips.",
-        f"Against the GEMM rates that DeepGEMM publishes for H800 the predicted times are off by {told}.",
+        f"Against the GEMM rates that DeepGEMM publishes for H800 the predicted times are off by {summary}.",
         "Operators run one after another; gaps between launches and work that overlaps are not considered.",
         *rate_notes(cols.costs, hardware, tf32=report.tf32),
     ]

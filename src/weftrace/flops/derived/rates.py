@@ -66,10 +66,10 @@ def matrix_peak(hardware: Hardware, dtype: str, *, tf32: bool = False) -> Peak:
     wanted = "tf32" if dtype == "fp32" and tf32 and "tf32" in hardware.peak_flops else dtype
     if wanted in hardware.peak_flops:
         return Peak(flops_per_s=hardware.peak(wanted), dtype=wanted)
-    told = dtype or "matrix work of no known dtype"
+    summary = dtype or "matrix work of no known dtype"
     for other in (*_INSTEAD.get(dtype, ("fp32",)), *hardware.peak_flops):
         if other in hardware.peak_flops:
-            note = f"{hardware.name} lists no peak for {told}: the peak of {other} stands in for it."
+            note = f"{hardware.name} lists no peak for {summary}: the peak of {other} stands in for it."
             return Peak(flops_per_s=hardware.peak(other), dtype=other, note=note)
     raise AssertionError(f"{hardware.name} lists no peak at all")  # weftrace.facts refuses such an entry
 

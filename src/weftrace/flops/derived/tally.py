@@ -72,7 +72,7 @@ class Totals(InNotebook):
     def moved_bytes(self) -> Annotated[Count, Meta(description="Bytes read and written, all phases.")]:
         return self.step.moved_bytes
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         for name in ("flops", "full_flops", "executed_flops", "vector_flops", "moved_bytes"):
             yield name, in_words(getattr(self, name), name)
         for phase, tally in self.by_phase.items():

@@ -68,7 +68,7 @@ class Utilization(InNotebook):
     flags: tuple[str, ...]
     notes: tuple[str, ...]
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         yield "hardware", self.hardware
         yield "step", duration(self.step_ns)
         for name in ("mfu", "mfu_full", "hfu"):

@@ -37,11 +37,11 @@ def accelerator(report: FlopsReport, work: Work, wanted: Hardware | str | None) 
         )
     if wanted:
         return device_of(report, wanted)[0], notes
-    told = name or (report.hardware if work.basis != "host" else "")
-    chip, _ = named(told)
+    summary = name or (report.hardware if work.basis != "host" else "")
+    chip, _ = named(summary)
     if chip is None:
-        who = f"No peak rates are known for {told}" if told else "Neither trace nor report names an accelerator"
-        how = "Name an accelerator" if told else "Name one"
+        who = f"No peak rates are known for {summary}" if summary else "Neither trace nor report names an accelerator"
+        how = "Name an accelerator" if summary else "Name one"
         notes.append(f"{who}: MFU is left out. {how} with --hardware.")
     return chip, notes
 
@@ -73,12 +73,12 @@ def steps_of(report: FlopsReport, work: Work) -> tuple[int, list[str]]:
             )
     else:
         wrong = [name for name, number in expected.items() if calls.get(name, 0) != number * steps]
-        told = ", ".join(
+        summary = ", ".join(
             f"{name} {calls.get(name, 0):,} for {expected[name] * steps:,}" for name in wrong[:_MOST_NAMES]
         )
         if wrong:
             notes.append(
-                f"Trace and report do not agree on the calls in {steps} steps: {told}. MFU may be of another run."
+                f"Trace and report do not agree on the calls in {steps} steps: {summary}. MFU may be of another run."
             )
     return steps, notes
 

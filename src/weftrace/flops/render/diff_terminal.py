@@ -71,7 +71,7 @@ def _table(changes: Sequence[Change], width: int) -> RenderableType:
             _WORDS.get(change.quantity, change.quantity),
             _amount(change, change.before),
             _amount(change, change.after),
-            _told(change),
+            _describe(change),
         ]
         for change in changes
     ]
@@ -87,7 +87,7 @@ def _amount(change: Change, value: int | None) -> str:
     return si(value, "B" if "bytes" in change.quantity else "", 4)
 
 
-def _told(change: Change) -> str:
+def _describe(change: Change) -> str:
     if math.isinf(change.relative):
         return "new"
     if change.relative >= MANY_TIMES:

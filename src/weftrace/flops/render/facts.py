@@ -31,11 +31,11 @@ def flops_headline(account: Account) -> str:
     most = "at most " if account.coverage.flops_of_status[Status.UPPER_BOUND] else ""
     text = f"{account.report.name}: {most}{si(account.totals.flops, 'FLOP')} a step, "
     text += f"{si(account.params.total)} parameters"
-    if (told := account.untimed_prediction) is not None:
-        text += f"; predicted {duration(told.predicted_ns)} on {told.hardware}"
-        if (rate := told.token_rate()) is not None:
+    if (summary := account.untimed_prediction) is not None:
+        text += f"; predicted {duration(summary.predicted_ns)} on {summary.hardware}"
+        if (rate := summary.token_rate()) is not None:
             text += f", {rate[0]:,.0f} tokens/s"
-        text += "" if told.fits else ", on which it does not fit"
+        text += "" if summary.fits else ", on which it does not fit"
     if account.step is not None:
         text += f", {duration(account.step.typical)}"
     if account.utilization is not None:
@@ -62,9 +62,11 @@ def facts_of(account: Account) -> list[str]:
         facts.append(f"{report.micro_batches:,} micro-batches")
     if parallel.world > 1:
         axes = ("data", "tensor", "pipeline", "context", "expert")
-        told = ", ".join(f"{axis} {getattr(parallel, axis)}" for axis in axes if getattr(parallel, axis) > 1)
+        summary = ", ".join(f"{axis} {getattr(parallel, axis)}" for axis in axes if getattr(parallel, axis) > 1)
         facts.append(
-            f"{report.ranks} ranks together" if report.ranks > 1 else f"rank {report.rank} of {parallel.world} ({told})"
+            f"{report.ranks} ranks together"
+            if report.ranks > 1
+            else f"rank {report.rank} of {parallel.world} ({summary})"
         )
     return facts
 
@@ -74,11 +76,11 @@ def headline_numbers(account: Account) -> list[Shown]:
     report, totals = account.report, account.totals
     params, coverage = account.params, account.coverage
     phases = [str(phase) for phase in (Phase.FORWARD, Phase.BACKWARD) if phase in totals.by_phase] or ["forward"]
-    told = f"{si(totals.model.macs, 'MAC')}, {' and '.join(phases)}"
+    summary = f"{si(totals.model.macs, 'MAC')}, {' and '.join(phases)}"
     if share := coverage.flops_share(Status.UPPER_BOUND):
-        told += f"; at most: {small_percent(share)} of them are an upper bound"
+        summary += f"; at most: {small_percent(share)} of them are an upper bound"
     shown = _foretold(account)
-    shown.append(Shown("flops", "model FLOPs", si(totals.flops, "FLOP"), told, "doubt" if share else "first"))
+    shown.append(Shown("flops", "model FLOPs", si(totals.flops, "FLOP"), summary, "doubt" if share else "first"))
     if totals.full_flops != totals.flops:
         shown.append(Shown("full_flops", "with full attention", si(totals.full_flops, "FLOP"), "the PaLM convention"))
     again = totals.executed_flops - totals.flops
@@ -92,24 +94,26 @@ def headline_numbers(account: Account) -> list[Shown]:
     shown.append(Shown("executed_flops", "executed FLOPs", si(totals.executed_flops, "FLOP"), note))
     shown.append(Shown("vector_flops", "vector FLOPs", si(totals.vector_flops, "FLOP"), "off the matrix units, apart"))
     intensity = totals.step.intensity
-    told = "" if intensity is None else f"{si(intensity)} FLOP for each byte"
-    shown.append(Shown("bytes", "bytes moved", si(totals.moved_bytes, "B"), told))
+    summary = "" if intensity is None else f"{si(intensity)} FLOP for each byte"
+    shown.append(Shown("bytes", "bytes moved", si(totals.moved_bytes, "B"), summary))
     shown.append(Shown("params", "parameters", si(params.total), _parameters(account)))
     if account.step is not None:
         spread = account.step
-        told = f"median of {spread.samples}, {duration(spread.lowest)} to {duration(spread.highest)}"
+        summary = f"median of {spread.samples}, {duration(spread.lowest)} to {duration(spread.highest)}"
         if spread.samples == 1:
-            told = "one step"
-        shown.append(Shown("step", "step time", duration(spread.typical), told))
-        told = of_one(account, ", ")
+            summary = "one step"
+        shown.append(Shown("step", "step time", duration(spread.typical), summary))
+        summary = of_one(account, ", ")
         shown.append(
-            Shown("flops_per_s", "rate", si(account.flops_per_s, "FLOP/s"), f"executed, over the step time{told}")
+            Shown("flops_per_s", "rate", si(account.flops_per_s, "FLOP/s"), f"executed, over the step time{summary}")
         )
     if (used := account.utilization) is not None:
-        told = f"of the dense peak of {used.hardware}" + (
+        summary = f"of the dense peak of {used.hardware}" + (
             f", timed on {report.device}" if account.other_machine else ""
         )
-        shown.append(Shown("mfu", "MFU", small_percent(used.mfu), told, "doubt" if account.other_machine else "first"))
+        shown.append(
+            Shown("mfu", "MFU", small_percent(used.mfu), summary, "doubt" if account.other_machine else "first")
+        )
         if totals.full_flops != totals.flops:
             shown.append(Shown("mfu_full", "MFU, PaLM", small_percent(used.mfu_full), "with full attention"))
         shown.append(Shown("hfu", "HFU", small_percent(used.hfu), "recomputation included"))
@@ -118,31 +122,31 @@ def headline_numbers(account: Account) -> list[Shown]:
             Shown("bound", "bound", duration(account.roofline.bound_ns), f"least time on {account.roofline.hardware}")
         )
     if (rate := account.throughput) is not None and rate.samples_per_s is not None:
-        told = "" if rate.tokens_per_s is None else f"{si(rate.tokens_per_s)} tokens/s"
-        told += f"{', ' if told else ''}{rate.world} GPUs" if rate.world > 1 else ""
-        shown.append(Shown("throughput", "throughput", f"{si(rate.samples_per_s)} samples/s", told))
+        summary = "" if rate.tokens_per_s is None else f"{si(rate.tokens_per_s)} tokens/s"
+        summary += f"{', ' if summary else ''}{rate.world} GPUs" if rate.world > 1 else ""
+        shown.append(Shown("throughput", "throughput", f"{si(rate.samples_per_s)} samples/s", summary))
     value = covered_text(coverage.calls)
-    told = f"of calls; {covered_text(coverage.moved_bytes)} of bytes"
+    summary = f"of calls; {covered_text(coverage.moved_bytes)} of bytes"
     if coverage.time is not None:
-        told += f", {covered_text(coverage.time)} of time (estimated)"
-    shown.append(Shown("coverage", "coverage", value, told, "doubt" if coverage.unknown else ""))
+        summary += f", {covered_text(coverage.time)} of time (estimated)"
+    shown.append(Shown("coverage", "coverage", value, summary, "doubt" if coverage.unknown else ""))
     return shown
 
 
 def _foretold(account: Account) -> list[Shown]:
     """Time, tokens a second and room in memory, as far as they are predicted: what is asked first."""
-    told, chip = account.untimed_prediction, account.device
-    if told is None or chip is None:
+    summary, chip = account.untimed_prediction, account.device
+    if summary is None or chip is None:
         return []
-    least = f"no faster than {duration(told.bound_ns)} on {told.hardware}"
-    shown = [Shown("predicted", "predicted step", duration(told.predicted_ns), least, "first")]
-    if (rate := told.token_rate()) is not None:
+    least = f"no faster than {duration(summary.bound_ns)} on {summary.hardware}"
+    shown = [Shown("predicted", "predicted step", duration(summary.predicted_ns), least, "first")]
+    if (rate := summary.token_rate()) is not None:
         shown.append(
             Shown("tokens_per_s", "tokens/s, predicted", f"{rate[0]:,.0f}", f"at most {rate[1]:,.0f}", "first")
         )
-    room = f"parameters alone take {size(told.param_bytes)} of {size(chip.hbm_bytes)}"
+    room = f"parameters alone take {size(summary.param_bytes)} of {size(chip.hbm_bytes)}"
     shown.append(
-        Shown("fits", "memory", "fits" if told.fits else "does not fit", room, "first" if told.fits else "doubt")
+        Shown("fits", "memory", "fits" if summary.fits else "does not fit", room, "first" if summary.fits else "doubt")
     )
     return shown
 

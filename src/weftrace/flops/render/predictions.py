@@ -38,8 +38,8 @@ def prediction_block(account: Account, width: int) -> RenderableType | None:
         table([heads[i] for i in shown], [[line[i] for i in shown] for line in lines], width, left=("",)),
     ]
     if not found.fits:
-        told = f"the parameters take {size(found.param_bytes)}, and {device.name} has {size(device.hbm_bytes)}"
-        parts.append(Text(f"it does not fit: {told}; these are times of one with enough memory", style=WARNING))
+        summary = f"the parameters take {size(found.param_bytes)}, and {device.name} has {size(device.hbm_bytes)}"
+        parts.append(Text(f"it does not fit: {summary}; these are times of one with enough memory", style=WARNING))
     return Group(*parts)
 
 

@@ -18,10 +18,10 @@ MAX_RANGES = 12
 
 def flops_block(rank: Mapping[str, Any], width: int) -> RenderableType | None:
     """The section of a rank that has `flops`; None for one that has not."""
-    told = rank.get("flops")
-    if told is None:
+    summary = rank.get("flops")
+    if summary is None:
         return None
-    full = any(part["full_flops"] != part["flops"] for part in told["phases"])
+    full = any(part["full_flops"] != part["flops"] for part in summary["phases"])
     heads = ["phase", "FLOP", "elapsed", "busy", "FLOP/s", "MFU", *["MFU, PaLM"] * full, "HFU"]
     lines = [
         [
@@ -34,29 +34,29 @@ def flops_block(rank: Mapping[str, Any], width: int) -> RenderableType | None:
             *[small_percent(part["mfu_full"])] * full,
             small_percent(part["hfu"]),
         ]
-        for part in told["phases"]
+        for part in summary["phases"]
     ]
-    if told["num_no_phase"]:
-        lines.append(["not launched", "", duration(told["no_phase_ns"]), *[""] * (len(heads) - 3)])
-    flops = sum(part["flops"] for part in told["phases"])
-    rate = "–" if told["flops_per_s"] is None else si(told["flops_per_s"])
-    total = ["all", si(flops), duration(told["span_ns"]), "", rate, small_percent(told["mfu"])]
-    lines.append([*total, *[small_percent(told["mfu_full"])] * full, small_percent(told["hfu"])])
-    note = f"{clean(told['model'])}, {counted(told['steps'], 'step')}"
-    note += f", of the peaks of {clean(told['hardware'])}" if told["hardware"] else ""
+    if summary["num_no_phase"]:
+        lines.append(["not launched", "", duration(summary["no_phase_ns"]), *[""] * (len(heads) - 3)])
+    flops = sum(part["flops"] for part in summary["phases"])
+    rate = "–" if summary["flops_per_s"] is None else si(summary["flops_per_s"])
+    total = ["all", si(flops), duration(summary["span_ns"]), "", rate, small_percent(summary["mfu"])]
+    lines.append([*total, *[small_percent(summary["mfu_full"])] * full, small_percent(summary["hfu"])])
+    note = f"{clean(summary['model'])}, {counted(summary['steps'], 'step')}"
+    note += f", of the peaks of {clean(summary['hardware'])}" if summary["hardware"] else ""
     parts: list[RenderableType] = [
         section("FLOPs by phase", note),
         table(heads, lines, width, left=("phase",), bold=len(lines) - 1),
     ]
-    if told["ranges"]:
+    if summary["ranges"]:
         rows = [
             [clean(row["path"]), si(row["flops"]), duration(row["busy_ns"]), small_percent(row["mfu"])]
-            for row in told["ranges"][:MAX_RANGES]
+            for row in summary["ranges"][:MAX_RANGES]
         ]
         parts.append(
             table(("module range, forward", "FLOP", "busy", "MFU"), rows, width, left=("module range, forward",))
         )
-    keys = ("elapsed", "mfu") if told["hardware"] else ("elapsed",)
+    keys = ("elapsed", "mfu") if summary["hardware"] else ("elapsed",)
     parts += [Text(f"{JOIN_TERMS[key][0]}: {JOIN_TERMS[key][1]}", style=DIM) for key in keys]
-    parts += [Text(f"- {clean(text)}") for text in told["notes"]]
+    parts += [Text(f"- {clean(text)}") for text in summary["notes"]]
     return Group(*parts)

@@ -50,8 +50,8 @@ def print_flops(
     account = account_of(report, hardware)
     width = min(console.width, MAX_WIDTH)
     blocks = _opening(account, width)
-    if (told := prediction_block(account, width)) is not None:
-        blocks.append(told)
+    if (summary := prediction_block(account, width)) is not None:
+        blocks.append(summary)
     blocks += [*_phases(account, width), *_tree(account, width, depth)]
     if top:
         blocks += _dearest(account, width, top)
@@ -85,8 +85,8 @@ def _opening(account: Account, width: int) -> list[RenderableType]:
         blocks.append(frame("Numbers that cannot be right", [Text(clean(flag)) for flag in flags], WARNING))
     if account.coverage.unknown:
         names = [f"{clean(op.op)} ({counted(op.calls, 'call')})" for op in account.coverage.unknown]
-        told = [Text(", ".join(names)), Text("They add nothing to any total below.", style=DIM)]
-        blocks.append(frame(f"{counted(len(names), 'operator')} without a formula", told, WARNING))
+        summary = [Text(", ".join(names)), Text("They add nothing to any total below.", style=DIM)]
+        blocks.append(frame(f"{counted(len(names), 'operator')} without a formula", summary, WARNING))
     return blocks
 
 
@@ -110,8 +110,8 @@ def _phases(account: Account, width: int) -> list[RenderableType]:
         cells += _time_and_rate(account, account.step.typical if account.step else None, step.executed_flops)
     lines.append(cells)
     note = "model FLOPs of the step are those of forward and backward" if len(totals.by_phase) > 1 else ""
-    if account.timed and (told := of_one(account, "FLOP/s: ")):
-        note += f"; {told}" if note else told
+    if account.timed and (summary := of_one(account, "FLOP/s: ")):
+        note += f"; {summary}" if note else summary
     return [
         Group(
             section("Phases", note),

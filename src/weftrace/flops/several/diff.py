@@ -80,7 +80,7 @@ class FlopsDiff(InNotebook):
     removed: Annotated[tuple[str, ...], Meta(description="Paths in the first report alone.")]
     notes: Annotated[tuple[str, ...], Meta(description="Why some numbers cannot be compared.")]
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         yield "of", " → ".join(map(in_words, self.names))
         yield "same", in_words(self.is_same)
         for change in (each for each in self.model if each.is_change):

@@ -62,7 +62,7 @@ class Sweep(InNotebook):
     assumptions: Annotated[tuple[str, ...], Meta(description="Of the predicted times.")]
     notes: Annotated[tuple[str, ...], Meta(description="Of the runs, each once.")]
 
-    def _told(self) -> Iterable[tuple[str, str]]:
+    def _describe(self) -> Iterable[tuple[str, str]]:
         yield "model", f"{self.model}{f' on {self.hardware}' if self.hardware else ''}"
         for point in self.points:
             took = point.step_ns or point.predicted_ns

@@ -57,8 +57,8 @@ def rows_of(kernels: pl.DataFrame, *, shaped: pl.DataFrame | None = None, tokens
     for (phase,), part in launched.join(varying, on=["phase", "name", "slot"], how="semi").group_by(
         "phase", maintain_order=True
     ):
-        if (told := _of_phase(part)) is not None:
-            found[str(phase)] = told
+        if (summary := _of_phase(part)) is not None:
+            found[str(phase)] = summary
     if shaped is not None and not shaped.is_empty():
         found = {str(phase): part for (phase,), part in shaped.group_by("phase", maintain_order=True)}
         notes = [f"routed rows of {', '.join(found)}: shapes of the grouped GEMMs"]

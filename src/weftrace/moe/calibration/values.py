@@ -165,7 +165,7 @@ class Calibration(InNotebook):
         """By how much communication that moves data slows kernels of a group."""
         return next((each.factor for each in self.slowed if each.group == group), 1.0)
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "source", self.source
         yield "fitted on", f"layers {', '.join(map(str, self.layers))} of {self.num_layers}"
         yield from ((each.phase, duration(each.busy_ns)) for each in self.phases)

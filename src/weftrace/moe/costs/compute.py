@@ -81,7 +81,7 @@ def _piece(part: Part, operation: Operation, layer: Layer, setting: Setting, lev
         seconds, basis = published_seconds(part, device, decode=decode, sparse=setting.model.indexer is not None)
         if part.sort == "core" and setting.model.latent is None:
             basis += ", of MLA, assumed alike"
-        basis += device.told
+        basis += device.summary
     return Piece(
         name=_kernel_name(part, decode=decode, latent=setting.model.latent is not None),
         duration_ns=_plain(seconds * 1e9 * share),

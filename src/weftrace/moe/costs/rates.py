@@ -50,7 +50,7 @@ class Device:
         return self.hardware.hbm_bytes_per_s / measured_on().hbm_bytes_per_s
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """What a rate was scaled by, "" for an H800's."""
         return "" if self.hardware.name == measured_on().name else f", scaled to {self.hardware.name}"
 
@@ -70,11 +70,11 @@ def published_seconds(part: Part, device: Device, *, decode: bool, sparse: bool)
         return _core(part, device, decode=decode, sparse=sparse)
     if part.sort == "scores":
         fast = efficiency("attention") * device.peak("fp8")
-        told = "assumed: the indexer at attention's share of the FP8 peak"
-        return np.maximum(part.flops / fast, _memory(part.moved_bytes, "cache read", device)), told
+        summary = "assumed: the indexer at attention's share of the FP8 peak"
+        return np.maximum(part.flops / fast, _memory(part.moved_bytes, "cache read", device)), summary
     fast = efficiency("matrix") * device.peak("bf16")
-    told = "assumed: BF16 products at 0.6 of their peak, or matrices read at 0.73 of the memory's bandwidth"
-    return np.maximum(part.flops / fast, _memory(part.moved_bytes, "weights read", device)), told
+    summary = "assumed: BF16 products at 0.6 of their peak, or matrices read at 0.73 of the memory's bandwidth"
+    return np.maximum(part.flops / fast, _memory(part.moved_bytes, "weights read", device)), summary
 
 
 def _product(part: Part, device: Device) -> tuple[Floats, str]:
@@ -88,14 +88,14 @@ def _product(part: Part, device: Device) -> tuple[Floats, str]:
     bound = np.maximum(computing / device.ratio(part.dtype, "fp8"), here) / np.maximum(computing, reading)
     seconds = np.where(computing > 0, on_h800 * bound, 0.0) + _memory(part.gradient_bytes, "bandwidth", device)
     exact = (part.inner, part.columns) == (rate.inner, rate.columns) or part.name in ("q_a", "kv_a")
-    told = f"published: DeepGEMM's rates{'' if exact else ', of the nearest product'}"
+    summary = f"published: DeepGEMM's rates{'' if exact else ', of the nearest product'}"
     if part.dtype != "fp8":
-        told += f", assumed as large a part of the peak in {part.dtype.upper()}"
+        summary += f", assumed as large a part of the peak in {part.dtype.upper()}"
     if part.backward:
-        told += ", assumed as in the forward"
+        summary += ", assumed as in the forward"
     if part.backward == "wgrad":
-        told += "; gradients added at 0.6 of the memory's bandwidth"
-    return seconds, told
+        summary += "; gradients added at 0.6 of the memory's bandwidth"
+    return seconds, summary
 
 
 def _core(part: Part, device: Device, *, decode: bool, sparse: bool) -> tuple[Floats, str]:
@@ -104,10 +104,10 @@ def _core(part: Part, device: Device, *, decode: bool, sparse: bool) -> tuple[Fl
         work = "attention core backward"
     fast = sustained_flops_per_s(work) * device.ratio("bf16", "bf16")
     read = _memory(part.moved_bytes, "cache read", device) if decode else 0.0
-    told = f"published: {work} at {sustained_flops_per_s(work) / 1e12:.0f} TFLOP/s"
-    told += ", assumed for a sparse one too" if part.backward and sparse else ""
-    told += ", or the cache at 0.9 of the memory's bandwidth" if decode else ""
-    return np.maximum(part.flops / fast, read), told
+    summary = f"published: {work} at {sustained_flops_per_s(work) / 1e12:.0f} TFLOP/s"
+    summary += ", assumed for a sparse one too" if part.backward and sparse else ""
+    summary += ", or the cache at 0.9 of the memory's bandwidth" if decode else ""
+    return np.maximum(part.flops / fast, read), summary
 
 
 def _memory(moved_bytes: float | int | Floats, work: str, device: Device) -> Floats:

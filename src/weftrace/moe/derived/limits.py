@@ -50,7 +50,7 @@ class Bottleneck(InNotebook):
         return min(without, key=lambda name: without[name])
 
     @property
-    def told(self) -> Annotated[str, Meta(description="The limit in words.")]:
+    def summary(self) -> Annotated[str, Meta(description="The limit in words.")]:
         return self.in_words()
 
     def in_words(self) -> str:
@@ -60,7 +60,7 @@ class Bottleneck(InNotebook):
             f"not {duration(self.layer_ns, 4)}"
         )
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "bottleneck", self.in_words()
         shown = (name for name in self.without_ns if self.without_ns[name] < self.layer_ns)
         yield from ((f"without {_LABELS[name]}", duration(self.without_ns[name], 4)) for name in shown)

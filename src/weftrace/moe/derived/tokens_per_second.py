@@ -43,7 +43,7 @@ class Throughput(InNotebook):
     def per_node(self) -> float:
         return self.per_gpu * self.gpus_per_node
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "tokens/s a GPU", f"{self.per_gpu:,.0f}"
         yield f"tokens/s a node of {self.gpus_per_node}", f"{self.per_node:,.0f}"
         yield from (("assumed", text) for text in self.assumed)

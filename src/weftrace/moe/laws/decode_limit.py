@@ -38,7 +38,7 @@ class DecodeLimit(InNotebook):
         """Of one request."""
         return 1e9 / self.tpot_ns
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "a transfer", duration(self.transfer_ns, 4)
         yield "a layer", duration(self.layer_ns, 4)
         yield "TPOT", f"{duration(self.tpot_ns, 4)}, {self.tokens_per_s:,.0f} tokens/s"

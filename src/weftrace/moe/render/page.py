@@ -58,8 +58,8 @@ class ProfileBlock(TypedDict):
 
 def render_profile_html(profile: Profile) -> str:
     """One self-contained page of a simulated profile, as text."""
-    told = shown(profile)
-    block = profile_block(told)
+    summary = shown(profile)
+    block = profile_block(summary)
     return render_page(
         "profile.html",
         home=HOME,
@@ -67,43 +67,43 @@ def render_profile_html(profile: Profile) -> str:
         styles=STYLES,
         blocks=[("weftrace-profile", block)],
         tables={"phases": PhaseRow, "ranks": RankRow},
-        terms={**PROFILE_TERMS, **configured_terms(told.configuration)},
+        terms={**PROFILE_TERMS, **configured_terms(summary.configuration)},
         title=profile.plan.name,
-        headline=headline(told),
+        headline=headline(summary),
         version=__version__,
     )
 
 
 def profile_svg(profile: Profile) -> str:
     """The lanes of an inner layer or two, as the text of an SVG file."""
-    told = shown(profile)
-    start, end = first_view(told)
-    return lanes_svg(told.picture, title=profile.plan.name, start_ns=start, end_ns=end)
+    summary = shown(profile)
+    start, end = first_view(summary)
+    return lanes_svg(summary.picture, title=profile.plan.name, start_ns=start, end_ns=end)
 
 
-def profile_block(told: Shown) -> ProfileBlock:
+def profile_block(summary: Shown) -> ProfileBlock:
     """The block of the page, which pages of several profiles may hold too."""
-    profile = told.profile
+    profile = summary.profile
     several = profile.overlap.num_micro_batches > 1
     return {
-        "shape": shape(told),
-        "configuration": told.configuration,
-        "layer_ns": told.layer_ns,
-        "compute_ns": told.compute_ns,
-        "exposed_ns": told.exposed_ns,
-        "idle_ns": told.idle_ns,
-        "hidden_fraction": 1 - told.exposed_ns / told.communication_ns if told.communication_ns else None,
+        "shape": shape(summary),
+        "configuration": summary.configuration,
+        "layer_ns": summary.layer_ns,
+        "compute_ns": summary.compute_ns,
+        "exposed_ns": summary.exposed_ns,
+        "idle_ns": summary.idle_ns,
+        "hidden_fraction": 1 - summary.exposed_ns / summary.communication_ns if summary.communication_ns else None,
         "fused": profile.overlap.is_fused,
-        "picture": told.picture,
-        "by_micro_batch": profile_picture(profile, told.rank, by_micro_batch=True) if several else None,
-        "first_view_ns": list(first_view(told)),
-        "phases": told.phases.to_dicts(),  # type: ignore[typeddict-item]
-        "bases": [{"phases": phases, "basis": basis} for basis, phases in told.bases()],
-        "ranks": told.ranks.head(MAX_RANKS).to_dicts() if len(told.ranks) > 1 else [],  # type: ignore[typeddict-item]
-        "rank_words": rank_words(told),
-        "tokens_per_gpu": told.throughput.per_gpu,
-        "tokens_per_node": told.throughput.per_node,
-        "gpus_per_node": told.throughput.gpus_per_node,
-        "assumed": list(told.throughput.assumed),
-        "held_up": told.bottleneck.in_words(),
+        "picture": summary.picture,
+        "by_micro_batch": profile_picture(profile, summary.rank, by_micro_batch=True) if several else None,
+        "first_view_ns": list(first_view(summary)),
+        "phases": summary.phases.to_dicts(),  # type: ignore[typeddict-item]
+        "bases": [{"phases": phases, "basis": basis} for basis, phases in summary.bases()],
+        "ranks": summary.ranks.head(MAX_RANKS).to_dicts() if len(summary.ranks) > 1 else [],  # type: ignore[typeddict-item]
+        "rank_words": rank_words(summary),
+        "tokens_per_gpu": summary.throughput.per_gpu,
+        "tokens_per_node": summary.throughput.per_node,
+        "gpus_per_node": summary.throughput.gpus_per_node,
+        "assumed": list(summary.throughput.assumed),
+        "held_up": summary.bottleneck.in_words(),
     }

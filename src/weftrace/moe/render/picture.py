@@ -93,7 +93,7 @@ def _lane(profile: Profile, band: str, batch: int | None, kernels: pl.DataFrame)
 def _boxes(profile: Profile, kernels: pl.DataFrame) -> Iterator[BoxDocument]:
     """By start. Operations of one phase, micro-batch and part of one layer are one box where they run at once."""
     operations = profile.overlap.operations
-    told = pl.DataFrame(
+    summary = pl.DataFrame(
         {
             "operation": range(len(operations)),
             "name": [each.phase for each in operations],
@@ -105,7 +105,7 @@ def _boxes(profile: Profile, kernels: pl.DataFrame) -> Iterator[BoxDocument]:
     reach = pl.col("end_ns").cum_max().shift(1).over(key)
     before = pl.col("end_ns").cum_max().shift(1)
     boxes = (
-        kernels.join(told, on="operation", maintain_order="left")
+        kernels.join(summary, on="operation", maintain_order="left")
         .sort("start_ns", "end_ns", maintain_order=True)
         .with_columns(piece=(pl.col("start_ns") > reach + _PAUSE_NS).fill_null(False).cum_sum().over(key))
         .group_by(*key, "piece", maintain_order=True)
@@ -147,9 +147,9 @@ def _arrows(profile: Profile, rank: int, lanes: Sequence[LaneDocument], by_batch
         place |= {(stream, batch): at for stream in lane["streams"]}
     rows = pl.Series(profile.plan.rows_on(rank), dtype=pl.UInt32)
     columns = ("stream", "micro_batch", "start_ns", "end_ns")
-    told = dict(zip(rows, profile.times.ops.select(columns)[rows].iter_rows(named=True), strict=True))
+    summary = dict(zip(rows, profile.times.ops.select(columns)[rows].iter_rows(named=True), strict=True))
     for op, on in profile.plan.waits.select("op", "on").filter(pl.col("op").is_in(rows.implode())).iter_rows():
-        waiting, awaited = told[op], told[on]
+        waiting, awaited = summary[op], summary[on]
         to, since = (place[each["stream"], each["micro_batch"] if by_batch else None] for each in (waiting, awaited))
         if to != since:
             yield {

@@ -62,7 +62,7 @@ class Shown:
 def shown(profile: Profile, rank: int | None = None) -> Shown:
     """What is shown of a profile. rank: whose lanes; those of the one that ends last where none is given."""
     rank = last_rank(profile) if rank is None else rank
-    configuration = {f"profile.{name}": text for name, text in profile.told().items()}
+    configuration = {f"profile.{name}": text for name, text in profile.summary().items()}
     return Shown(
         profile=profile,
         rank=rank,

@@ -22,67 +22,67 @@ MAX_RANKS = 8
 
 def print_profile(profile: Profile, console: Console) -> None:
     """Print a simulated profile. Width: all of the console's up to 140 columns."""
-    told, width = shown(profile), min(console.width, MAX_WIDTH)
+    summary, width = shown(profile), min(console.width, MAX_WIDTH)
     title = joined([Text("weftrace profile", style=BOLD), clean(profile.plan.name)], " · ")
-    opening: list[RenderableType] = [Group(title, Text(shape(told), style=DIM)), Text(headline(told), style=BOLD)]
-    opening += [settings_table(in_words(told.configuration), width)]
+    opening: list[RenderableType] = [Group(title, Text(shape(summary), style=DIM)), Text(headline(summary), style=BOLD)]
+    opening += [settings_table(in_words(summary.configuration), width)]
     print_blocks(opening, console, width)
     console.print()
-    start, end = first_view(told)
-    print_lanes(told.picture, console, width, start_ns=start, end_ns=end)
+    start, end = first_view(summary)
+    print_lanes(summary.picture, console, width, start_ns=start, end_ns=end)
     console.print()
-    print_blocks(_closing(told, width), console, width)
+    print_blocks(_closing(summary, width), console, width)
 
 
-def _closing(told: Shown, width: int) -> list[RenderableType]:
-    blocks = [_layer(told, width), _tokens(told), _phases(told, width)]
-    if told.ranks.height > 1:
-        blocks.append(_ranks(told, width))
+def _closing(summary: Shown, width: int) -> list[RenderableType]:
+    blocks = [_layer(summary, width), _tokens(summary), _phases(summary, width)]
+    if summary.ranks.height > 1:
+        blocks.append(_ranks(summary, width))
     return blocks
 
 
-def _layer(told: Shown, width: int) -> RenderableType:
+def _layer(summary: Shown, width: int) -> RenderableType:
     """A layer and its parts, which add up to it."""
-    unit = unit_for(round(told.layer_ns))
-    parts = [("computes", told.compute_ns), ("exposed communication", told.exposed_ns), ("idle", told.idle_ns)]
-    lines = [[name, unit(time_ns), percent(time_ns / (told.layer_ns or 1))] for name, time_ns in parts]
-    lines.append(["a layer", unit(told.layer_ns), ""])
+    unit = unit_for(round(summary.layer_ns))
+    parts = [("computes", summary.compute_ns), ("exposed communication", summary.exposed_ns), ("idle", summary.idle_ns)]
+    lines = [[name, unit(time_ns), percent(time_ns / (summary.layer_ns or 1))] for name, time_ns in parts]
+    lines.append(["a layer", unit(summary.layer_ns), ""])
     return Group(
         section("Where a layer goes"), table(("part", unit.name, "share"), lines, width, left=("part",), bold=3)
     )
 
 
-def _tokens(told: Shown) -> RenderableType:
-    rates = told.throughput
+def _tokens(summary: Shown) -> RenderableType:
+    rates = summary.throughput
     line = f"{rates.per_gpu:,.0f} a GPU, {rates.per_node:,.0f} a node of {rates.gpus_per_node}"
     return Group(section("Tokens a second"), Text(line, style=BOLD), *(Text(text, style=DIM) for text in rates.assumed))
 
 
-def _phases(told: Shown, width: int) -> RenderableType:
-    rows = told.phases.to_dicts()
+def _phases(summary: Shown, width: int) -> RenderableType:
+    rows = summary.phases.to_dicts()
     names = ["phase", "micro_batch", "busy_ns", "hidden_ns", "exposed_ns"]
-    if told.phases.get_column("micro_batch").n_unique() < 2:
+    if summary.phases.get_column("micro_batch").n_unique() < 2:
         names.remove("micro_batch")
     num = int(rows[0]["num_layers"]) if rows else 0
-    inner = ", without the first and the last" if num != told.profile.setting.num_layers else ""
+    inner = ", without the first and the last" if num != summary.profile.setting.num_layers else ""
     note = f"means of {counted(num, 'layer')}{inner}"
     bases = [
-        Text(clean(f"{', '.join(phases)}: {basis}" if len(told.bases()) > 1 else basis), style=DIM)
-        for basis, phases in told.bases()
+        Text(clean(f"{', '.join(phases)}: {basis}" if len(summary.bases()) > 1 else basis), style=DIM)
+        for basis, phases in summary.bases()
     ]
     unit = unit_for(round(max((row["busy_ns"] for row in rows), default=0)))
     return Group(section("Phases of a layer", note), rows_table(PhaseRow, rows, width, names, unit=unit), *bases)
 
 
-def _ranks(told: Shown, width: int) -> RenderableType:
-    if not told.ranks.get_column("waiting_ns").sum():
-        return Group(section("Ranks"), Text(rank_words(told)))
-    first = told.ranks.head(MAX_RANKS).to_dicts()
+def _ranks(summary: Shown, width: int) -> RenderableType:
+    if not summary.ranks.get_column("waiting_ns").sum():
+        return Group(section("Ranks"), Text(rank_words(summary)))
+    first = summary.ranks.head(MAX_RANKS).to_dicts()
     rows = rows_table(
         RankRow, first, width, ["rank", "compute_ns", "communication_ns", "waiting_ns", "last_in"],
-        unit=unit_for(max(told.ranks.get_column("compute_ns").to_list())),
+        unit=unit_for(max(summary.ranks.get_column("compute_ns").to_list())),
         cells={"last_in": lambda row: f"{row['last_in']:,} of {row['meets']:,}"},
     )  # fmt: skip
-    left = told.ranks.height - len(first)
+    left = summary.ranks.height - len(first)
     note = "waited for most first" + (f"; {left:,} more in the JSON and on the page" if left else "")
-    return Group(section("Ranks", note), Text(rank_words(told)), rows)
+    return Group(section("Ranks", note), Text(rank_words(summary)), rows)

@@ -95,49 +95,48 @@ KIND_WORDS: Mapping[str, str] = MappingProxyType({"train": "Training", "prefill"
 _TRIFLE = 0.01  # a loss of less of the span is told as what is left
 
 
-def headline(told: Shown) -> str:
+def headline(summary: Shown) -> str:
     """The largest loss and its cause, in a sentence; what ranks lose to each other; how long a layer takes, by what."""
-    setting, layer_ns = told.profile.setting, told.layer_ns or 1.0
+    setting, layer_ns = summary.profile.setting, summary.layer_ns or 1.0
     who = f"{KIND_WORDS[setting.kind]} of {setting.model.name} on {setting.ep} × {setting.hardware.name}"
     ends = " with both ends of the run" if setting.num_layers < 3 else ""
-    layer = f"A layer takes {duration(layer_ns, 4)}{ends}, simulated; costs: {told.profile.level}."
-    exposed, idle = told.exposed_ns / layer_ns, told.idle_ns / layer_ns
-    if told.waited >= _TRIFLE:
-        layer = (
-            f"Ranks wait for slower ones, computing nothing, for {percent(told.waited)} of the run on average. {layer}"
-        )
-    if told.profile.overlap.is_fused:
+    layer = f"A layer takes {duration(layer_ns, 4)}{ends}, simulated; costs: {summary.profile.level}."
+    exposed, idle = summary.exposed_ns / layer_ns, summary.idle_ns / layer_ns
+    if summary.waited >= _TRIFLE:
+        waited = percent(summary.waited)
+        layer = f"Ranks wait for slower ones, computing nothing, for {waited} of the run on average. {layer}"
+    if summary.profile.overlap.is_fused:
         return f"{who} moves tokens and computes in one kernel: what of it is exposed is not separable. {layer}"
     if max(exposed, idle) < _TRIFLE:
-        return f"{who} computes for {percent(told.compute_ns / layer_ns)} of its time. {layer}"
+        return f"{who} computes for {percent(summary.compute_ns / layer_ns)} of its time. {layer}"
     if exposed >= idle:
-        return f"{who} loses {percent(exposed)} of its time to exposed communication{_mostly(told)}. {layer}"
+        return f"{who} loses {percent(exposed)} of its time to exposed communication{_mostly(summary)}. {layer}"
     return f"{who} is idle for {percent(idle)} of its time, in gaps between kernels. {layer}"
 
 
-def _mostly(told: Shown) -> str:
+def _mostly(summary: Shown) -> str:
     """Which phase it is, and how much of all."""
-    most = told.most_exposed
+    most = summary.most_exposed
     if most is None:
         return ""
     name, exposed_ns = most
-    share = exposed_ns / told.exposed_ns
+    share = exposed_ns / summary.exposed_ns
     return f", {percent(min(share, 1.0))} of it {name}" if share < 0.995 else f", all of it {name}"
 
 
-def shape(told: Shown) -> str:
+def shape(summary: Shown) -> str:
     """What was simulated, in a line."""
-    setting = told.profile.setting
-    ranks = len(told.profile.plan.ranks)
-    drawn = f"rank {told.rank}, which ends last, is drawn" if ranks > 1 else "every rank does the same"
-    if ranks < setting.ep and told.profile.routing != BALANCED:
+    setting = summary.profile.setting
+    ranks = len(summary.profile.plan.ranks)
+    drawn = f"rank {summary.rank}, which ends last, is drawn" if ranks > 1 else "every rank does the same"
+    if ranks < setting.ep and summary.profile.routing != BALANCED:
         drawn = "nobody waits for those that are not" if ranks == 1 else f"{drawn}; nobody waits for those that are not"
     return f"{counted(setting.num_layers, 'layer')} on {counted(ranks, 'rank')} of {setting.ep} simulated; {drawn}"
 
 
-def rank_words(told: Shown) -> str:
+def rank_words(summary: Shown) -> str:
     """How the ranks differ; nothing of one rank."""
-    ranks = told.ranks
+    ranks = summary.ranks
     if ranks.height < 2:
         return ""
     computed = ranks.get_column("compute_ns").to_list()
@@ -152,9 +151,9 @@ def rank_words(told: Shown) -> str:
     )
 
 
-def first_view(told: Shown, layers: float = 1.6) -> tuple[int, int]:
+def first_view(summary: Shown, layers: float = 1.6) -> tuple[int, int]:
     """A stretch of about so many inner layers, which a screen can show with their names."""
-    span = told.picture["span_ns"]
-    length = min(span, round(layers * told.layer_ns))
-    start = min(round(told.layer_ns), span - length)
+    span = summary.picture["span_ns"]
+    length = min(span, round(layers * summary.layer_ns))
+    start = min(round(summary.layer_ns), span - length)
     return start, start + length

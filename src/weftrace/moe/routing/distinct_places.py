@@ -40,7 +40,7 @@ class Distinct:
     error: float
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         return f"{self.mean:.3f} ± {self.error:.4f} (drawn)" if self.error else f"{self.mean:.3f}"
 
 

@@ -79,7 +79,7 @@ class Load(InNotebook):
         arrays = {name: getattr(self, name)[:, :num_ranks] for name in ARRAYS}
         return replace(self, **arrays, others=tuple(each.first(num_ranks) for each in self.others))
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "rows of a rank", f"{self.rows_LR.mean():,.0f}, the busiest {self.imbalance:.3f} of the mean"
         yield "basis", self.basis
 
@@ -102,7 +102,7 @@ def balanced(setting: Setting) -> Load:
         received_nodes_LR=nodes_LR,
         sent_gpus_LR=gpus_LR,
         received_gpus_LR=gpus_LR,
-        basis=f"balanced routing, {nodes.told} distinct nodes a token",
+        basis=f"balanced routing, {nodes.summary} distinct nodes a token",
     )
 
 

@@ -47,7 +47,7 @@ class Ran:
     rank: int
     step_ns: int
     tokens: int
-    told: Mapping[str, str]
+    summary: Mapping[str, str]
     notes: tuple[str, ...]
 
     @property
@@ -72,10 +72,10 @@ def run_in_processes(
     device = how.device or _device()
     with _group(how.group, device) as group:
         how = replace(how, group=group, device=device)
-        told = _told(setting, overlap, how)
-        _agree(told, how, {"steps": steps, "recorded": recorded})
+        summary = _describe(setting, overlap, how)
+        _agree(summary, how, {"steps": steps, "recorded": recorded})
         clock = _Clock(device)
-        with recorder(told) if recorder else nullcontext() as recording:
+        with recorder(summary) if recorder else nullcontext() as recording:
 
             def on_step(step: int) -> None:
                 if step < WARM_UP + steps:
@@ -89,17 +89,17 @@ def run_in_processes(
             dist.all_reduce(took, dist.ReduceOp.MAX, group)
         num_ranks = dist.get_world_size(group) if group else 1
         return Ran(
-            rank=dist.get_rank(group) if group else 0, step_ns=int(median(took.tolist())), told=told,
+            rank=dist.get_rank(group) if group else 0, step_ns=int(median(took.tolist())), summary=summary,
             tokens=setting.tokens * len(going(overlap, "F")) * num_ranks, notes=result.notes,
         )  # fmt: skip
 
 
-def _agree(told: Mapping[str, str], how: HowToRun, counts: Mapping[str, int]) -> None:
+def _agree(summary: Mapping[str, str], how: HowToRun, counts: Mapping[str, int]) -> None:
     """Raises `ProfileError`, on all ranks, where one was asked for another run than rank 0: they would wait for each
     other until the group's time is up."""
     if how.group is None:
         return
-    asked = {key.removeprefix("profile."): text for key, text in told.items() if key != "profile.hardware"}
+    asked = {key.removeprefix("profile."): text for key, text in summary.items() if key != "profile.hardware"}
     asked |= {"dtype": str(how.dtype), "seed": str(how.seed), **{name: str(count) for name, count in counts.items()}}
     of_ranks: list[dict[str, str]] = [{} for _ in range(dist.get_world_size(how.group))]
     dist.all_gather_object(of_ranks, asked, group=how.group)
@@ -150,7 +150,7 @@ class _Clock:
         self._last_ns = now
 
 
-def _told(setting: Setting, overlap: Overlap, how: HowToRun) -> dict[str, str]:
+def _describe(setting: Setting, overlap: Overlap, how: HowToRun) -> dict[str, str]:
     """What was run, for the file; of the setting's accelerator nothing, for this is another one."""
     assert how.device is not None
     on_gpu = how.device.type == "cuda"
@@ -162,7 +162,7 @@ def _told(setting: Setting, overlap: Overlap, how: HowToRun) -> dict[str, str]:
         "overlap": overlap.name, "layers": str(setting.num_layers), "hidden": f"{setting.model.hidden_size:,}",
         "routing": how.routing, "costs": "executed",
     }  # fmt: skip
-    shown = {key: text for key, text in setting.told().items() if key not in ("hardware", "sms", "comm")}
+    shown = {key: text for key, text in setting.summary().items() if key not in ("hardware", "sms", "comm")}
     return {f"profile.{key}": text for key, text in {**shown, **own}.items()}
 
 

@@ -105,7 +105,7 @@ class Pays(InNotebook):
         tail = f"; {', '.join(never)} not by {self.batches[-1]:,}" if never else ""
         return f"overlapping pays, in {self.unit} a GPU{skipped}: {', '.join(parts)}{tail}"
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "pays", self.headline
         yield from (
             (curve.overlap, curve.reason or f"at best {signed(curve.best_gain)} at {curve.best_batch}")

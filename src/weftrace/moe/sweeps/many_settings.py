@@ -79,7 +79,7 @@ class Sweep(InNotebook):
             text += f", {times:.2f} times as many as {named(last)}" if times >= 1.005 else f", as many as {named(last)}"
         return text + f"; {LIMITS[best.summary.limit]} holds it up"
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "sweep", self.headline
         yield "combinations", f"{len(self.rows)}, {len(self.impossible)} impossible"
 

@@ -20,8 +20,8 @@ def with_common_names(predicted: pl.DataFrame, measured: pl.DataFrame) -> tuple[
     """The samples of both sides, under the names of the predicted side; micro-batches null where not both tell them."""
     predicted = _renamed(predicted, _names(measured), other_wins=False)
     measured = _renamed(measured, _names(predicted), other_wins=True)
-    told = [set(_names(each.drop_nulls("micro_batch"))) for each in (predicted, measured)]
-    apart = pl.when(pl.col("phase").is_in(list(told[0] & told[1]))).then("micro_batch").alias("micro_batch")
+    summary = [set(_names(each.drop_nulls("micro_batch"))) for each in (predicted, measured)]
+    apart = pl.when(pl.col("phase").is_in(list(summary[0] & summary[1]))).then("micro_batch").alias("micro_batch")
     return predicted.with_columns(apart), measured.with_columns(apart)
 
 

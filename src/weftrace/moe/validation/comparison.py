@@ -174,7 +174,7 @@ class Validation(InNotebook):
     def __repr__(self) -> str:
         return f"Validation({self.predicted.source!r} against {self.measured.source!r}, {len(self.phases)} phases)"
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "predicted", self.predicted.source
         yield "measured", self.measured.source
         ratios = [(str(row.what), row.ratio) for row in self.whole[:1]] + [(row.name, row.ratio) for row in self.phases]
@@ -321,8 +321,8 @@ def _notes(
     if not predicted.simulated:
         yield "the predicted side was not simulated by weftrace"
     if layers is not None:
-        told = " against ".join(counted(number, "layer") for number in layers)
-        yield f"{told}: the run as a whole is compared by layer, with what lies before and after"
+        summary = " against ".join(counted(number, "layer") for number in layers)
+        yield f"{summary}: the run as a whole is compared by layer, with what lies before and after"
     if predicted.num_ranks != measured.num_ranks:
         ranks = (counted(side.num_ranks, "rank") for side in (predicted, measured))
         yield f"{' against '.join(ranks)}"

@@ -230,12 +230,12 @@ def _predicted(layers: Layers, split: Split, unslowed: Calibration) -> pl.DataFr
         )
     )
     data = pl.col("communicates")
-    told = samples.join(sums, on=SAMPLE_KEY, nulls_equal=True).with_columns(
+    summary = samples.join(sums, on=SAMPLE_KEY, nulls_equal=True).with_columns(
         by=pl.when(data).then(pl.lit("data")).otherwise(pl.lit("busy")),
         measured_ns=pl.when(data).then("data_ns").otherwise("busy_ns"),
         means=pl.when(data).then("mean_data_ns").otherwise("mean_ns"),
     )
-    return told.group_by("phase", "by", "micro_batch", "layer", maintain_order=True).agg(
+    return summary.group_by("phase", "by", "micro_batch", "layer", maintain_order=True).agg(
         pl.mean("measured_ns", *KNOWING)
     )
 

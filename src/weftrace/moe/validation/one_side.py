@@ -103,8 +103,8 @@ def side_of(source: Trace | Job, *, workers: int | None = None) -> Side:
             found += outcome.value or []
             failures += [outcome.failure.error] if outcome.failure is not None else []
     if not any(part.totals.height for part in found):
-        told = f" {failures[0]}" if failures else ""
-        raise TraceError(f"{name or 'the trace'}: it holds no work whose time could be compared.{told}")
+        summary = f" {failures[0]}" if failures else ""
+        raise TraceError(f"{name or 'the trace'}: it holds no work whose time could be compared.{summary}")
     ranks = _numbered([part.rank for part in found])
     return Side(
         source=name or "in memory",
@@ -119,8 +119,8 @@ def side_of(source: Trace | Job, *, workers: int | None = None) -> Side:
 
 def _numbered(ranks: Sequence[int | None]) -> list[int]:
     """Ranks as the traces tell them; numbered from 0 where one does not tell, or two tell the same."""
-    told = [rank for rank in ranks if rank is not None]
-    return told if len(set(told)) == len(ranks) else list(range(len(ranks)))
+    summary = [rank for rank in ranks if rank is not None]
+    return summary if len(set(summary)) == len(ranks) else list(range(len(ranks)))
 
 
 def _parts(trace: Trace) -> list[_Part]:
@@ -160,6 +160,8 @@ def _totals(work: Work) -> pl.DataFrame:
     parts = parts or [(None, work)]
     rows = []
     for step, part in parts:
-        told = account_of(part).breakdown
-        rows.append((0, step, told.span_ns, told.compute_ns, told.communication_ns, told.exposed_communication_ns))
+        summary = account_of(part).breakdown
+        rows.append(
+            (0, step, summary.span_ns, summary.compute_ns, summary.communication_ns, summary.exposed_communication_ns)
+        )
     return pl.DataFrame(rows, schema=TOTAL_SCHEMA, orient="row")

@@ -103,7 +103,7 @@ def predicted_span(
     plan = plan_of(overlap, prices, setting, gap_ns=calibration.gap_ns, share_sms=False)
     times = with_contention(plan, slowdowns_of(calibration)).times
     anchor = _anchor(overlap)
-    own = times.ops.filter(_is(anchor, told=True)).group_by("layer").agg(pl.col("start_ns").min())
+    own = times.ops.filter(_is(anchor, summary=True)).group_by("layer").agg(pl.col("start_ns").min())
     return _span(own.sort("layer").get_column("start_ns"), 0, times.makespan_ns)
 
 
@@ -133,10 +133,12 @@ def _anchor(overlap: Overlap) -> Operation:
     return next(each for each in overlap.operations if each.lane == "compute")
 
 
-def _is(anchor: Operation, *, told: bool = False) -> pl.Expr:
+def _is(anchor: Operation, *, summary: bool = False) -> pl.Expr:
     """The phase of the anchor, of its micro-batch where that is told."""
     micro_batch = pl.col("micro_batch").eq_missing(anchor.micro_batch)
-    return (pl.col("phase") == anchor.phase) & (micro_batch if told else micro_batch | pl.col("micro_batch").is_null())
+    return (pl.col("phase") == anchor.phase) & (
+        micro_batch if summary else micro_batch | pl.col("micro_batch").is_null()
+    )
 
 
 def _span(starts: pl.Series, first_ns: int, end_ns: int) -> Span:

@@ -79,7 +79,7 @@ class RecommendationReport(InNotebook):
     flips: Annotated[tuple[FlipRow, ...] | None, Meta(description="Null where none were looked for.")]
     found: Annotated[Recommendation | None, UNSAVED] = None
 
-    def _told(self) -> list[tuple[str, str]]:
+    def _describe(self) -> list[tuple[str, str]]:
         return [("headline", self.headline), *(("", text) for text in self.sentences)]
 
 

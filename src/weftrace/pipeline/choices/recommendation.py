@@ -78,7 +78,7 @@ class Recommendation(InNotebook):
         """1F1B, whether it fits or not; None where it is not among the candidates."""
         return next((each for each in self.ranked if each.family.name == BASELINE), None)
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "choice", "none fits" if self.choice is None else self.choice.family.title
         for each in self.ranked:
             over = "" if self.fits(each) else ", over the cap"

@@ -52,7 +52,7 @@ class Candidate(InNotebook):
         """What it asks of the model beside an order of its chunks; empty where nothing."""
         return NEEDS_OF_SLICES if self.schedule is not None and self.schedule.num_slices > 1 else ""
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "family", self.family.title
         if self.simulation is None:
             yield "impossible", self.reason
@@ -179,7 +179,7 @@ class Comparison(InNotebook):
         """Whether a device has room for its activations."""
         return self.memory_cap is None or candidate.peak_activations <= self.memory_cap
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         size = counted(self.num_devices, "device") if self.num_devices else counted(self.num_stages or 0, "stage")
         yield "model", f"{size}, {counted(self.num_micro_batches, 'micro-batch')}"
         for each in self.ranked:

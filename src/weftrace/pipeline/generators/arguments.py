@@ -18,8 +18,8 @@ def need_counts(name: str, **counts: object) -> None:
     for what, value in counts.items():
         chunks *= needed_count(name, what, value)
     if chunks > _MOST:
-        told = " x ".join(f"{value:,}" for value in counts.values())
-        raise ScheduleError(f"{name}: {told} chunks are more than the {_MOST:,} that can be made.")
+        summary = " x ".join(f"{value:,}" for value in counts.values())
+        raise ScheduleError(f"{name}: {summary} chunks are more than the {_MOST:,} that can be made.")
 
 
 def need_several_stages(name: str, stages_per_rank: int, instead: str) -> None:

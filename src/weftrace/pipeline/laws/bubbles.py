@@ -48,7 +48,7 @@ class Formula:
 
     def unmet(self, size: Size, times: Times) -> str | None:
         """What it needs and does not find here; None where all is well."""
-        return next((told for told, met in self.needs if not met(size, times)), None)
+        return next((summary for summary, met in self.needs if not met(size, times)), None)
 
     def here(self, size: Size, times: Times) -> Formula:
         """This one where it holds, or else the first that does; the last where none does."""

@@ -52,7 +52,7 @@ class Law(InNotebook):
     stages_per_device: int
     devices: int
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "schedule", self.name
         for what, claim in (("published", self.published), ("exact", self.exact)):
             if claim is not None:
@@ -205,8 +205,8 @@ def _needs(condition: str, case: _Case) -> str:
     """What a formula needs, beside what its letters are here."""
     assert case.times is not None
     lengths = zip(("F", "I", "W", "B", "F&B"), case.times, strict=True)
-    told = {name: f"{each / case.unit_ns:g}" if case.unit_ns else duration(each) for name, each in lengths}
-    values = {"M": case.size.M, "PP": case.size.PP, "D": case.size.D, **told}
+    summary = {name: f"{each / case.unit_ns:g}" if case.unit_ns else duration(each) for name, each in lengths}
+    values = {"M": case.size.M, "PP": case.size.PP, "D": case.size.D, **summary}
     letters = dict.fromkeys(re.findall("F&B|[A-Z]+", condition))
     return f"it needs {condition}, and here {', '.join(f'{letter} = {values[letter]}' for letter in letters)}"
 

@@ -84,7 +84,7 @@ class MeasuredCosts(InNotebook):
             overlapped_ns=self.overlapped_ns, **{"activation_bytes": 1, "source": self.source, **others},
         )  # fmt: skip
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         upper = " (serial upper bound)" if self.overlapped_ns is not None else ""
         for letter, time_ns in (("F", self.forward_ns), ("I", self.input_ns), ("W", self.weight_ns)):
             yield letter, duration(time_ns) + upper

@@ -88,7 +88,7 @@ class MeasuredRun(InNotebook):
         spans = self.actions.group_by("step").agg(pl.col("end_ns").max() - pl.col("start_ns").min())
         return int(spans.get_column("end_ns").max())  # type: ignore[arg-type]
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "source", self.source
         yield "actions", f"{self.actions.height:,} on {self.num_ranks} ranks in {len(self.steps)} steps ({self.basis})"
         yield "makespan", duration(self.makespan_ns)

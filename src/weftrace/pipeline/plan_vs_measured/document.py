@@ -97,7 +97,7 @@ class SlipReport(InNotebook):
     notes: tuple[str, ...]
     found: Annotated[Slip | None, UNSAVED] = None
 
-    def _told(self) -> list[tuple[str, str]]:
+    def _describe(self) -> list[tuple[str, str]]:
         return [("headline", self.headline)]
 
 

@@ -90,7 +90,7 @@ class Slip(InNotebook):
         """The idle time of the rank that idles most, with a barrier at the step's end."""
         return int(self.ranks.get_column("idle_ns").max())  # type: ignore[arg-type]
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "schedule", self.schedule.name
         yield "makespan", f"{duration(self.measured_ns)} measured, {duration(self.planned_ns)} planned"
         yield "error", percent(self.error)

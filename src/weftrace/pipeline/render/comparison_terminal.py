@@ -75,9 +75,9 @@ def _schedules(summary: ComparisonSummary, width: int) -> RenderableType:
     )
     if not all(row.fits for row in rows):
         keys += f"; †: more than {shares(summary.memory_cap or 0)} activations"
-    rows_told = table(heads, lines, width, left=[""], gap=2 if unit_ns else 1)
+    rows_summary = table(heads, lines, width, left=[""], gap=2 if unit_ns else 1)
     needs = [Text(f"{row.title} needs {row.needs}.", style=DIM) for row in rows if row.needs]
-    return Group(section("Schedules", order), note, rows_told, Text(keys, style=DIM), *needs)
+    return Group(section("Schedules", order), note, rows_summary, Text(keys, style=DIM), *needs)
 
 
 def _off(row: ScheduleRow, text: Callable[[float], str]) -> str:

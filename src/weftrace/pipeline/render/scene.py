@@ -144,7 +144,7 @@ def _memory(picture: Picture) -> Row:
         most=picture.peak,
         curves=(
             Curve("band", times, high, low),
-            Curve("held", own["time_ns"].to_list(), held, told=[held_text(one, picture.held_in) for one in held]),
+            Curve("held", own["time_ns"].to_list(), held, summary=[held_text(one, picture.held_in) for one in held]),
         ),
     )
 

@@ -82,7 +82,7 @@ class StepReport(InNotebook):
         if len({each is None for each in (self.published, self.published_source, self.published_step_ns)}) > 1:
             raise ValueError("a published step has a name, a source and a time")
 
-    def _told(self) -> list[tuple[str, str]]:
+    def _describe(self) -> list[tuple[str, str]]:
         return [("headline", self.headline)]
 
 

@@ -78,7 +78,7 @@ class WholeStep(InNotebook):
         """The part of that name; of time 0 where the step has none."""
         return next((part for part in self.parts if part.name == name), StepPart(name=name, time_ns=0))
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "step", f"{duration(self.step_ns)}, {si(self.tokens_per_s, 'tokens/s')}"
         yield from ((part.name, duration(part.time_ns)) for part in self.parts)
 

@@ -46,11 +46,11 @@ def assembled(
     """
     edges = pl.concat([as_waits(frame) for frame in waits]).sort("op", maintain_order=True)
     edges, contradicted = _causal(ops, edges)
-    told = phases_of(work, ops)
+    summary = phases_of(work, ops)
     plan_ops = ops.select(
         "name", "kind", "stream", "duration_ns", pl.lit(work.trace.rank or 0).alias("rank"),
-        told.get_column("phase_name").alias("phase"), told.get_column("micro_batch"),
-        pl.coalesce(told.get_column("layer"), told.get_column("index")).alias("layer"), "step",
+        summary.get_column("phase_name").alias("phase"), summary.get_column("micro_batch"),
+        pl.coalesce(summary.get_column("layer"), summary.get_column("index")).alias("layer"), "step",
         _sms(work).alias("num_sms"),
     )  # fmt: skip
     plan = Plan(

@@ -76,28 +76,30 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
 
 
 def _pinned(work: Work, origin: pl.DataFrame) -> list[str]:
-    told = []
+    summary = []
     if len(origin):
         what = (
             "1 stream begins with an op that was"
             if len(origin) == 1
             else f"{len(origin)} streams begin with ops that were"
         )
-        told.append(f"{what} held up by work from before the recording, or launched there: pinned to when it started.")
+        summary.append(
+            f"{what} held up by work from before the recording, or launched there: pinned to when it started."
+        )
     if work.num_unlinked:
-        told.append(
+        summary.append(
             f"{work.num_unlinked:,} of {work.events.height:,} device events have no launch in the file: they follow "
             "what is before them on their stream, and where that was not what they waited for, they start too early."
         )
-    return told
+    return summary
 
 
 def _lost(work: Work) -> list[str]:
     """That the file was cut, or events of it could not be used: what they did and held up is not in the plan."""
     quality = work.trace.quality
-    told = [f"incomplete: {quality.truncated}"] if quality.truncated else []
+    summary = [f"incomplete: {quality.truncated}"] if quality.truncated else []
     if quality.num_dropped:
-        told.append(f"without {counted(quality.num_dropped, 'event')} that could not be read")
-    if not told:
+        summary.append(f"without {counted(quality.num_dropped, 'event')} that could not be read")
+    if not summary:
         return []
-    return [f"{work.trace.path or 'the trace'}: {', '.join(told)}; the plan is of what is left."]
+    return [f"{work.trace.path or 'the trace'}: {', '.join(summary)}; the plan is of what is left."]

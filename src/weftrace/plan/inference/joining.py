@@ -59,7 +59,7 @@ def joined(
     waits = [_waits(rank, int(first)) for rank, first in zip(ranks, first_op, strict=False)]
     waits.append(_begins(ops, pl.concat(waits), first_op, np.array(begins) - origin))
     every = pl.concat(waits).sort("op", maintain_order=True)
-    met, told = _met(_events(ranks, first_op), members, measured)
+    met, summary = _met(_events(ranks, first_op), members, measured)
     ops = ops.with_columns(
         ops.get_column("meet").scatter(met["op"], met["meet"]),
         ops.get_column("duration_ns").scatter(met["op"], met["transfer_ns"]),
@@ -86,7 +86,7 @@ def joined(
         sm_waits=pl.concat(_moved(rank.sm_waits, int(first)) for rank, first in zip(ranks, first_op, strict=False)),
         kept=_kept(ranks, gap_ns, int((np.array(begins) > origin).sum())),
         num_open=sum(rank.num_open for rank in ranks),
-        notes=tuple(dict.fromkeys([*notes, *told, *(note for rank in ranks for note in rank.notes)])),
+        notes=tuple(dict.fromkeys([*notes, *summary, *(note for rank in ranks for note in rank.notes)])),
     )
 
 
@@ -151,10 +151,10 @@ def _events(ranks: Sequence[Inferred], first_op: _Ints) -> pl.DataFrame:
         on_device = rank.measured.with_row_index("op").filter(pl.col("event").is_not_null()).select("op", "event", "at")
         for place, work in enumerate(rank.works):
             mine = on_device.filter(at=place)
-            told = work.events.select("kind", "start_ns", "end_ns")[mine.get_column("event")]
+            summary = work.events.select("kind", "start_ns", "end_ns")[mine.get_column("event")]
             parts.append(
                 mine.select(pl.col("op") + first, pl.lit(at, pl.Int32).alias("at"))
-                .hstack(told.rename({"start_ns": "own_start_ns", "end_ns": "own_end_ns"}))
+                .hstack(summary.rename({"start_ns": "own_start_ns", "end_ns": "own_end_ns"}))
                 .filter(kind="communication")
                 .drop("kind")
             )

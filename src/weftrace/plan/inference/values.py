@@ -119,7 +119,7 @@ class Inferred(InNotebook):
         """How far the plan, replayed, is from what was measured."""
         return replay_of(self.times, self.measured)
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         yield "ops", f"{len(self.plan):,}"
         yield from (
             (str(source), f"{count:,} waits")

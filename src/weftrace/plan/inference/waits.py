@@ -15,14 +15,14 @@ WAITS: dict[str, pl.DataType] = {**WAIT_SCHEMA, **EDGE_SCHEMA}
 _CERTAIN = {"since": "end", "lag_ns": 0, "why": "data", "confidence": 1.0}
 
 
-def as_waits(told: pl.DataFrame) -> pl.DataFrame:
+def as_waits(summary: pl.DataFrame) -> pl.DataFrame:
     """A frame of `WAITS`: what is not told is for the end, without a lag, and certain; null in other columns."""
-    return in_schema(told, WAITS, _CERTAIN)
+    return in_schema(summary, WAITS, _CERTAIN)
 
 
-def in_schema(told: pl.DataFrame, schema: Mapping[str, pl.DataType], default: Mapping[str, Any]) -> pl.DataFrame:
+def in_schema(summary: pl.DataFrame, schema: Mapping[str, pl.DataType], default: Mapping[str, Any]) -> pl.DataFrame:
     """A frame with the columns of a schema and no others; those that it lacks have their default, or are null."""
-    return told.select(
-        pl.col(name).cast(dtype) if name in told.columns else pl.lit(default.get(name), dtype).alias(name)
+    return summary.select(
+        pl.col(name).cast(dtype) if name in summary.columns else pl.lit(default.get(name), dtype).alias(name)
         for name, dtype in schema.items()
     )

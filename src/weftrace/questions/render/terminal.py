@@ -71,9 +71,9 @@ def markdown(answer: Answer) -> str:
     is_left = [not dtype.is_numeric() for dtype in frame.dtypes]
     rows = [list(map(_markdown_cell, frame.columns)), ["---" if left else "---:" for left in is_left]]
     rows += [[_markdown_cell(cell) for cell in line] for line in lines]
-    told = "\n".join(f"| {' | '.join(row)} |" for row in rows) if frame.width else ""
+    summary = "\n".join(f"| {' | '.join(row)} |" for row in rows) if frame.width else ""
     sql = answer.sql.strip().replace("```", "'''")
-    return f"```sql\n{sql}\n```\n\n{told}\n\n{count_words(answer, frame.height)}\n"
+    return f"```sql\n{sql}\n```\n\n{summary}\n\n{count_words(answer, frame.height)}\n"
 
 
 def cells(column: pl.Series, *, human: bool = False) -> list[str]:

@@ -97,8 +97,8 @@ def _write_svg(path: str, drawn: Sequence[RankDocument], start_ns: int, end_ns: 
     from weftrace.render.lanes_scene import lanes_svg
 
     if len(drawn) != 1:
-        told = f"{path}: a picture shows the lanes of one rank, and there are {len(drawn)}; choose one with --ranks"
-        raise typer.BadParameter(told, param_hint="--output")
+        summary = f"{path}: a picture shows the lanes of one rank, and there are {len(drawn)}; choose one with --ranks"
+        raise typer.BadParameter(summary, param_hint="--output")
     (rank,) = drawn
     write_output(path, [lanes_svg(rank, title=rank["path"], start_ns=start_ns, end_ns=end_ns)])
     outputs.tell_written(path)

@@ -53,8 +53,8 @@ def job_figure(document: ReportDocument) -> go.Figure:
         begin, end = ranks[at]["shift_ns"], ranks[at]["shift_ns"] + ranks[at]["span_ns"]
         for part, (_, top, foot) in _PARTS.items():
             ran = [(begin + a, begin + b, busy) for a, b, busy in _stretches(ranks[at], part)]
-            told = f"{names[at]}: {part}"
-            rects.append(Rect(row, begin, end, part, title=told, top=top, foot=foot, ran=ran))
+            summary = f"{names[at]}: {part}"
+            rects.append(Rect(row, begin, end, part, title=summary, top=top, foot=foot, ran=ran))
     title = f"{len(shown)} ranks on one axis" if len(shown) == len(ranks) else f"The {len(shown)} most late ranks"
     scene = Scene(
         name=title,

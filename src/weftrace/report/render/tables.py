@@ -99,8 +99,14 @@ def has_code(document: ReportDocument) -> bool:
 def _account(rank: RankDocument, *, with_device: bool) -> list[str]:
     span = rank["span_ns"]
     shares = (f"{duration(rank[key])} ({percent(rank[key] / span)})" if span else "–" for key, _, _ in PARTS)
-    told = "; ".join(["in no sum of the job"] * (rank["apart"] is not None) + concerns(rank))
-    return [rank_name(rank, with_device=with_device), duration(span), *shares, percent(rank["hidden_fraction"]), told]
+    summary = "; ".join(["in no sum of the job"] * (rank["apart"] is not None) + concerns(rank))
+    return [
+        rank_name(rank, with_device=with_device),
+        duration(span),
+        *shares,
+        percent(rank["hidden_fraction"]),
+        summary,
+    ]
 
 
 def _lateness(found: LatenessDocument) -> str:
@@ -119,10 +125,10 @@ def _phases(rank: RankDocument) -> str:
     lines = []
     for row in (row for row in rank["phase_means"] if row in longest):
         times = (row["mean_busy_ns"], row["mean_hidden_ns"], row["mean_exposed_ns"])
-        told = (
+        summary = (
             [duration(time_ns) for time_ns in times] if row["lane"] == "communication" else [duration(times[0]), "", ""]
         )
-        lines.append([row["name"], row["lane"], f"{row['count']:,}", *told])
+        lines.append([row["name"], row["lane"], f"{row['count']:,}", *summary])
     return _table(("phase", "lane", "count", "busy", "hidden", "exposed"), lines)
 
 

@@ -91,11 +91,11 @@ def _span(rank: RankDocument, width: int) -> RenderableType:
     for (name, time_ns, fill, colour), text in zip(parts, shown, strict=True):
         if absent.get(name):
             continue
-        told = Text(f"{text} {unit.name}"), Text(percent(time_ns / span))
-        table.add_row(Text(fill * 2, style=Style(color=colour)), Text(name), *told)
+        summary = Text(f"{text} {unit.name}"), Text(percent(time_ns / span))
+        table.add_row(Text(fill * 2, style=Style(color=colour)), Text(name), *summary)
         if name == "compute" and (fused := rank["fused_ns"]):
-            told = Text(f"{unit(fused)} {unit.name}"), Text(percent(fused / span))
-            table.add_row(Text(), Text("  of which fused"), *told)
+            summary = Text(f"{unit(fused)} {unit.name}"), Text(percent(fused / span))
+            table.add_row(Text(), Text("  of which fused"), *summary)
     table.add_row(Text(), Text("span", style=BOLD), Text(f"{unit(span)} {unit.name}", style=BOLD), Text(percent(1.0)))
     device = clean(rank["device_name"])
     about = [device, f"{rank['num_sms']} {rank['sm_unit']}" if rank["num_sms"] else "", _step_name(rank)]
@@ -163,9 +163,9 @@ def _configuration(rank: RankDocument, width: int) -> RenderableType | None:
     """How the trace was made, where it says so."""
     if "configuration" not in rank:
         return None
-    told = list(in_words(rank["configuration"]).items())
-    body = settings_table(dict(told[:MAX_SETTINGS]), width)
-    left = len(told) - MAX_SETTINGS
+    summary = list(in_words(rank["configuration"]).items())
+    body = settings_table(dict(summary[:MAX_SETTINGS]), width)
+    left = len(summary) - MAX_SETTINGS
     more = [Text(f"… and {left:,} more, in the JSON report", style=DIM)] if left > 0 else []
     return Group(section("Configuration", "as the trace says itself"), body, *more)
 
@@ -300,8 +300,8 @@ def _operators(rank: RankDocument, width: int) -> RenderableType | None:
     parts: list[RenderableType] = [section("Operators", note), body]
     if without := rank["num_without_operator"]:
         share = percent(rank["without_operator_ns"] / rank["serial_ns"]) if rank["serial_ns"] else "–"
-        told = f"Launched outside every operator: {counted(without, 'device event')}, {share} of device time."
-        parts.append(Text(told, style=DIM))
+        summary = f"Launched outside every operator: {counted(without, 'device event')}, {share} of device time."
+        parts.append(Text(summary, style=DIM))
     return Group(*parts)
 
 
@@ -390,7 +390,7 @@ def _steps(rank: RankDocument, width: int) -> RenderableType | None:
     lines += [line(part["place"], part, [""] * len(apart)) for part in outside if part["place"] == "after"]
     heads = ("step", f"span {unit.name}", *ACCOUNT_HEADS, *(head for _, head, _ in apart), "")
     body = table(heads, lines, width, left=("step", ""), bold=bold, gap=1 if narrow else 2)
-    notes = [Text(f"{head}: {told}", style=DIM) for _, head, told in apart]
+    notes = [Text(f"{head}: {summary}", style=DIM) for _, head, summary in apart]
     left = len(steps) - len(kept)
     note = "from a step's first device event to the next step's"
     note += f"; the {len(kept)} longest of {len(steps):,}" if left else ""

@@ -103,21 +103,23 @@ def devices(facts: Mapping[str, Any]) -> Iterator[Device]:
 def info(facts: Mapping[str, Any]) -> dict[str, str]:
     """The plain values of the file, as texts, with NCCL's version, which Kineto puts beside the rank; and how it was
     made, where weftrace wrote it or captured it."""
-    told = {clean(key): clean(str(value)) for key, value in facts.items() if isinstance(value, _PLAIN)}
+    summary = {clean(key): clean(str(value)) for key, value in facts.items() if isinstance(value, _PLAIN)}
     if nccl := text_of(distributed(facts).get("nccl_version")):
-        told.setdefault("nccl_version", nccl)
+        summary.setdefault("nccl_version", nccl)
     configured = _configuration(facts)
     if configured:
-        told.pop(CONFIGURATION_KEY, None)  # JSON within a text is the same once more
-    return told | configured
+        summary.pop(CONFIGURATION_KEY, None)  # JSON within a text is the same once more
+    return summary | configured
 
 
 def _configuration(facts: Mapping[str, Any]) -> dict[str, str]:
     """What the object `weftrace` tells, or JSON of it within a text: plain values under names of `CONFIGURED`."""
-    told = facts.get(CONFIGURATION_KEY)
-    if isinstance(told, str):
-        told, _ = members(told)
-    found = {key: value for key, value in told.items() if isinstance(value, _PLAIN)} if isinstance(told, dict) else {}
+    summary = facts.get(CONFIGURATION_KEY)
+    if isinstance(summary, str):
+        summary, _ = members(summary)
+    found = (
+        {key: value for key, value in summary.items() if isinstance(value, _PLAIN)} if isinstance(summary, dict) else {}
+    )
     return {
         clean(key): str(value).lower() if isinstance(value, bool) else clean(str(value))
         for key, value in found.items()

@@ -45,9 +45,9 @@ class FrameColumns:
 
     def append_operators(self, events: Sequence[Event], ts_ns: Ints, dur_ns: Ints) -> None:
         """Add, of operators, those that say which modules they are in (TorchScript, `with_modules`)."""
-        told = np.array([row for row, event in enumerate(events) if event.args.hierarchy], np.int64)
-        if len(told):
-            self._put([events[row].args.hierarchy or "" for row in told.tolist()], 1, events, ts_ns, dur_ns, told)
+        summary = np.array([row for row, event in enumerate(events) if event.args.hierarchy], np.int64)
+        if len(summary):
+            self._put([events[row].args.hierarchy or "" for row in summary.tolist()], 1, events, ts_ns, dur_ns, summary)
 
     def gathered(self) -> Gathered:
         """All frames, which are given up."""

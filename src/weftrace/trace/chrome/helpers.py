@@ -133,11 +133,11 @@ class Helpers:
                 return
             batch = helper.at_work[0]
             start = batch.part * BATCH_BYTES
-            told = helper.replies.recv_bytes() if sizes is None else self._memory[start : start + sum(sizes)]
+            summary = helper.replies.recv_bytes() if sizes is None else self._memory[start : start + sum(sizes)]
         except _GONE:
             self._lose(helper)
             return
-        batch.pieces = _unpacked(told, sizes or [len(told)])
+        batch.pieces = _unpacked(summary, sizes or [len(summary)])
         helper.at_work.popleft()
         helper.free.append(batch.part)
 
@@ -235,21 +235,21 @@ def _serve(memory_file: int, num_bytes: int, orders_pipe: int, replies_pipe: int
 def _reply(replies: Connection, memory: mmap.mmap, start: int, pieces: Pieces) -> None:
     """Pieces as a pickle and the bytes of their arrays: where their texts were or, if they take more, in the pipe."""
     arrays: list[pickle.PickleBuffer] = []
-    told: list[bytes | memoryview] = [pickle.dumps(pieces, 5, buffer_callback=arrays.append)]
-    told += [array.raw() for array in arrays]
-    sizes = [len(part) for part in told]
+    summary: list[bytes | memoryview] = [pickle.dumps(pieces, 5, buffer_callback=arrays.append)]
+    summary += [array.raw() for array in arrays]
+    sizes = [len(part) for part in summary]
     if sum(sizes) > BATCH_BYTES:
         replies.send(None)
         replies.send_bytes(pickle.dumps(pieces, 5))
         return
-    for part, size in zip(told, sizes, strict=True):
+    for part, size in zip(summary, sizes, strict=True):
         memory[start : start + size] = part
         start += size
     replies.send(sizes)
 
 
-def _unpacked(told: bytes, sizes: Sequence[int]) -> Pieces:
-    view, at, parts = memoryview(told), 0, []
+def _unpacked(summary: bytes, sizes: Sequence[int]) -> Pieces:
+    view, at, parts = memoryview(summary), 0, []
     for size in sizes:
         parts.append(view[at : at + size])
         at += size

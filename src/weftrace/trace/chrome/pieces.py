@@ -67,8 +67,8 @@ def put_pieces(table: Table, pieces: Pieces) -> None:
     arrays = table.columns.tables.arrays(pieces.rows)
     start = stop = 0
     for piece in pieces.each:
-        for told in piece.others or ():
-            table.take_other(_as_told(told))
+        for summary in piece.others or ():
+            table.take_other(_as_summary(summary))
         if piece.tally is not None:
             table.tally.add(piece.tally)
         stop += piece.num_rows
@@ -102,7 +102,7 @@ class _PieceTable(Table):
 
     def _take_others(self, events: Sequence[Event]) -> None:
         if any(event.ph in ("M", "X") or event.name == "Record Window End" for event in events):
-            self._others = [_told(event) for event in events]
+            self._others = [_describe(event) for event in events]
         else:
             super()._take_others(events)
 
@@ -117,13 +117,13 @@ class _PieceColumns(Columns):
         self.num_rows += len(events)
 
 
-def _told(event: Event) -> tuple[Any, ...]:
+def _describe(event: Event) -> tuple[Any, ...]:
     """What `Table.take_other` reads of an event."""
     args = event.args
     return event.ph, event.name, event.pid, event.tid, event.ts, event.dur, args.name, args.labels, args.sort_index
 
 
-def _as_told(told: tuple[Any, ...]) -> Event:
-    ph, name, pid, tid, ts, dur, args_name, labels, sort_index = told
+def _as_summary(summary: tuple[Any, ...]) -> Event:
+    ph, name, pid, tid, ts, dur, args_name, labels, sort_index = summary
     args = Args(name=args_name, labels=labels, sort_index=sort_index)
     return Event(ph=ph, name=name, pid=pid, tid=tid, ts=ts, dur=dur, args=args)

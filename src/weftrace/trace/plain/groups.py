@@ -57,8 +57,8 @@ def find_groups(events: pl.DataFrame, workers: Sequence[Worker]) -> tuple[pl.Dat
         size = pl.lit(None, dtype=pl.Int64)
         within = number - number.min().over("group", "step")
         number = pl.when(pl.col("step").is_null()).then(number).otherwise(_MOST_A_STEP * pl.col("step") + within)
-    told = pl.col("group").is_not_null()
-    return found.select("group", number.alias("comm_seq"), pl.when(told).then(size).alias("group_size")), (
+    summary = pl.col("group").is_not_null()
+    return found.select("group", number.alias("comm_seq"), pl.when(summary).then(size).alias("group_size")), (
         *pair_notes, *notes
     )  # fmt: skip
 

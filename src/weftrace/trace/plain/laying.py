@@ -62,8 +62,8 @@ def _overlap(extents: pl.DataFrame) -> bool:
 
 def _shift_of(events: pl.DataFrame, shifts: dict[int, int], *, by_time: bool) -> pl.Series:
     """Of an event without a step, by_time: that of the step that began last before it; else none, it is left out."""
-    told = events.get_column("step").replace_strict(shifts, default=None, return_dtype=pl.Int64).alias("shift_ns")
-    if not by_time or not told.null_count():
-        return told
-    rows = events.with_row_index("row").with_columns(told).sort("ts_ns", "row")
+    summary = events.get_column("step").replace_strict(shifts, default=None, return_dtype=pl.Int64).alias("shift_ns")
+    if not by_time or not summary.null_count():
+        return summary
+    rows = events.with_row_index("row").with_columns(summary).sort("ts_ns", "row")
     return rows.with_columns(pl.col("shift_ns").forward_fill().fill_null(0)).sort("row").get_column("shift_ns")

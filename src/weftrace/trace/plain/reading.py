@@ -50,11 +50,11 @@ def read_plain(
     stream = pl.concat_str(pl.col("pid", "tid"), separator="/").rank("dense").over("worker").cast(pl.Int64) - 1
     rows = rows.with_columns(stream.alias("stream")).hstack(groups)
     used = rows.get_column("worker").drop_nulls().unique()
-    told = [_classes_note(rows)]
+    summary = [_classes_note(rows)]
     return Plain(
         workers=ranks.workers,
         rows=rows.select(pl.col(name).cast(dtype) for name, dtype in PLAIN_SCHEMA.items()),
-        notes=(*ranks.notes, *step_notes, *laid.notes, *told, *group_notes, *left_out),
+        notes=(*ranks.notes, *step_notes, *laid.notes, *summary, *group_notes, *left_out),
         moved=laid.moved,
     ) if len(used) else None  # fmt: skip
 
@@ -108,8 +108,8 @@ def _steps_of_ranges(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
         )
     )
     within = pl.when(pl.col("ts_ns") < pl.col("to_ns")).then("step_around")
-    told = found.with_columns(pl.coalesce("step", within).alias("step")).sort("row").get_column("step")
-    return rows.with_columns(told), ["steps are told by the ranges around all of each"]
+    summary = found.with_columns(pl.coalesce("step", within).alias("step")).sort("row").get_column("step")
+    return rows.with_columns(summary), ["steps are told by the ranges around all of each"]
 
 
 def _own_work(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -133,13 +133,13 @@ def _own_work(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     rows = rows.join(inner, on="row", how="left").sort("row")
     unused = pl.col("is_left_out") | pl.col("is_inner").fill_null(False)
     rows = rows.with_columns(pl.when(~unused).then("worker").alias("worker"))
-    told = {
+    summary = {
         "ranges around all of a step": num_whole,
         "ranges for waiting": num_waiting,
         "ranges within others of their thread": inner.height,
     }
     return rows.drop("row", "is_left_out", "is_inner"), [
-        f"{count:,} {what} are not counted as work" for what, count in told.items() if count
+        f"{count:,} {what} are not counted as work" for what, count in summary.items() if count
     ]
 
 

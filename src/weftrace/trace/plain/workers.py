@@ -49,8 +49,8 @@ def find_ranks(events: pl.DataFrame, tracks: Sequence[Track], *, rank: int | Non
     frame = events.select(pl.col("pid", "tid").cast(pl.String), "ts_ns", "dur_ns").hstack(places.frame)
     chunk = None
     for field in ("rank", "device"):
-        told = frame.get_column(field)
-        if told.len() - told.null_count() >= _MOST * told.len() and (field == "rank" or _varies(frame, field)):
+        summary = frame.get_column(field)
+        if summary.len() - summary.null_count() >= _MOST * summary.len() and (field == "rank" or _varies(frame, field)):
             by = [field]
             why = f"ranks are told by {places.told_by(field)}"
             break
@@ -201,7 +201,7 @@ def _numbered(frame: pl.DataFrame, by: list[str], chunk: pl.Series | None, why: 
     order = [field for field in ("rank", "device", *PLACES, "pid", "tid") if field in by]
     keys = [pl.col(f).cast(pl.Int64, strict=False) if f in ("pid", "tid") else pl.col(f) for f in order]
     found = found.sort([*keys, *(f for f in order if f in ("pid", "tid"))], nulls_last=True) if order else found
-    told = {place: found.get_column(place).drop_nulls().n_unique() > 1 for place in PLACES}
+    summary = {place: found.get_column(place).drop_nulls().n_unique() > 1 for place in PLACES}
     labels = {(track.pid, track.tid): track.name for track in tracks}
     workers = []
     for position, row in enumerate(found.to_dicts()):
@@ -209,7 +209,7 @@ def _numbered(frame: pl.DataFrame, by: list[str], chunk: pl.Series | None, why: 
         number = row.get("rank", row.get("device"))
         if number is None:
             number = position if found.height > 1 else rank
-        name = " ".join(f"{PLACES[place]} {value}" for place, value in places if told[place])
+        name = " ".join(f"{PLACES[place]} {value}" for place, value in places if summary[place])
         if "pid" in by and (not name or "tid" not in by):
             name = " ".join((labels.get((row["pid"], None), "") or f"process {row['pid']}", name)).strip()
         if "tid" in by:
@@ -219,7 +219,9 @@ def _numbered(frame: pl.DataFrame, by: list[str], chunk: pl.Series | None, why: 
         workers = [replace(w, name=called(w.rank, w.name)) for w in workers]
     notes = [why]
     if not {"rank", "device"} & set(by) and len(workers) > 1:
-        notes.append(f"the file does not number its ranks: they count from 0, in order of {_order_words(order, told)}")
+        notes.append(
+            f"the file does not number its ranks: they count from 0, in order of {_order_words(order, summary)}"
+        )
     worker = pl.Series("worker", [0], dtype=pl.Int32).new_from_index(0, frame.height)
     if by:
         table = found.select(by).with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias("worker"))
@@ -232,10 +234,10 @@ def called(rank: int | None, name: str) -> str:
     return f"rank {rank} ({name})" if name and rank is not None else name
 
 
-def _order_words(order: list[str], told: Mapping[str, bool]) -> str:
+def _order_words(order: list[str], summary: Mapping[str, bool]) -> str:
     named = [
         PLACES.get(field, {"pid": "process", "tid": "thread"}.get(field, field))
         for field in order
-        if told.get(field, True)
+        if summary.get(field, True)
     ]
     return ", then ".join(named)

@@ -11,9 +11,9 @@ import { showCurves, showGains } from "./gains.js";
 const AROUND = 60; // a wait that is chosen is seen with this part of the span around it
 
 startPage("weftrace-path", (/** @type {page.PathBlock} */ block) => {
-  const { document: path, told, sensitivity } = block;
-  byId("facts").textContent = `${told.replay} ${told.kept} ${told.weakest}`;
-  showDoubts(byId("banner"), told.doubts);
+  const { document: path, summary, sensitivity } = block;
+  byId("facts").textContent = `${summary.replay} ${summary.kept} ${summary.weakest}`;
+  showDoubts(byId("banner"), summary.doubts);
   fill(byId("cards"), cards(block));
   showNotes(byId("notes"), path.notes);
   byId("fall").hidden = path.waterfall.length === 0;

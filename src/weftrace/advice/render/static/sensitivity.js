@@ -6,8 +6,8 @@ import { startPage } from "render/start.js";
 import { showCurves, showGains } from "./gains.js";
 
 startPage("weftrace-sensitivity", (/** @type {page.SensitivityBlock} */ block) => {
-  byId("facts").textContent = `${block.told.replay} ${block.told.kept}`;
-  showDoubts(byId("banner"), block.told.doubts);
+  byId("facts").textContent = `${block.summary.replay} ${block.summary.kept}`;
+  showDoubts(byId("banner"), block.summary.doubts);
   showNotes(byId("notes"), block.document.notes);
   showGains(block.document);
   showCurves(block.document);

@@ -17,10 +17,10 @@ import { waterfall } from "render/waterfall.js";
  */
 
 startPage("weftrace-what-if", (/** @type {Block} */ block) => {
-  const { document: answer, told } = block;
+  const { document: answer, summary } = block;
   const differences = differencesOf(answer);
-  byId("facts").textContent = `${told.replay} ${told.kept}`;
-  showDoubts(byId("banner"), told.doubts);
+  byId("facts").textContent = `${summary.replay} ${summary.kept}`;
+  showDoubts(byId("banner"), summary.doubts);
   fill(byId("cards"), cards(answer));
   byId("limit-box").hidden = answer.limits.length === 0;
   showNotes(byId("limits"), answer.limits);

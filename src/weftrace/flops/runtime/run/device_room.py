@@ -20,7 +20,7 @@ def check_room(batch: int, seq: int, device: torch.device) -> None:
 
 
 @contextmanager
-def room_for(told: str, shape: Sequence[int], dtype: torch.dtype, device: torch.device | str) -> Iterator[None]:
+def room_for(summary: str, shape: Sequence[int], dtype: torch.dtype, device: torch.device | str) -> Iterator[None]:
     """For the lines that make a tensor of `--input told`: a `SpecError` with its size in bytes where there is no room.
 
     What is not about memory passes unchanged. No cause is kept: on fake tensors it would be no smaller.
@@ -38,7 +38,7 @@ def room_for(told: str, shape: Sequence[int], dtype: torch.dtype, device: torch.
             if kind != "meta" and "overflow" not in text
             else "give a smaller one"
         )
-        raise SpecError(f"--input {told} takes {size(num_bytes)}, more than {kind} has room for; {helps}") from None
+        raise SpecError(f"--input {summary} takes {size(num_bytes)}, more than {kind} has room for; {helps}") from None
 
 
 def usable_device(name: str) -> torch.device:

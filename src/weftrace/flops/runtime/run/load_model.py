@@ -112,8 +112,8 @@ def make_inputs(
             notes.append(f"input {spec.name or number} is taken as token ids; {shape}:float32 would make floats of it")
         else:
             wanted = floats
-        told = f"{f'{spec.name}=' if spec.name else ''}{'x'.join(map(str, spec.shape))}"
-        with room_for(told, spec.shape, wanted, device):
+        summary = f"{f'{spec.name}=' if spec.name else ''}{'x'.join(map(str, spec.shape))}"
+        with room_for(summary, spec.shape, wanted, device):
             tensor = _filled(spec.shape, wanted, torch.device(device))
         if spec.name:
             if spec.name in kwargs:

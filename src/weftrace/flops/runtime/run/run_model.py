@@ -90,8 +90,8 @@ def _run_config(spec: RunSpec, on_step: OnStep | None) -> FlopsReport:
             others.append(one_line(error.__cause__ or error, 160))
         else:
             return replace(report, notes=(*report.notes, PLAIN_NOTE.format(name=ready.name, why=why)))
-    told = ", ".join(dict.fromkeys(others))
-    raise FlopsError(f"{first}; nor does it as transformers alone would run it ({told})") from cause
+    summary = ", ".join(dict.fromkeys(others))
+    raise FlopsError(f"{first}; nor does it as transformers alone would run it ({summary})") from cause
 
 
 def run_steps(

@@ -36,10 +36,10 @@ class LocalTransport:
     def route(self, experts: Tensor, num_experts: int) -> Route:
         token, local, sent = sent_by(experts, num_experts, self.ranks)
         got = self._counts(sent)
-        told = torch.cat((sent[:, 0], got[:, 0], got[:, 1:].sum(0))).tolist()  # one copy to the host
+        summary = torch.cat((sent[:, 0], got[:, 0], got[:, 1:].sum(0))).tolist()  # one copy to the host
         return Route(
-            experts=experts, token=token, local=local, sent=told[: self.ranks],
-            received=told[self.ranks : 2 * self.ranks], counts=told[2 * self.ranks :],
+            experts=experts, token=token, local=local, sent=summary[: self.ranks],
+            received=summary[self.ranks : 2 * self.ranks], counts=summary[2 * self.ranks :],
         )  # fmt: skip
 
     def dispatch(self, x: Tensor, weights: Tensor | None, route: Route, kind: Format) -> ByteExchange:

@@ -62,7 +62,7 @@ class SplitCheck(InNotebook):
     def _named(self, which: pl.Expr) -> list[str]:
         return self.parameters.filter(which).get_column("parameter").to_list()
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _describe(self) -> Iterator[tuple[str, str]]:
         count = int(self.parameters.get_column("full").sum())
         parts = set(self._named(pl.col("at_i") & pl.col("at_w")))
         yield "gradients", f"{count - len(self.missing):,} of {count:,}, largest difference {self.difference:g}"

@@ -48,8 +48,8 @@ def by_elimination(
     open. found: pairs that were voted for, each with its calls, which are of one group."""
     placed = {int(calls.group[at[0]]) for _, at in found}
     order = _Order(ops)
-    told = sorted((int(pair.waiter[i]), int(pair.awaited[i])) for pair, at in found for i in at)
-    for waiter, awaited in told:
+    summary = sorted((int(pair.waiter[i]), int(pair.awaited[i])) for pair, at in found for i in at)
+    for waiter, awaited in summary:
         order.add(waiter, awaited)
     members = members_of(calls.group)
     left = [group for group in range(len(members)) if group not in placed]

@@ -68,8 +68,8 @@ def waits_for_sms(ops: Launched, ready_ns: _Ints, num_sms: int | None) -> pl.Dat
 def in_plan(ops: Launched, found: pl.DataFrame) -> pl.DataFrame:
     """What `waits_for_sms` found, by rows of the plan: frame of `SM_WAIT_SCHEMA`."""
     rows = {"op": ops.op[found.get_column("waiter").to_numpy()], "on": ops.op[found.get_column("awaited").to_numpy()]}
-    told = pl.DataFrame(rows).hstack(found.select("late_ns", "drain_ns", "at_its_end"))
-    return told.select(pl.col(name).cast(dtype) for name, dtype in SM_WAIT_SCHEMA.items())
+    summary = pl.DataFrame(rows).hstack(found.select("late_ns", "drain_ns", "at_its_end"))
+    return summary.select(pl.col(name).cast(dtype) for name, dtype in SM_WAIT_SCHEMA.items())
 
 
 def drain_ns(found: pl.DataFrame) -> int:

@@ -24,8 +24,8 @@ def graph_latency_ns(ops: pl.DataFrame, calls: pl.DataFrame, latency_ns: int) ->
     ops: of `device_ops`. calls: of `host_calls`. latency_ns: of an ordinary launch.
     """
     free_ns = pl.col("end_ns").shift(1).over("stream")
-    told = with_calls(ops.with_columns(free_ns=free_ns), calls)
-    first = told.filter("in_graph").unique("call", keep="first", maintain_order=True)
+    summary = with_calls(ops.with_columns(free_ns=free_ns), calls)
+    first = summary.filter("in_graph").unique("call", keep="first", maintain_order=True)
     first = first.filter(pl.col("free_ns") <= pl.col("call_start_ns"))
     after = first.select(pl.col("start_ns") - pl.col("call_start_ns")).to_series()
     after = after.filter(after.is_between(0, MOST_LATENCY_NS))
@@ -52,15 +52,15 @@ def _without_kernels(work: Work, ops: pl.DataFrame) -> list[str]:
         ops, left_on=("pid", "tid", "ts_ns"), right_on=("launch_pid", "launch_tid", "launch_ts_ns"), how="anti"
     )
     of_graphs = pl.col("name").cast(pl.String).str.contains(_LAUNCH)
-    told = []
+    summary = []
     for what, which, most in (("graphs", of_graphs, 0.0), ("kernels", ~of_graphs, MOST_LOST)):
         num_empty, num_calls = empty.filter(which).height, calls.filter(which).height
         if num_empty > most * num_calls:
-            told.append(
+            summary.append(
                 f"{num_empty:,} of {num_calls:,} launches of {what} have no kernel in the file: what they ran is "
                 "missing here, and what came after it starts too early."
             )
-    return told
+    return summary
 
 
 def _with_few(work: Work, ops: pl.DataFrame) -> list[str]:
@@ -83,12 +83,13 @@ def _with_few(work: Work, ops: pl.DataFrame) -> list[str]:
     nodes = pl.col("nodes").max().over("graph_id", "name")
     numbered = pl.col("unnumbered") == 0
     few = pl.when(numbered).then(pl.col("nodes") < nodes).otherwise(pl.col("len") < most * FEWEST)
-    told = replays.with_columns(most=most, few=few)
-    short = told.filter("few")
+    summary = replays.with_columns(most=most, few=few)
+    short = summary.filter("few")
     if short.is_empty():
         return []
     worst = short.row(short.select((pl.col("len") / pl.col("most")).arg_min()).item(), named=True)
     return [
-        f"{short.height:,} of {told.height:,} replays of graphs have fewer kernels in the file than others of the same "
+        f"{short.height:,} of {summary.height:,} replays of graphs have fewer kernels in the file than others of the "
+        "same "
         f"graph, at the least {worst['len']:,} of {worst['most']:,}: what is missing is missing here too."
     ]

@@ -57,23 +57,23 @@ def launch_latency_ns(on_device: pl.DataFrame, calls: pl.DataFrame) -> int:
     on_device: of `device_ops`. calls: of `host_calls`.
     """
     none = pl.col("start_ns").min() - 1
-    told = with_calls(
+    summary = with_calls(
         on_device.with_columns(
             free_ns=pl.col("end_ns").shift(1).over("stream").fill_null(none),
             idle_ns=pl.col("end_ns").cum_max().shift(1).fill_null(none),
         ),
         calls,
     )
-    told = told.filter(pl.col("free_ns") <= pl.col("call_start_ns"), pl.col("graph_id").is_null())
-    told = told.filter(
+    summary = summary.filter(pl.col("free_ns") <= pl.col("call_start_ns"), pl.col("graph_id").is_null())
+    summary = summary.filter(
         (pl.col("kind") != "memory") | (pl.col("end_ns") > pl.col("call_end_ns"))
     )  # waited for by its call
-    told = told.with_columns(latency=pl.col("start_ns") - pl.col("call_end_ns"))
-    told = told.filter(pl.col("latency").abs() <= MOST_LATENCY_NS)
-    idle = told.filter(pl.col("idle_ns") <= pl.col("call_start_ns")).get_column("latency")
+    summary = summary.with_columns(latency=pl.col("start_ns") - pl.col("call_end_ns"))
+    summary = summary.filter(pl.col("latency").abs() <= MOST_LATENCY_NS)
+    idle = summary.filter(pl.col("idle_ns") <= pl.col("call_start_ns")).get_column("latency")
     if len(idle):
         return median_ns(idle)
-    return int(told.get_column("latency").quantile(0.25) or 0)
+    return int(summary.get_column("latency").quantile(0.25) or 0)
 
 
 def linked(ops: pl.DataFrame) -> pl.DataFrame:

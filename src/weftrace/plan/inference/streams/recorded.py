@@ -74,8 +74,8 @@ def recorded_waits(events: pl.DataFrame, ops: pl.DataFrame, *, device: int | Non
     if device is not None and syncs.filter(kind=_CONTEXT).height:
         by_device = by_device.clear()  # the records tell, and tell of which device
     of_host, num_odd_calls = _host_waits(blocking, by_device, launched)
-    told = pl.concat((of_host.get_column("call"), syncs.get_column("call").drop_nulls()))
-    others = calls.filter(pl.col("name").str.contains(_OF_OTHERS), ~pl.col("call").is_in(told.implode()))
+    summary = pl.concat((of_host.get_column("call"), syncs.get_column("call").drop_nulls()))
+    others = calls.filter(pl.col("name").str.contains(_OF_OTHERS), ~pl.col("call").is_in(summary.implode()))
     return Recorded(
         streams=streams,
         calls=of_host,

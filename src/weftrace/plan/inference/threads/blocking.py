@@ -36,11 +36,11 @@ def blocking_waits(calls: pl.DataFrame, on_device: pl.DataFrame, recorded: Recor
 
     calls: of `host_calls`. on_device: of `device_ops`.
     """
-    told = recorded.calls.select("call", pl.col("on").alias("on_event"), pl.lit(1.0).alias("confidence"))
+    summary = recorded.calls.select("call", pl.col("on").alias("on_event"), pl.lit(1.0).alias("confidence"))
     unnamed = calls.filter(pl.col("call").is_in(pl.Series(recorded.unnamed, dtype=pl.UInt32).implode()))
     of_event = pl.col("name").str.contains(_OF_EVENT)
     found = [
-        told.with_columns(pl.col("on_event").cast(pl.UInt32)),
+        summary.with_columns(pl.col("on_event").cast(pl.UInt32)),
         _of_streams(unnamed.filter(~of_event), on_device),
         _of_events(unnamed.filter(of_event), on_device),
         _of_allocations(calls.filter(pl.col("name").str.contains(ALLOCATES)), on_device),

@@ -178,17 +178,17 @@ def _with_work_between(calls: pl.DataFrame, waiting: pl.DataFrame, cuts: pl.Data
         pl.col("until_ns").alias("end_ns"),
     )
     points = cuts.select("thread", pl.col("at_ns").alias("start_ns"), pl.col("at_ns").alias("end_ns"))
-    told = pl.concat([stretches, calls, points], how="diagonal").sort(
+    summary = pl.concat([stretches, calls, points], how="diagonal").sort(
         "thread", "start_ns", "end_ns", maintain_order=True
     )
-    between = told.select(
+    between = summary.select(
         "thread",
         pl.lit(WORK).alias("name"),
         pl.lit("host").alias("what"),
         pl.col("end_ns").cum_max().shift(1).over("thread").fill_null(begins_ns).alias("start_ns"),
         pl.col("start_ns").alias("end_ns"),
     ).filter(pl.col("end_ns") > pl.col("start_ns"))  # fmt: skip
-    ops = pl.concat([between, told.filter(pl.col("name").is_not_null())], how="diagonal")
+    ops = pl.concat([between, summary.filter(pl.col("name").is_not_null())], how="diagonal")
     return ops.sort("thread", "start_ns", "end_ns", maintain_order=True).with_row_index("host")
 
 
@@ -220,9 +220,9 @@ def _last_ops(ops: pl.DataFrame, handed: pl.DataFrame) -> pl.DataFrame:
     return found.filter(pl.col("on_host").is_not_null())
 
 
-def _as_waits(told: pl.DataFrame) -> pl.DataFrame:
+def _as_waits(summary: pl.DataFrame) -> pl.DataFrame:
     """A frame of `HOST_WAITS`: for the end, without a lag, and certain where not told."""
-    return in_schema(told, HOST_WAITS, {"since": "end", "lag_ns": 0, "confidence": 1.0})
+    return in_schema(summary, HOST_WAITS, {"since": "end", "lag_ns": 0, "confidence": 1.0})
 
 
 def _released(ops: pl.DataFrame, waits: pl.DataFrame, on_device: pl.DataFrame) -> pl.DataFrame:

@@ -54,9 +54,12 @@ def handed_over(events: pl.DataFrame, calls: pl.DataFrame, stretches: pl.DataFra
     back = pl.col("ends_quiet") & pl.col("on_thread").is_in(workers.implode())
     autograd = found.filter(node | back).sort("after_ns").unique(("thread", "from_ns"), keep="first")
     rest = found.join(autograd, on=("thread", "from_ns"), how="anti")
-    told = autograd.with_columns(source=pl.lit("autograd"), votes_for=None, votes_against=None, confidence=pl.lit(1.0))
+    summary = autograd.with_columns(
+        source=pl.lit("autograd"), votes_for=None, votes_against=None, confidence=pl.lit(1.0)
+    )
     both = [
-        frame.select(pl.col(name).cast(dtype) for name, dtype in HAND_OVERS.items()) for frame in (told, _voted(rest))
+        frame.select(pl.col(name).cast(dtype) for name, dtype in HAND_OVERS.items())
+        for frame in (summary, _voted(rest))
     ]
     return pl.concat(both).sort("thread", "from_ns")
 
@@ -88,10 +91,10 @@ def _turns(stretches: pl.DataFrame, points: dict[int, _Ints], threads: pl.DataFr
                 pl.lit(other, pl.Int32).alias("on_thread"), pl.Series("after_ns", end - seen),
                 pl.Series("begins_quiet", was_quiet), pl.Series("ends_quiet", is_quiet),
             ).filter(pl.Series((last >= 0) & (seen >= start))))  # fmt: skip
-    told: dict[str, pl.DataType] = {
+    summary: dict[str, pl.DataType] = {
         "on_thread": pl.Int32(), "after_ns": pl.Int64(), "begins_quiet": pl.Boolean(), "ends_quiet": pl.Boolean()
     }  # fmt: skip
-    nothing = stretches.clear().with_columns(pl.lit(None, dtype).alias(name) for name, dtype in told.items())
+    nothing = stretches.clear().with_columns(pl.lit(None, dtype).alias(name) for name, dtype in summary.items())
     return pl.concat([nothing, *parts])
 
 

@@ -24,10 +24,10 @@ export function showCritical(position) {
   byId("critical-reason").textContent = reason;
   byId("critical-body").hidden = reason !== null;
   if ("reason" in block) return null;
-  const { document: path, told } = block;
+  const { document: path, summary } = block;
   byId("critical-sentence").textContent = path.headline;
-  byId("critical-facts").textContent = `${told.replay} ${told.weakest}`;
-  showDoubts(byId("critical-banner"), told.doubts);
+  byId("critical-facts").textContent = `${summary.replay} ${summary.weakest}`;
+  showDoubts(byId("critical-banner"), summary.doubts);
   pathWaterfall(byId("critical-fall"), block);
   partTables(byId("critical-by"), byId("critical-table"), path);
   return block.picture && pathPicture(byId("critical-path"), block.picture);
