@@ -36,7 +36,7 @@ def test_loads_come_out_as_asked(kind: str) -> None:
         assert error == pytest.approx(routing.error_L[layer])
 
 
-def test_what_no_routing_can_do_is_an_error_that_is_summary() -> None:
+def test_what_no_routing_can_do_is_an_error_that_is_told() -> None:
     # one of four experts gets all, and each token takes two: half of the choices must go elsewhere
     routing = simulate_routing(np.array([[1.0, 0, 0, 0]]), num_groups=1, top_groups=1, top_k=2, num_tokens=500)
     assert routing.error_L[0] == pytest.approx(0.5)

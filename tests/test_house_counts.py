@@ -49,7 +49,7 @@ def test_by_hand() -> None:
     assert (lines["Python"], lines["JS, CSS and HTML"], lines["generated and committed"]) == (6 + 11, 1, 2)
     assert found["Python by room"]["values"] == 6 and found["Python by room"]["documents"] == 11
     assert list(found["Written again"].values()) == [1, 1, 2, 1, 2, 0]
-    assert found["Renamed words"]["summary"] == 1
+    assert found["Renamed words"]["told"] == 1
     trees = {name: text for name, text in FILES.items() if name.endswith(".py")}
     assert short_modules(trees) == {"weftrace.wood.trees": "weftrace.wood.document"}
     assert "| Python | 17 | 17 |" in table(["before", "after"], [found, found])

@@ -273,7 +273,7 @@ def test_operators_of_old_files_tell_functions_by_their_call_stacks(tmp_path: Pa
     assert times.outside.get_column("self_ns").item() == 5 * US
 
 
-def test_graphs_that_no_module_launched_are_summary(tmp_path: Path) -> None:
+def test_graphs_that_no_module_launched_are_told(tmp_path: Path) -> None:
     file = TraceFile()
     module(file, "Net_0", 0, 10)
     for at, launch in enumerate((5, 20, 20, 20, 30)):

@@ -335,7 +335,7 @@ def test_where_no_place_is_told_ranks_meet_whose_ends_agree(tmp_path: Path) -> N
     assert column(found, "suffered_ns") == column(whole, "suffered_ns") and found.num_matched == whole.num_matched == 6
 
 
-def test_collectives_that_lack_ranks_are_summary(tmp_path: Path) -> None:
+def test_collectives_that_lack_ranks_are_told(tmp_path: Path) -> None:
     """Rank 2 of three came last into each, and recorded nothing: what the others waited for it looks like transfer."""
     for rank, start in enumerate((100, 130)):
         file = TraceFile(rank=rank, world_size=3)

@@ -53,7 +53,7 @@ def test_another_slowest_in_each_step_is_no_slow_rank() -> None:
     assert (found.varies, found.num_slowest) == (2.0, 4)
 
 
-def test_a_rank_within_the_scatter_of_all_is_not_summary() -> None:
+def test_a_rank_within_the_scatter_of_all_is_not_told() -> None:
     """Ratios 0.8, 0.9, 1.0, 1.1, 1.2 around 1: the last is no farther out than chance takes them."""
     found = slow_work([rank(ns, ns) for ns in (80, 90, 100, 110, 120)])
     assert found is not None and not found.ranks.get_column("is_slow").any()
@@ -64,6 +64,6 @@ def test_only_steps_that_every_rank_tells_are_compared() -> None:
     assert found is not None and found.num_steps == 1
 
 
-def test_of_one_rank_nothing_is_summary() -> None:
+def test_of_one_rank_nothing_is_told() -> None:
     assert slow_work([rank(10)]) is None
     assert slow_work([rank(0), rank(0)]) is None

@@ -176,7 +176,7 @@ def test_no_steps_no_result(tmp_path: Path) -> None:
         assert steps(trace) == () and outside_steps(trace) == ()
 
 
-def test_a_step_without_device_work_is_not_summary(tmp_path: Path) -> None:
+def test_a_step_without_device_work_is_not_told(tmp_path: Path) -> None:
     file = TraceFile().host("ProfilerStep#1", 0, 100).host("ProfilerStep#2", 100, 100).kernel(GEMM, 150, 10, launch=110)
     assert [step.step for step in steps(file.trace(tmp_path))] == [2]
 

@@ -74,7 +74,7 @@ def test_the_recordings_window_begins_with_the_first_step_that_is_left() -> None
     assert [event["name"] for event in summary["traceEvents"] if event["ph"] == "M"] == ["process_name"]
 
 
-def test_what_cannot_be_one_file_is_summary() -> None:
+def test_what_cannot_be_one_file_is_told() -> None:
     with pytest.raises(TraceError, match="base of its times: 1, 2"):
         file_of([stretch_of(kineto(step_of(n, 0), base=n), (n,)) for n in (1, 2)], {}, "x")
     for text in (b"", b"{}", b'{"traceEvents": []}'):

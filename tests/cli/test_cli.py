@@ -390,7 +390,7 @@ def test_ranks_are_converted_on_a_cluster(
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["rank0.parquet", "rank1.parquet"]
 
 
-def test_a_folder_that_workers_do_not_share_is_summary(
+def test_a_folder_that_workers_do_not_share_is_told(
     run: Run, tmp_path: Path, asked_for: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for rank in range(2):

@@ -45,7 +45,7 @@ def test_what_one_side_alone_has_is_new_or_gone(tmp_path: Path) -> None:
     assert found.change_ns == 10 * US and found.remainder_ns == 0
 
 
-def test_steps_that_differ_leave_a_remainder_that_is_summary(tmp_path: Path) -> None:
+def test_steps_that_differ_leave_a_remainder_that_is_told(tmp_path: Path) -> None:
     """The median of three steps against their mean: 615, 615, 645 have the mean 625."""
     steps = [Step(), Step(), replace(Step(), attention_us=230), Step()]
     found = diff(run(tmp_path, [Step()] * 4, name="before"), run(tmp_path, steps, name="after"))

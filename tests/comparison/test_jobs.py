@@ -47,7 +47,7 @@ def test_ranks_of_both_are_compared_and_the_others_told_with_their_time(folder: 
     assert "after: 1 of 4 ranks have no file here: sums and means are over those that have" in found.notes
 
 
-def test_files_that_count_in_no_sum_are_left_out_and_summary(folder: Path, tmp_path: Path) -> None:
+def test_files_that_count_in_no_sum_are_left_out_and_told(folder: Path, tmp_path: Path) -> None:
     """A second file of rank 1, one of another job, one without device work, one that is none."""
     other = copied(folder, tmp_path / "other")
     shutil.copy(other / "rank1.json", other / "rank1-again.json")

@@ -220,7 +220,7 @@ def test_a_simulated_run_may_be_held_against_a_measured_one(tmp_path: Path) -> N
     assert verdict.reasons[0] == "the sources differ: measured before, simulated after"
 
 
-def test_steps_that_grow_in_one_run_alone_are_summary() -> None:
+def test_steps_that_grow_in_one_run_alone_are_told() -> None:
     flat = run_of(_simulated([1_000_000 + 1_000 * (step % 2) for step in range(10)]))
     grown = run_of(_simulated([1_000_000 + 20_000 * step for step in range(10)]))
     (reason,) = verdict_of(*sides_of(flat, grown)).reasons
@@ -284,7 +284,7 @@ def test_a_bare_number_in_a_name_may_count_runs(tmp_path: Path) -> None:
     assert verdict_of(*sides_of(run_of(renamed), run_of(paths[2]))).word == "not comparable"
 
 
-def test_recordings_without_steps_that_hold_more_of_them_are_summary(judged: Callable[..., Verdict]) -> None:
+def test_recordings_without_steps_that_hold_more_of_them_are_told(judged: Callable[..., Verdict]) -> None:
     (reason,) = judged({"steps": 0, "kernels": (GEMM,) * 10}, {"steps": 0, "kernels": (GEMM,) * 11}).reasons
     assert reason.startswith("the recording holds another number of kernels and copies: 11 before, 12 after")
 

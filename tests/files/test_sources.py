@@ -111,7 +111,7 @@ def test_flipped_bytes_cost_little_of_what_precedes_them(tmp_path: Path) -> None
     assert num_damaged > 50
 
 
-def test_garbage_behind_gzip_data_is_summary(tmp_path: Path) -> None:
+def test_garbage_behind_gzip_data_is_told(tmp_path: Path) -> None:
     found, stream = read(store(tmp_path, PACKED + b"garbage" * 10))
     assert found == TEXT
     assert stream.truncated == "what follows the gzip data is none and was not read"

@@ -427,9 +427,9 @@ def test_a_mode_opened_inside_the_block_may_stay_open_over_a_step() -> None:
     assert flops_of(run.report()) == {("", F): 512}
 
 
-def test_misuse_is_summary() -> None:
+def test_misuse_is_told() -> None:
     with pytest.raises(FlopsError, match=r"takes a torch\.nn\.Module, not function"):
-        profile(test_misuse_is_summary)  # type: ignore[arg-type]
+        profile(test_misuse_is_told)  # type: ignore[arg-type]
     model = nn.Linear(8, 8)
     with pytest.raises(FlopsError, match="warm_up is a number of steps"):
         profile(model, warm_up=-1)

@@ -77,11 +77,11 @@ def test_tokens_a_second_and_whether_the_parameters_fit() -> None:
     assert not predict(replace(report, modules=(report.modules[0], large, *report.modules[2:])), H800).fits
 
 
-def test_assumptions_are_summary() -> None:
+def test_assumptions_are_told() -> None:
     summary = " ".join(predict(TINY, H800, bandwidth_efficiency=0.8).assumptions)
     assert "memory 80 % of its bandwidth" in summary
     assert "kv_b -51 %" not in summary
-    assert "q_a -11 %" in summary
+    assert "q_a −11 %" in summary
     assert "Operators without a formula are predicted by their bytes alone." in summary
     quiet = " ".join(predict(replace(TINY, ops=(op(1, F, "x", vector(1, 1, 1)),)), H800).assumptions)
     assert "without a formula" not in quiet

@@ -64,7 +64,7 @@ def test_two_schedules_are_compared_action_by_action() -> None:
     assert differences(one, shorter)[:1] == ["ranks of the stages: ((0, 1), (1, 0)) against ((0,),)"]
 
 
-def test_slices_are_summary() -> None:
+def test_slices_are_told() -> None:
     one = Action(rank=0, kind="F", stage=0, micro_batch=0)
     schedule = Schedule.of([one], name="sliced", rank_of=[[0]], num_micro_batches=4, num_slices=2)
     assert "\nslices: 2\n" in to_text(schedule)

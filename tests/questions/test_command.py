@@ -154,7 +154,7 @@ def test_nothing_in_a_name_reaches_the_terminal_as_it_is(run: Run, folder: Path)
     assert code == 0 and "\x1b" not in out and "[bold]" in out
 
 
-def test_a_file_that_lost_a_part_is_summary(run: Run, folder: Path) -> None:
+def test_a_file_that_lost_a_part_is_told(run: Run, folder: Path) -> None:
     """Rows of half a trace look like those of a whole one."""
     cut = folder / "cut.json"
     text = (folder / "train.json").read_text()

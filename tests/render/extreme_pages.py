@@ -142,21 +142,21 @@ def profile(_: Path) -> str:
 
 def profile_sweep(_: Path) -> str:
     """Names of combinations as long as files, and hundreds of impossible ones."""
-    document: Any = profile_documents.swept_words()
-    names = [f"/data/lists/{LONG[:90]}{at}.toml" for at in range(len(document["rows"]))]
-    rows = [{**row, "values": {"overlap": name}} for row, name in zip(document["rows"], names, strict=True)]
-    rows += [{"values": {"overlap": f"{LONG[:60]}{at}"}, "summary": None, "reason": LONG} for at in range(40)]
-    axes = {"overlap": [row["values"]["overlap"] for row in rows]}
-    return render_sweep_html(document | {"rows": rows, "axes": axes, "headline": LONG})
+    found = profile_documents.swept_words()
+    rows = [replace(row, values={"overlap": f"/data/lists/{LONG[:90]}{at}.toml"}) for at, row in enumerate(found.rows)]
+    rows += [replace(rows[0], values={"overlap": f"{LONG[:60]}{at}"}, summary=None, reason=LONG) for at in range(40)]
+    axes = {"overlap": tuple(row.values["overlap"] for row in rows)}
+    return render_sweep_html(replace(found, rows=tuple(rows), axes=axes))
 
 
 def validation(_: Path) -> str:
     """Minutes against nanoseconds, phases with long names, and twenty notes."""
-    document: Any = profile_documents.validated()
-    long = {"median_ns": 123_456_789_012, "low_ns": 1, "high_ns": 987_654_321_098, "num_samples": 10**7}
-    strained = {"measured": long, "ratio": 1e-7}
-    rows = [{**row, **strained, "phase": f"{row['phase']} {LONG[:70]}"} for row in document["phases"]]
-    return render_validation_html(document | {"phases": rows, "notes": [LONG] * 20})
+    found = profile_documents.validated()
+    long = replace(
+        found.phases[0].measured, median_ns=123_456_789_012, low_ns=1, high_ns=987_654_321_098, num_samples=10**7
+    )
+    rows = tuple(replace(row, measured=long, phase=f"{row.phase} {LONG[:70]}") for row in found.phases)
+    return render_validation_html(replace(found, phases=rows, notes=(LONG,) * 20))
 
 
 def critical_path(folder: Path) -> str:

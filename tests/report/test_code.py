@@ -132,7 +132,7 @@ def test_csv_has_a_row_a_place_and_its_path(tmp_path: Path) -> None:
     assert (rows[3]["total_ns"], rows[-1]["path"]) == ("40000", "(outside)")
 
 
-def test_ranks_of_a_job_are_each_summary(tmp_path: Path) -> None:
+def test_ranks_of_a_job_are_each_told(tmp_path: Path) -> None:
     for rank in range(2):
         model_file(tmp_path, rank=rank)
     document = analyze(tmp_path, by="module", workers=1).document

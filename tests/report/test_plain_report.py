@@ -81,7 +81,7 @@ def test_an_even_job_blames_nobody(tmp_path: Path) -> None:
     assert "computes" not in document["headline"]
 
 
-def test_nothing_that_a_plain_trace_lacks_is_summary(tmp_path: Path) -> None:
+def test_nothing_that_a_plain_trace_lacks_is_told(tmp_path: Path) -> None:
     document = report_of(tmp_path / "t.json", artefact(simulate(2, 2, steps=(1,))))
     for rank in document["ranks"]:
         assert (rank["basis"], rank["device"], rank["device_name"]) == ("ranges", None, "")

@@ -94,7 +94,7 @@ def test_a_killed_worker_is_reported_and_the_rest_go_on(tmp_path: Path) -> None:
     assert failure is not None and "was killed" in failure.error and "--workers" in failure.error
 
 
-def test_a_bug_costs_one_rank_and_is_summary(tmp_path: Path) -> None:
+def test_a_bug_costs_one_rank_and_is_told(tmp_path: Path) -> None:
     for rank in range(3):
         write_rank(tmp_path, rank)
     outcomes = job_of(tmp_path).map(wrong_on_rank_1, workers=1)
@@ -243,7 +243,7 @@ def test_a_pool_of_processes_that_broke_keeps_what_was_done(tmp_path: Path) -> N
         assert outcome.failure is not None and "a worker of the executor died" in outcome.failure.error
 
 
-def test_an_executor_that_was_shut_down_is_summary(four_ranks: Path) -> None:
+def test_an_executor_that_was_shut_down_is_told(four_ranks: Path) -> None:
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
     outcomes = job_of(four_ranks).map(rank_and_span, executor=pool)
@@ -425,7 +425,7 @@ def test_ranks_that_names_do_not_tell_are_selected_by_content(tmp_path: Path) ->
     assert all(outcome.failure is None for outcome in outcomes)
 
 
-def test_a_rank_that_is_not_there_is_summary(four_ranks: Path) -> None:
+def test_a_rank_that_is_not_there_is_told(four_ranks: Path) -> None:
     *found, last = job_of(four_ranks, ranks=[1, 2, 7, 9]).map(rank_and_span, workers=1)
     assert [outcome.value for outcome in found] == [(1, SPANS[1]), None]  # rank 2 is there, and broken
     assert last.failure is not None and "no trace of rank 7, 9 among 4 files" in last.failure.error

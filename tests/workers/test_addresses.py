@@ -137,7 +137,7 @@ def test_another_python_is_told_before_anything_is_sent() -> None:
     on_dask.check_pythons(Client((platform.python_version(), 1)))
 
 
-def test_a_cluster_that_will_keep_one_waiting_is_summary() -> None:
+def test_a_cluster_that_will_keep_one_waiting_is_told() -> None:
     with pytest.warns(ClusterWarning, match="no workers yet"):
         on_dask.advise(Client())
     with pytest.warns(

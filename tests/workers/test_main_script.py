@@ -39,12 +39,12 @@ def test_a_guard_is_seen(said: str) -> None:
 
 
 @pytest.mark.parametrize("said", UNGUARDED.values(), ids=UNGUARDED, indirect=True)
-def test_no_guard_is_summary(said: str) -> None:
+def test_no_guard_is_told(said: str) -> None:
     assert "other processes import script.py to find the function" in said
     assert 'if __name__ == "__main__":' in said
 
 
-def test_a_module_that_calls_while_it_is_imported_is_summary(tmp_path: Path) -> None:
+def test_a_module_that_calls_while_it_is_imported_is_told(tmp_path: Path) -> None:
     """Its children would import it, and call again, and so on."""
     (tmp_path / "mine.py").write_text(
         "from weftrace.workers.main_script import only_here\ndef mine(): ...\nprint(only_here(mine))\n"

@@ -2,14 +2,15 @@
 
 A result is a frozen dataclass whose fields say what they mean, `Annotated[int, Meta(ge=0, description="…")]`. Its
 document is made by `to_document`, read back and checked, bounds included, by `from_document`; its JSON Schema and the
-types of the pages are made from `document_type`. Four marks say what an annotation alone does not:
+types of the pages are made from `document_type`. Marks say what an annotation alone does not:
 
 - a property whose return type is `Annotated[…, Meta(description="…")]` is a derived field: written, and ignored
   when read;
 - a field of type `T | UnsetType` with default `UNSET` is left out of the document while it is unset;
 - `Annotated[pl.DataFrame, As(list[Row])]`, and the same of an array, says which rows (a TypedDict) a table has;
 - `Annotated[T, UNSAVED]` keeps a field out of the document; it needs a default;
-- `Annotated[T, OPTIONAL]` says that a document may lack a field, which has its default then.
+- `Annotated[T, OPTIONAL]` says that a document may lack a field, which has its default then;
+- `Annotated[int, UNBOUNDED]` takes whole numbers of over 64 bits, which are refused elsewhere.
 
 `filled` makes a value from others that have fields of the same names.
 """
@@ -70,6 +71,14 @@ class _Optional:
 UNSAVED = _Unsaved()
 #: Marks a field that is always written, and has its default where a document that is read does not have it.
 OPTIONAL = _Optional()
+
+
+class _Unbounded:
+    """See `UNBOUNDED`."""
+
+
+#: Marks a whole number that may have more than 64 bits, as FLOPs of a large model do.
+UNBOUNDED = _Unbounded()
 
 
 def filled(kind: type[V], *sources: Any, **own: Any) -> V:
@@ -154,6 +163,8 @@ def _built(kind: Any, document: Any, place: str) -> Any:
     """What was checked against `document_type(kind)`, as a value of `kind`."""
     origin, args = get_origin(kind), get_args(kind)
     if document is None or kind is Any or origin is Literal:
+        return document
+    if origin is Annotated and UNBOUNDED in args[1:]:
         return document
     if isinstance(document, int) and not -_MOST <= document < _MOST:
         raise msgspec.ValidationError(f"a whole number of over 64 bits - at `{place}`")

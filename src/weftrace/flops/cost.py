@@ -14,6 +14,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from weftrace.files.schemas import Count
+from weftrace.files.values import UNBOUNDED
 from weftrace.notebook import InNotebook
 
 
@@ -61,6 +62,10 @@ class Phase(StrEnum):
 PHASES = tuple(Phase)
 
 
+Amount = Annotated[Count, UNBOUNDED]
+"""FLOPs and bytes of an operator; those of a large model pass 2^63."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost(InNotebook):
     """What one call of one operator costs on one device.
@@ -78,12 +83,12 @@ class Cost(InNotebook):
     kind, status: see `Kind`, `Status`. note: what was assumed or could not be known; "" where nothing was.
     """
 
-    flops: Annotated[Count, Meta(description="On matrix units, for the model's sake; causal attention exact.")] = 0
-    full_flops: Annotated[Count, Meta(description="The same, attention over all pairs (PaLM's convention).")] = 0
-    executed_flops: Annotated[Count, Meta(description="On matrix units, a kernel's own recomputation included.")] = 0
-    vector_flops: Annotated[Count, Meta(description="Off the matrix units; never added to the others.")] = 0
-    read_bytes: Count = 0
-    written_bytes: Count = 0
+    flops: Annotated[Amount, Meta(description="On matrix units, for the model's sake; causal attention exact.")] = 0
+    full_flops: Annotated[Amount, Meta(description="The same, attention over all pairs (PaLM's convention).")] = 0
+    executed_flops: Annotated[Amount, Meta(description="On matrix units, a kernel's own recomputation included.")] = 0
+    vector_flops: Annotated[Amount, Meta(description="Off the matrix units; never added to the others.")] = 0
+    read_bytes: Amount = 0
+    written_bytes: Amount = 0
     dtype: Annotated[str, Meta(description="Of the matrix inputs.")] = ""
     kind: Kind = Kind.VECTOR
     status: Status = Status.EXACT

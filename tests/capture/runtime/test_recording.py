@@ -156,7 +156,7 @@ def test_a_recording_stays_under_1_mb_and_says_what_it_dropped(tmp_path: Path) -
     assert summary.startswith(f"{len(dropped)} step") and summary.endswith("to stay within 1.0 MiB a rank")
 
 
-def test_recordings_that_are_not_written_in_time_are_left_out_and_summary(
+def test_recordings_that_are_not_written_in_time_are_left_out_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 0)
@@ -223,7 +223,7 @@ def test_a_loop_that_ends_early_leaves_whole_steps(tmp_path: Path) -> None:
     assert made.result.steps == (2, 3) and steps_in(tmp_path / "rank0.json.gz") == [2, 3]
 
 
-def test_a_loop_that_ends_before_the_first_step_is_summary(tmp_path: Path) -> None:
+def test_a_loop_that_ends_before_the_first_step_is_told(tmp_path: Path) -> None:
     made = record(tmp_path)
     with pytest.warns(CaptureWarning, match="nothing was recorded: the loop ended in step 4, before"):
         loop(made, steps=4)
@@ -329,7 +329,7 @@ def test_warnings_that_are_errors_do_not_end_the_run(tmp_path: Path, monkeypatch
     assert made.result.problems
 
 
-def test_a_folder_that_is_lost_meanwhile_is_summary(tmp_path: Path) -> None:
+def test_a_folder_that_is_lost_meanwhile_is_told(tmp_path: Path) -> None:
     def lost(step: int) -> None:
         if step == 1:
             (tmp_path / "traces").rmdir()

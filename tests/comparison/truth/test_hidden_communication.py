@@ -65,7 +65,7 @@ def test_a_faster_network_is_none_of_it() -> None:
 
 
 @pytest.mark.parametrize("network", [0.5, 2.0])
-def test_hidden_and_faster_at_once_are_both_summary(network: float) -> None:
+def test_hidden_and_faster_at_once_are_both_told(network: float) -> None:
     """Of 8 ms, all of 4 or 16 ms: half of the mean share is that of the duration, the rest is hidden."""
     _, parts = compared(layers(overlap=False), layers(overlap=True, network=network))
     duration = round(8 * MS * (network - 1) / 2)

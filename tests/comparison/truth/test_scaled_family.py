@@ -101,7 +101,7 @@ def test_an_op_of_a_simulated_profile_is_named_by_its_family(kind: Any, name: st
     assert f"{family.replace('_', '-')}" in headline(found).partition(": ")[2]
 
 
-def test_kernels_that_run_into_the_next_of_their_stream_are_summary(shared_data: Path, tmp_path: Path) -> None:
+def test_kernels_that_run_into_the_next_of_their_stream_are_told(shared_data: Path, tmp_path: Path) -> None:
     """No device does that to so many: the times of a copy were changed, and no later start with them."""
     found = scaled(shared_data / "tracelens-vllm-decode-graph.json.gz", "gemm_grouped", "nothing", tmp_path)
     assert found.verdict.word == "comparable, but"

@@ -108,7 +108,7 @@ def test_copies_on_the_own_node_save_traffic() -> None:
     assert near.compute_us == drawn.compute_us
 
 
-def test_assumptions_are_summary() -> None:
+def test_assumptions_are_told() -> None:
     problem = problem_of(synthetic_loads("real", 8, 256), DEEPSEEK, 8)
     summary = "\n".join(policy_costs({"global": solve_lpt_swaps(problem)}, problem).assumptions)
     for words in (

@@ -97,7 +97,7 @@ def test_inside_a_domain_copies_go_to_gpus() -> None:
             assert "assumed as 8 GPUs of a domain" in summary.basis
 
 
-def test_beyond_the_table_the_rule_is_summary() -> None:
+def test_beyond_the_table_the_rule_is_told() -> None:
     # of 8 nodes 7/8 of 51 GB/s crosses the NIC; of 16 nodes 15/16 does
     far = normal_rate(Setting.of("prefill", ep=128), "dispatch")
     assert far.value == pytest.approx(51e9 * (7 / 8) / (15 / 16))

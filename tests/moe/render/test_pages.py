@@ -133,7 +133,7 @@ def test_a_validation_shows_ratios_and_marks_where_they_are(open_html: Open) -> 
     assert page.locator("#run-table tbody tr").count() == len(validated().whole)
 
 
-def test_texts_of_documents_are_texts_and_empty_ones_are_summary(open_html: Open) -> None:
+def test_texts_of_documents_are_texts_and_empty_ones_are_told(open_html: Open) -> None:
     measured = replace(validated().measured, source="</script><b>x")
     notes = ("<img src=x onerror=alert(1)>", "long " * 200)
     hostile = replace(validated(), measured=measured, phases=(), notes=notes)

@@ -122,7 +122,7 @@ def test_zero_is_meant_without_a_barrier() -> None:
         (Costs(forward_ns=3, input_ns=2, weight_ns=1, backward_ns=4), 21, ""),
     ],
 )
-def test_costs_that_the_laws_leave_out_are_summary(costs: Costs, value: int | None, because: str) -> None:
+def test_costs_that_the_laws_leave_out_are_told(costs: Costs, value: int | None, because: str) -> None:
     law = laws_of("1f1b", num_stages=4, num_micro_batches=8, costs=costs)
     assert law.exact is not None
     assert (law.exact.value, law.exact.holds) == (value, not because)

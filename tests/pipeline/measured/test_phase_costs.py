@@ -59,7 +59,7 @@ def test_several_chunks_are_shared_out_and_their_overlap_is_not_guessed(tmp_path
         costs_of_phases(trace_of(tmp_path, PAIR + again).trace(tmp_path), chunks=3)
 
 
-def test_what_no_direction_claims_is_counted_and_summary(tmp_path: Path) -> None:
+def test_what_no_direction_claims_is_counted_and_told(tmp_path: Path) -> None:
     more = (*PAIR, ("optimizer", GEMM, 200, 40, 7))
     costs = costs_of_phases(trace_of(tmp_path, more).trace(tmp_path))
     assert costs.overlapped_ns == 70 * US

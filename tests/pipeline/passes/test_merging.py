@@ -66,7 +66,7 @@ def test_offloading_goes_with_the_forward() -> None:
     assert lines_of(merge_neighbours(schedule)) == ["0F0 0F1 0F2^&0B0 0B1 0B2"]
 
 
-def test_where_nothing_stands_side_by_side_the_reason_is_summary() -> None:
+def test_where_nothing_stands_side_by_side_the_reason_is_told() -> None:
     gpipe = of_lines("0F0 0F1 0B0 0B1", replicas="0", num_micro_batches=2)
     with pytest.raises(ScheduleError, match="nothing to merge; no B stands right before an F"):
         merge_neighbours(gpipe)

@@ -172,7 +172,7 @@ def test_schedules_that_take_the_same_are_said_to() -> None:
     )
 
 
-def test_how_far_below_their_bounds_costs_would_flip_the_choice_is_summary(deepseek: Recommendation) -> None:
+def test_how_far_below_their_bounds_costs_would_flip_the_choice_is_told(deepseek: Recommendation) -> None:
     summary = recommendation_report(deepseek, SourcedCosts(costs=DEEPSEEK, basis="phases", is_upper_bound=True))
     assert summary.sentences[-1].endswith("ZBV would be the choice were they below 0.57 of these bounds.")
 

@@ -65,7 +65,7 @@ def test_none_unused_and_gradientless_boundaries(zeros: bool) -> None:
     assert grads[1] is None
 
 
-def test_a_micro_batch_out_of_order_is_summary() -> None:
+def test_a_micro_batch_out_of_order_is_told() -> None:
     engine = StageEngine(nn.Linear(2, 2), 3)
     with pytest.raises(ScheduleError, match="stage 3, micro-batch 7: no forward of it is held"):
         engine.backward(7)

@@ -39,7 +39,7 @@ def test_the_published_shape_brings_its_model_its_parts_and_its_bubble_and_says_
     )
 
 
-def test_another_shape_brings_nothing_that_was_not_summary() -> None:
+def test_another_shape_brings_nothing_that_was_not_told() -> None:
     document = summary(num_stages=8, num_micro_batches=32, num_ranks=8, schedule="zbv")
     assert document.num_stages == 8 and document.num_pipelines == 2  # two stages a rank: pipelines of 4 ranks
     assert (document.model, document.published, document.bubble) == (None, None, None)

@@ -72,7 +72,7 @@ def test_once_is_no_repeat_and_said(tmp_path: Path) -> None:
     assert inferred.replay.error == pytest.approx(0, abs=0.005)
 
 
-def test_of_a_host_that_was_invented_nothing_is_summary(tmp_path: Path) -> None:
+def test_of_a_host_that_was_invented_nothing_is_told(tmp_path: Path) -> None:
     trace = polling(1).trace(tmp_path)
     inferred = infer(replace(trace, info={**trace.info, **INVENTED_HOST}))
     assert inferred.notes == ("the host of this simulated run is invented, so the plan has none",)

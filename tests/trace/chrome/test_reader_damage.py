@@ -213,7 +213,7 @@ def test_too_much_text_behind_the_events_is_not_read(monkeypatch: pytest.MonkeyP
     trace = read_text(text_of(*FOUR)[:-1] + f', "x": "{"y" * 5000}"}}', chunk=500)
     assert names(trace) == list("abcd")
     assert trace.quality.truncated is not None
-    assert "exceeds 1000 B" in trace.quality.truncated
+    assert "exceeds 1,000 B" in trace.quality.truncated
 
 
 def test_reasons_come_with_a_short_printable_example() -> None:

@@ -288,7 +288,7 @@ def test_ranks_of_one_file_can_be_chosen(tmp_path: Path) -> None:
     assert [trace.rank for trace in open_trace(tmp_path / "t.json", ranks=[2]).traces()] == [2]  # type: ignore[union-attr]
 
 
-def test_a_rank_that_one_file_of_many_does_not_hold_is_summary(tmp_path: Path) -> None:
+def test_a_rank_that_one_file_of_many_does_not_hold_is_told(tmp_path: Path) -> None:
     job = open_trace(write(tmp_path / "t.json", artefact(simulate(2, 2, steps=(1,)))), ranks=[3, 9])
     assert isinstance(job, Job)
     *_, last = job.map(lambda trace: trace.rank, workers=1)
