@@ -69,6 +69,8 @@ def open_html(browser: Browser, idle_pages: Pool, tmp_path: Path) -> Iterator[Op
         context = {**usual, "offline": True, **options}
         kind = repr(sorted(context.items()))
         page = idle_pages[kind].pop() if idle_pages[kind] else browser.new_context(**context).new_page()
+        if page.viewport_size != context["viewport"]:  # the test before made it narrower, say
+            page.set_viewport_size(context["viewport"])
         listeners: dict[str, Callable[[Any], None]] = {
             "request": lambda request: said.append(request.url) if request.url.startswith("http") else None
         }
