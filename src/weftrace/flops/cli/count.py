@@ -80,7 +80,7 @@ command = command_of((RunSpec, ScriptRequest, View, outputs.Destination), run)
 def _count(spec: RunSpec, asked: Wanted) -> None:
     run_model = flops_options.needs_torch()
     aside = redirect_stdout(sys.stderr) if asked.to.json else nullcontext()  # what the model itself prints
-    with aside, flops_options.steps_bar("running") as on_step:
+    with aside, outputs.progress_bar("running") as on_step:
         report = run_model(spec, on_step=on_step)
     deliver(report, asked)
 
@@ -92,6 +92,6 @@ def _sweep(spec: RunSpec, texts: Sequence[str], asked: Wanted) -> None:
     axes = flops_run_options.parse_sweeps(texts)
     run_model = flops_options.needs_torch()
     aside = redirect_stdout(sys.stderr) if asked.to.json else nullcontext()
-    with aside, flops_options.steps_bar("sweeping") as on_point:
+    with aside, outputs.progress_bar("sweeping") as on_point:
         result = sweep(spec, axes, run_model, hardware=asked.hardware, on_point=on_point)
     outputs.deliver(result, SWEEP, asked.to)
