@@ -62,4 +62,4 @@ def test_flops_blocks_are_of_their_type(report: Any, hardware: Any) -> None:
 
 
 def test_moves_are_of_their_type() -> None:
-    check(json.loads(json.dumps(placement_block(documents.placement())))["moves"]["list"], MoveColumns)
+    check(json.loads(json.dumps(placement_block(documents.read(documents.placement()))))["moves"]["list"], MoveColumns)

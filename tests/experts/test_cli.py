@@ -13,9 +13,9 @@ import pytest
 
 from tests.cli.test_cli import Run, run
 from weftrace.experts import generate_loads, read_loads, read_placement, save_loads
-from weftrace.experts.document import PLACEMENT_SCHEMA
-from weftrace.experts.replays.document import REPLAY_SCHEMA
+from weftrace.experts.outputs import PLACEMENT, REPLAY
 from weftrace.files.documents import read_document
+from weftrace.files.schemas import schema_for
 
 __all__ = ["run"]  # the fixture
 
@@ -45,7 +45,7 @@ def test_balance_prints_and_writes_a_placement(run: Run, loads: Path, tmp_path: 
         assert part in " ".join(out.split())
     assert "experts in order" not in out
     assert "\x1b[" not in out
-    jsonschema.Draft202012Validator(PLACEMENT_SCHEMA.json_schema()).validate(read_document(output))
+    jsonschema.Draft202012Validator(schema_for(PLACEMENT).json_schema()).validate(read_document(output))
     assert f"wrote {output}" in err
     assert "<!doctype html>" in page.read_text()[:20].lower()
     slots = pl.read_csv(table)
@@ -236,7 +236,7 @@ def test_replay_recommends_and_writes(run: Run, loads: Path, tmp_path: Path) -> 
     assert "best" in out
     assert "baseline" in out
     document = read(output)
-    jsonschema.Draft202012Validator(REPLAY_SCHEMA.json_schema()).validate(document)
+    jsonschema.Draft202012Validator(schema_for(REPLAY).json_schema()).validate(document)
     assert document["recommendation"]["text"].split(" would ")[0] in " ".join(out.split())
     assert "<!doctype html>" in page.read_text()[:20].lower()
     assert pl.read_csv(table)["solver"].to_list() == [row["solver"] for row in document["rows"]]

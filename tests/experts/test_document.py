@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from rich.console import Console
 from weftrace import figure, load, save, show
 from weftrace.errors import DocumentError
 from weftrace.experts import (
+    PlacementReport,
     as_history,
     balance,
     generate_loads,
@@ -30,17 +30,19 @@ from weftrace.experts import (
     replay,
     slot_table,
 )
-from weftrace.experts.build import placement_document
-from weftrace.experts.document import PLACEMENT_SCHEMA
+from weftrace.experts.outputs import PLACEMENT, REPLAY
 from weftrace.experts.recorded.generator import synthetic_loads
-from weftrace.experts.replays.document import REPLAY_SCHEMA, replay_document
+from weftrace.experts.replays.document import ReplayReport, replay_report
+from weftrace.files.schemas import schema_for
 
 LOADS = synthetic_loads("logn1", 3, 32)
 
 
-def plain(document: Mapping[str, Any]) -> dict[str, Any]:
+def plain(report: PlacementReport | ReplayReport) -> dict[str, Any]:
     """The document as a reader gets it."""
-    text = json.dumps(document, allow_nan=False)
+    document = (PLACEMENT if isinstance(report, PlacementReport) else REPLAY).document
+    assert document is not None
+    text = json.dumps(document(report), allow_nan=False)
     decoded: dict[str, Any] = json.loads(text)
     return decoded
 
@@ -49,8 +51,8 @@ def plain(document: Mapping[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("options", [{}, {"dead": [3]}, {"speed_of_gpu": [1, 1, 1, 1, 1, 1, 1, 0.5]}], ids=str)
 def test_a_placement_is_valid_and_read_back_equal(split: str, options: dict[str, Any], tmp_path: Path) -> None:
     placement = balance(LOADS, 48, 8, 2, 4, split=split, time_budget_s=0, **options)
-    document = plain(placement_document(placement, LOADS, source="made", num_groups=4))
-    jsonschema.Draft202012Validator(PLACEMENT_SCHEMA.json_schema()).validate(document)
+    document = plain(placement_report(placement, LOADS, source="made", num_groups=4))
+    jsonschema.Draft202012Validator(schema_for(PLACEMENT).json_schema()).validate(document)
     (tmp_path / "p.json.gz").write_bytes(gzip.compress(json.dumps(document).encode()))
     again = read_placement(tmp_path / "p.json.gz")
     np.testing.assert_array_equal(again.expert_of_slot_LP, placement.expert_of_slot_LP)
@@ -62,25 +64,25 @@ def test_a_placement_is_valid_and_read_back_equal(split: str, options: dict[str,
 
 def test_loads_before_and_after_are_those_of_the_placements() -> None:
     placement = balance(LOADS, 48, 8, time_budget_s=0)
-    document = placement_document(placement, LOADS)
-    np.testing.assert_allclose(document["gpu_load"]["after"]["load"], placement.gpu_load(LOADS))
-    summary = document["gpu_load"]["before"]
-    assert summary is not None
-    before = np.asarray(summary["load"])
+    report = placement_report(placement, LOADS)
+    np.testing.assert_allclose(report.gpu_load.after.load_LG, placement.gpu_load(LOADS))
+    published = report.gpu_load.before
+    assert published is not None
+    before = published.load_LG
     phy2log, _, logcnt = rebalance_experts(LOADS, 48, 1, 1, 8, order="stable")
     each = np.take_along_axis(LOADS / logcnt, phy2log, axis=1)  # the load of every slot, six to a GPU
     np.testing.assert_allclose(before, each.reshape(3, 8, 6).sum(axis=2))
-    np.testing.assert_allclose(summary["balancedness"], before.mean(1) / before.max(1))
-    assert summary["label"] == "the published EPLB"
+    np.testing.assert_allclose(published.balancedness_L, before.mean(1) / before.max(1))
+    assert published.label == "the published EPLB"
 
 
 def test_the_baseline_is_what_the_published_code_does_with_nodes_and_groups() -> None:
-    by_node = placement_document(balance(LOADS, 48, 8, 2, 4, time_budget_s=0), LOADS, num_groups=4)
-    summary = by_node["gpu_load"]["before"]
-    assert summary is not None and summary["label"] == "the published EPLB by node"
+    by_node = placement_report(balance(LOADS, 48, 8, 2, 4, time_budget_s=0), LOADS, num_groups=4)
+    published = by_node.gpu_load.before
+    assert published is not None and published.label == "the published EPLB by node"
     phy2log, _, logcnt = rebalance_experts(LOADS, 48, 4, 2, 8, order="stable")
     each = np.take_along_axis(LOADS / logcnt, phy2log, axis=1)
-    np.testing.assert_allclose(summary["load"], each.reshape(3, 8, 6).sum(axis=2))
+    np.testing.assert_allclose(published.load_LG, each.reshape(3, 8, 6).sum(axis=2))
 
 
 @pytest.mark.parametrize(
@@ -90,9 +92,9 @@ def test_the_baseline_is_what_the_published_code_does_with_nodes_and_groups() ->
 )
 def test_what_the_published_code_cannot_do_has_no_baseline(options: dict[str, Any]) -> None:
     placement = balance(LOADS, 48, 8, time_budget_s=0, **options)
-    document = placement_document(placement, LOADS)
-    jsonschema.Draft202012Validator(PLACEMENT_SCHEMA.json_schema()).validate(plain(document))
-    assert document["gpu_load"]["before"] is None
+    report = placement_report(placement, LOADS)
+    jsonschema.Draft202012Validator(schema_for(PLACEMENT).json_schema()).validate(plain(report))
+    assert report.gpu_load.before is None
 
 
 def test_layers_keep_their_numbers_in_the_document_and_in_what_is_made_of_it(tmp_path: Path) -> None:
@@ -101,10 +103,10 @@ def test_layers_keep_their_numbers_in_the_document_and_in_what_is_made_of_it(tmp
     old = balance(LOADS, 48, 8, time_budget_s=0)
     planned = replan(old, LOADS[::-1].copy(), max_moves=0.3)
     report = placement_report(planned.placement, history, before=old, last=1)
-    assert report.document["layers"] == [3, 4, 60]
-    moves = report.document["moves"]
-    assert moves is not None and {move["layer"] for move in moves["list"]} <= {3, 4, 60}
-    assert 60 in {move["layer"] for move in moves["list"]}
+    assert report.layers == (3, 4, 60)
+    assert report.moves is not None
+    moved = set(report.moves.table["layer"])
+    assert moved <= {3, 4, 60} and 60 in moved
     assert set(slot_table(report)["layer"]) == {3, 4, 60}
     console = Console(file=io.StringIO(), width=120)
     show(report, console)
@@ -115,14 +117,14 @@ def test_layers_keep_their_numbers_in_the_document_and_in_what_is_made_of_it(tmp
     assert list(figure(report).data[0].y) == ["3", "4", "60"]
     save(report, tmp_path / "placement.json")
     again = load(tmp_path / "placement.json")
-    assert again.document["layers"] == [3, 4, 60]
+    assert again.layers == (3, 4, 60)
 
 
 def test_moves_are_part_of_the_document() -> None:
     old = balance(LOADS, 48, 8, 2, 4, time_budget_s=0)
     new = replan(old, LOADS[::-1].copy(), max_moves=0.2, num_groups=4)
-    document = plain(placement_document(new.placement, LOADS[::-1], num_groups=4, before=old))
-    jsonschema.Draft202012Validator(PLACEMENT_SCHEMA.json_schema()).validate(document)
+    document = plain(placement_report(new.placement, LOADS[::-1], num_groups=4, before=old))
+    jsonschema.Draft202012Validator(schema_for(PLACEMENT).json_schema()).validate(document)
     moves = document["moves"]
     assert moves["num_moves"] == len(moves["list"]) == new.num_moves > 0
     assert moves["after_balancedness"] == pytest.approx(new.after)
@@ -134,8 +136,8 @@ def test_moves_are_part_of_the_document() -> None:
 
 def test_a_replay_is_valid() -> None:
     replayed = replay(generate_loads("real", 8, 2, 32), num_slots=48, num_gpus=8, windows=(2,), intervals=(2,))
-    document = plain(replay_document(replayed))
-    jsonschema.Draft202012Validator(REPLAY_SCHEMA.json_schema()).validate(document)
+    document = plain(replay_report(replayed))
+    jsonschema.Draft202012Validator(schema_for(REPLAY).json_schema()).validate(document)
     assert len(document["rows"]) == len(document["series"]) == len(replayed.rows)
 
 
@@ -143,16 +145,19 @@ def test_a_replay_is_valid() -> None:
     ("change", "text"),
     [
         ({"schema": "weftrace.report/1"}, "not a weftrace.placement/1 document: its schema is 'weftrace.report/1'"),
-        ({"expert_of_slot": [[0, 1]]}, r"1 elements, where others have 3 - at `\$\.expert_of_slot`"),
+        (
+            {"expert_of_slot": [[0, 1]]},
+            r"expert_of_slot: a placement is \[layers, slots\] with 48 slots",
+        ),
         ({"cluster": {}}, "a broken field"),
         ({"cluster": None}, "a broken field"),
         ({"share_of_slot": "half"}, r"a broken field: Expected `array \| null`, got `str` - at `\$.share_of_slot`"),
-        ({"share_of_slot": [[0.5, 0.5]]}, r"at `\$\.share_of_slot`"),
+        ({"share_of_slot": [[0.5, 0.5]]}, r"share_of_slot: shares are \[1, 2\]"),
         ({"num_experts": 7}, "does not exist; there are 7"),
     ],
 )
 def test_broken_documents_are_refused_by_name(change: dict[str, Any], text: str, tmp_path: Path) -> None:
-    document = placement_document(balance(LOADS, 48, 8, time_budget_s=0), LOADS)
+    document = plain(placement_report(balance(LOADS, 48, 8, time_budget_s=0), LOADS))
     with pytest.raises(DocumentError, match=text):
         placement_of({**document, **change})
     path = tmp_path / "placement.json"
@@ -173,14 +178,14 @@ def test_files_that_are_no_document_are_refused(data: bytes, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("place", "value", "named"),
     [
-        (("layers",), [0, 1], r"\$\.layers"),
-        (("gpu_load", "after", "load", 1), [1.0], r"\$\.gpu_load\.after\.load\[1\]"),
-        (("certificate", "bound"), [1.0], r"\$\.certificate\.bound"),
+        (("layers",), [0, 1], "`layers` has 2 elements, and 3"),
+        (("gpu_load", "after", "load", 1), [1.0], r"\$\.gpu_load\.after\.load"),
+        (("certificate", "bound"), [1.0], r"`certificate\.bound`"),
         (("gpu_load", "after", "balancedness", 0), 0.0, r"\$\.gpu_load\.after\.balancedness\[0\]"),
     ],
 )
 def test_tables_that_do_not_fit_each_other_are_named(place: tuple[Any, ...], value: object, named: str) -> None:
-    document: Any = plain(placement_document(balance(LOADS, 48, 8, time_budget_s=0), LOADS))
+    document: Any = plain(placement_report(balance(LOADS, 48, 8, time_budget_s=0), LOADS))
     at = document
     for key in place[:-1]:
         at = at[key]

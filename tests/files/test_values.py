@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from msgspec import UNSET, Meta, UnsetType
+from numpy.typing import NDArray
 
 from weftrace.errors import DocumentError
 from weftrace.files.columns import Shown, columns_of, csv_of, frame_of
@@ -44,7 +45,7 @@ class Whole:
 
     parts: tuple[Part, ...]
     kernels: Annotated[pl.DataFrame, As(list[KernelRow])]
-    at: Annotated[np.ndarray, As(list[int])]
+    at: Annotated[NDArray[np.int64], As(list[int])]
     notes: Mapping[str, int] = field(default_factory=dict)
     flops: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
     secret: Annotated[str, UNSAVED] = "unsaid"

@@ -21,7 +21,6 @@ from weftrace.advice.document import critical_path_report
 from weftrace.advice.render.page import render_path_html, render_what_if_html
 from weftrace.advice.whatif_document import what_if_report, worth_of
 from weftrace.advice.whatifs import what_if
-from weftrace.experts.render.page import render_placement_html, render_replay_html
 from weftrace.flops.render.page import render_flops_html
 from weftrace.moe import simulated
 from weftrace.moe.render.page import render_profile_html
@@ -180,9 +179,9 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "late rank": lambda folder: render_html(late_job(64, steps=40), []),
     "flops": lambda folder: render_flops_html(huge(300), "h100"),
     "flops, tiny": lambda folder: render_flops_html(TINY, "h100"),
-    "placement": lambda folder: render_placement_html(experts.large_placement(61, 256, 320, 64, 8, moved=0.2)),
-    "placement, small": lambda folder: render_placement_html(experts.placement()),
-    "replay": lambda folder: render_replay_html(experts.large_replay(200)),
+    "placement": lambda folder: experts.page(experts.large_placement(61, 256, 320, 64, 8, moved=0.2)),
+    "placement, small": lambda folder: experts.page(experts.placement()),
+    "replay": lambda folder: experts.page(experts.large_replay(200)),
     "schedules": schedules,
     "comparison": comparison,
     "profile": profile,

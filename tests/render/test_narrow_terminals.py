@@ -44,9 +44,9 @@ PRINTS: dict[str, Callable[[Path], Print]] = {
     "report": lambda folder: lambda console: print_report(strained(folder).document, console),
     "report of 64 ranks": lambda _: lambda console: print_report(documents.job(64), console),
     "experts balance": lambda _: (
-        lambda console: print_placement(experts.large_placement(61, 256, 320, 64, 8, moved=0.2), console)
+        lambda console: print_placement(experts.read(experts.large_placement(61, 256, 320, 64, 8, moved=0.2)), console)
     ),
-    "experts replay": lambda _: lambda console: print_replay(experts.large_replay(200), console),
+    "experts replay": lambda _: lambda console: print_replay(experts.read(experts.large_replay(200)), console),
     "flops": lambda _: lambda console: print_flops(huge(300), console, hardware="h100"),
     "flops sweep": lambda _: lambda console: print_sweep(sweep(), console),
     "flops diff": lambda _: lambda console: print_flops_diff(diff(TINY, huge(10)), console),

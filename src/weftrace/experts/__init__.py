@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING
 from weftrace.lazy import lazily
 
 if TYPE_CHECKING:
-    from weftrace.experts.build import PlacementReport as PlacementReport
-    from weftrace.experts.build import ReplayReport as ReplayReport
     from weftrace.experts.build import placement_report as placement_report
-    from weftrace.experts.build import replay_report as replay_report
     from weftrace.experts.build import slot_table as slot_table
     from weftrace.experts.certificate import Certificate as Certificate
     from weftrace.experts.cluster import Cluster as Cluster
     from weftrace.experts.cluster import make_cluster as make_cluster
+    from weftrace.experts.document import PlacementReport as PlacementReport
     from weftrace.experts.document import placement_of as placement_of
     from weftrace.experts.document import read_placement as read_placement
     from weftrace.experts.loads import as_loads as as_loads
@@ -51,6 +49,8 @@ if TYPE_CHECKING:
     from weftrace.experts.recorded.read import read_loads as read_loads
     from weftrace.experts.recorded.read import save_loads as save_loads
     from weftrace.experts.recorded.read import windows_of as windows_of
+    from weftrace.experts.replays.document import ReplayReport as ReplayReport
+    from weftrace.experts.replays.document import replay_report as replay_report
     from weftrace.experts.replays.recommend import Recommendation as Recommendation
     from weftrace.experts.replays.recommend import recommend as recommend
     from weftrace.experts.replays.replay import Replay as Replay
@@ -68,16 +68,10 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "weftrace.experts.build": (
-                "PlacementReport",
-                "ReplayReport",
-                "placement_report",
-                "replay_report",
-                "slot_table",
-            ),
+            "weftrace.experts.build": ("placement_report", "slot_table"),
             "weftrace.experts.certificate": ("Certificate",),
             "weftrace.experts.cluster": ("Cluster", "make_cluster"),
-            "weftrace.experts.document": ("placement_of", "read_placement"),
+            "weftrace.experts.document": ("PlacementReport", "placement_of", "read_placement"),
             "weftrace.experts.loads": ("as_loads",),
             "weftrace.experts.moves.break_even": ("BreakEven", "break_even"),
             "weftrace.experts.moves.moves": ("Moves", "moves_between"),
@@ -88,6 +82,7 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
             "weftrace.experts.recorded.estimators": ("Estimator", "make_estimator"),
             "weftrace.experts.recorded.generator": ("generate_loads", "synthetic_loads"),
             "weftrace.experts.recorded.read": ("LoadHistory", "as_history", "read_loads", "save_loads", "windows_of"),
+            "weftrace.experts.replays.document": ("ReplayReport", "replay_report"),
             "weftrace.experts.replays.recommend": ("Recommendation", "recommend"),
             "weftrace.experts.replays.replay": ("Replay", "replay"),
             "weftrace.experts.solvers.balance": ("balance",),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Bools, Floats, Ints, frozen, is_whole
+from weftrace.files.schemas import Count, Positive
+from weftrace.files.values import As, Named
 from weftrace.notebook import InNotebook, in_words
 
 MOST = 1_000_000  # slots, GPUs, nodes: above it a number is a slip of the keyboard, and memory would run out
@@ -24,11 +28,11 @@ class Cluster(InNotebook):
     dead: GPUs whose weights are lost; draining: GPUs that can still be copied from. Neither takes an expert.
     """
 
-    num_nodes: int
-    slots_G: Ints
-    speed_G: Floats
-    dead: frozenset[int] = frozenset()
-    draining: frozenset[int] = frozenset()
+    num_nodes: Positive
+    slots_G: Annotated[Ints, As(list[Count]), Named("slots_of_gpu"), Meta(min_length=1)]
+    speed_G: Annotated[Floats, As(list[Annotated[float, Meta(gt=0)]]), Named("speed_of_gpu"), Meta(min_length=1)]
+    dead: frozenset[Count] = frozenset()
+    draining: frozenset[Count] = frozenset()
 
     @property
     def num_gpus(self) -> int:

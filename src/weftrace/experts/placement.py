@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
+from msgspec import Meta
 
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Floats, Ints, frozen
@@ -14,8 +16,11 @@ from weftrace.experts.certificate import Certificate
 from weftrace.experts.cluster import Cluster
 from weftrace.experts.loads import as_loads
 from weftrace.experts.slots import copies_of, even_shares, load_of_gpus, slots_of
+from weftrace.files.schemas import Amount, Fraction
 from weftrace.notebook import InNotebook
 from weftrace.units import US, duration
+
+Policy = Literal["global", "hierarchical", "semi-hierarchical"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -109,7 +114,6 @@ class Placement(InNotebook):
 class PolicyCost(InNotebook):
     """What one policy would cost, by a model of the links and the experts' GEMMs: an estimate, never a measurement.
 
-    policy: "global", "hierarchical" or "semi-hierarchical".
     balancedness: mean over layers of mean / maximum GPU time.
     compute_us, dispatch_us, combine_us: of an average layer and micro-batch; nothing hides anything.
     remote_nodes: distinct nodes other than its own that a token visits, on average.
@@ -117,12 +121,12 @@ class PolicyCost(InNotebook):
     """
 
     policy: str
-    balancedness: float
-    compute_us: float
-    dispatch_us: float
-    combine_us: float
-    remote_nodes: float
-    total_us: float
+    balancedness: Fraction
+    compute_us: Amount
+    dispatch_us: Amount
+    combine_us: Amount
+    remote_nodes: Amount
+    total_us: Amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,13 +134,14 @@ class Choice(InNotebook):
     """The policies that were possible, cheapest first, and a sentence that says why the first was taken.
 
     assumptions: what the model took for granted (model shape, hardware, tokens), one "name: value" each.
-    ruled_out: (policy, why it was not possible), one pair each.
     """
 
     costs: tuple[PolicyCost, ...]
     reason: str
     assumptions: tuple[str, ...] = ()
-    ruled_out: tuple[tuple[str, str], ...] = ()
+    ruled_out: Annotated[
+        tuple[tuple[str, str], ...], Meta(description="[policy, why] of each policy that was not possible.")
+    ] = ()
 
     def _describe(self) -> Iterable[tuple[str, str]]:
         for cost in self.costs:

@@ -10,7 +10,9 @@ types of the pages are made from `document_type`. Marks say what an annotation a
 - `Annotated[pl.DataFrame, As(list[Row])]`, and the same of an array, says which rows (a TypedDict) a table has;
 - `Annotated[T, UNSAVED]` keeps a field out of the document; it needs a default;
 - `Annotated[T, OPTIONAL]` says that a document may lack a field, which has its default then;
-- `Annotated[int, UNBOUNDED]` takes whole numbers of over 64 bits, which are refused elsewhere.
+- `Annotated[int, UNBOUNDED]` takes whole numbers of over 64 bits, which are refused elsewhere;
+- `Annotated[T, Named("bytes")]` has another name in the document. Without it, the name is the field's, without the
+  shape that an array's ends in: `load_LN` is `load`.
 
 `filled` makes a value from others that have fields of the same names.
 """
@@ -18,8 +20,9 @@ types of the pages are made from `document_type`. Marks say what an annotation a
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -57,6 +60,13 @@ class As:
     kind: Any
     save: Callable[[Any], Any] | None = None
     read: Callable[[Any], Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a field is called in the document, where that is not its own name."""
+
+    name: str
 
 
 class _Unsaved:
@@ -122,7 +132,7 @@ def to_document(value: Any) -> Any:
 
 
 def _saved(value: Any, field: Field) -> Any:
-    own = getattr(value, field.name)
+    own = getattr(value, field.attribute)
     if field.mark is not None and field.mark.save is not None and own is not None:
         return field.mark.save(own)
     return own if own is UNSET else to_document(own)
@@ -173,7 +183,7 @@ def _built(kind: Any, document: Any, place: str) -> Any:
         return _built(args[0], document, place) if mark is None else _read(args[0], mark, document, place)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         found = {
-            field.name: _built(field.hint, document[field.name], f"{place}.{field.name}")
+            field.attribute: _built(field.hint, document[field.name], f"{place}.{field.name}")
             for field in fields_of(kind)
             if not field.is_derived and field.name in document
         }
@@ -218,7 +228,8 @@ def _read(kind: Any, mark: As, document: Any, place: str) -> Any:
         return _tried(lambda: frame_of(row, document), place)
     import numpy as np
 
-    return _tried(lambda: np.asarray(document), place)
+    (scalar,) = get_args(get_args(kind)[1])
+    return _tried(lambda: np.asarray(document, scalar), place)
 
 
 def _tried(make: Callable[[], Any], place: str) -> Any:
@@ -233,9 +244,11 @@ def _tried(make: Callable[[], Any], place: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a document. hint: its annotation. mark: its `As`. is_derived: of a property, which is not read."""
+    """A field of a document. attribute: of the value, which has it. hint: its annotation. mark: its `As`.
+    is_derived: of a property, which is not read."""
 
     name: str
+    attribute: str
     hint: Any
     mark: As | None = None
     is_derived: bool = False
@@ -252,7 +265,7 @@ def fields_of(kind: type) -> tuple[Field, ...]:
         if UNSAVED not in marks and not each.name.startswith("_"):
             mark = next((one for one in marks if isinstance(one, As)), None)
             is_required = each.default is not UNSET and OPTIONAL not in marks
-            own.append(Field(each.name, hints[each.name], mark, is_required=is_required))
+            own.append(Field(_saved_name(each.name, marks), each.name, hints[each.name], mark, is_required=is_required))
     return (*own, *_derived(kind))
 
 
@@ -264,7 +277,11 @@ def _derived(kind: type) -> Iterator[Field]:
             marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
             if any(isinstance(each, Meta) for each in marks):
                 mark = next((one for one in marks if isinstance(one, As)), None)
-                yield Field(name, hint, mark, is_derived=True)
+                yield Field(_saved_name(name, marks), name, hint, mark, is_derived=True)
+
+
+def _saved_name(attribute: str, marks: Iterable[Any]) -> str:
+    return next((each.name for each in marks if isinstance(each, Named)), re.sub(r"_[A-Z]+$", "", attribute))
 
 
 def document_type(kind: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tests.experts.proof.test_exact import least_maximum
 from tests.fuzz import examples
 from weftrace.experts.arrays import Floats
-from weftrace.experts.certificate import BINDINGS, Certificate
+from weftrace.experts.certificate import Binding, Certificate
 from weftrace.experts.cluster import make_cluster
 from weftrace.experts.constraints import make_problem
 from weftrace.experts.packing.packing import solve_lpt_swaps
@@ -267,4 +268,4 @@ def test_gap_and_balancedness_of_zeros() -> None:
         slots_for_target=None,
     )
     assert (certificate.balancedness, certificate.bound_balancedness, certificate.gap) == (1, 1, 0)
-    assert set(certificate.binding_L) <= set(BINDINGS)
+    assert set(certificate.binding_L) <= set(get_args(Binding))

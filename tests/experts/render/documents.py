@@ -18,6 +18,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from weftrace.experts.outputs import OUTPUTS
+
 #: JSON as a reader gets it; that it fits the schema is tested in test_page.py.
 Document = Any
 
@@ -30,6 +32,20 @@ MOVING = {
     "saved_s_per_step": 0.0004,
     "break_even_steps": 5,
 }
+
+
+def read(document: Document) -> Any:
+    """The placement or replay that a document holds."""
+    (output,) = (each for each in OUTPUTS if each.schema == document["schema"])
+    assert output.load is not None
+    return output.load(document, what="a document of the tests")
+
+
+def page(document: Document) -> str:
+    """The page of a document."""
+    (output,) = (each for each in OUTPUTS if each.schema == document["schema"])
+    assert output.page is not None
+    return output.page(read(document))
 
 
 def placement(**changes: Any) -> Document:
@@ -181,7 +197,13 @@ def large_placement(
     achieved = [max(row) for row in after]
     if uneven:
         for placed in layers:  # as wide in text as solved shares are
-            placed["shares"] = [round(share * 0.987654321, 12) for share in placed["shares"]]
+            weights = [draw.uniform(0.9, 1.1) * share for share in placed["shares"]]
+            whole = dict.fromkeys(placed["experts"], 0.0)
+            for expert, weight in zip(placed["experts"], weights, strict=True):
+                whole[expert] += weight
+            placed["shares"] = [
+                weight / (whole[expert] or 1.0) for expert, weight in zip(placed["experts"], weights, strict=True)
+            ]
     slots = [(layer, slot) for layer in range(num_layers) for slot in range(num_slots)]
     moving = [(layer, slot) for layer, slot in slots if layers[layer]["experts"][slot] >= 0 and draw.random() < moved]
     balancedness = sum(m / a for m, a in zip(mean, achieved, strict=True)) / num_layers
@@ -292,7 +314,6 @@ def replay(**changes: Any) -> Document:
         "source": "pencil.npz",
         "num_windows": 6,
         "num_layers": 2,
-        "layers": [3, 4],
         "num_experts": 4,
         "num_slots": 6,
         "num_gpus": 2,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -11,11 +12,11 @@ import pytest
 
 from tests.experts.render import documents
 from tests.pages import check_modules
-from weftrace.experts.document import PLACEMENT_SCHEMA
-from weftrace.experts.render.page import HOME, placement_block, render_placement_html, render_replay_html
+from weftrace.experts.outputs import PLACEMENT, REPLAY
+from weftrace.experts.render.page import HOME, placement_block, render_placement_html
 from weftrace.experts.render.words import next_windows_words, page_words, placement_headline, replay_headline, row_words
-from weftrace.experts.replays.document import REPLAY_SCHEMA
-from weftrace.files.schemas import DocumentSchema
+from weftrace.files.schemas import schema_for
+from weftrace.outputs import Output
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -34,17 +35,17 @@ def block(html: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("schema", "document"),
+    ("output", "document"),
     [
-        (PLACEMENT_SCHEMA, documents.placement()),
-        (PLACEMENT_SCHEMA, documents.bare_placement()),
-        (PLACEMENT_SCHEMA, documents.large_placement(4, 32, 40, 8, 2, uneven=True, dead=(3,))),
-        (REPLAY_SCHEMA, documents.replay()),
-        (REPLAY_SCHEMA, documents.large_replay(20)),
+        (PLACEMENT, documents.placement()),
+        (PLACEMENT, documents.bare_placement()),
+        (PLACEMENT, documents.large_placement(4, 32, 40, 8, 2, uneven=True, dead=(3,))),
+        (REPLAY, documents.replay()),
+        (REPLAY, documents.large_replay(20)),
     ],
 )
-def test_documents_fit_their_schema(schema: DocumentSchema, document: Any) -> None:
-    jsonschema.Draft202012Validator(schema.json_schema()).validate(document)
+def test_documents_fit_their_schema(output: Output, document: Any) -> None:
+    jsonschema.Draft202012Validator(schema_for(output).json_schema()).validate(document)
 
 
 # ---- as text
@@ -61,42 +62,43 @@ def test_headlines() -> None:
         "On the next window balancedness 0.8500, 15.0 points (10.0 to 20.0) over the placement before, kept (0.7000): "
         "the mean of 2 windows, each planned on the 4 before it. On the loads that it was planned on: 0.9211"
     )
-    assert placement_headline(document) == f"{next_window} (at most 0.9706 under the same rules)."
+    assert placement_headline(documents.read(document)) == f"{next_window} (at most 0.9706 under the same rules)."
     document["certificate"]["is_optimal"] = [True, True]
-    assert placement_headline(document) == f"{next_window} (proved the best possible)."
+    assert placement_headline(documents.read(document)) == f"{next_window} (proved the best possible)."
     document["next_windows"] = None
-    assert placement_headline(document) == (
+    assert placement_headline(documents.read(document)) == (
         "Balancedness 0.9211 (proved the best possible) on the loads that it was planned on, where the placement "
         "before reaches 0.6410: a fit, no prediction."
     )
     document["loads"] = [[1.0] * 4] * 2  # not those of the certificate
-    assert placement_headline(document) == (
+    assert placement_headline(documents.read(document)) == (
         "Balancedness 0.9211 on the loads given, where the placement before reaches 0.6410: a prediction only if it "
         "was not planned on them."
     )
     near = documents.bare_placement()
     near["gpu_load"]["after"]["balancedness"] = [1.0, 0.99996]
-    assert "Balancedness 0.99998 " in placement_headline(near)  # what is not perfect does not look perfect
+    assert "Balancedness 0.99998 " in placement_headline(documents.read(near))  # not perfect, and it shows
 
 
 def test_a_loss_on_the_next_window_is_called_one() -> None:
     judged = documents.placement()["next_windows"] | {"look_back": None, "windows": [11]}
     judged["rows"] = [{**row, "balancedness": row["balancedness"][1:]} for row in judged["rows"][:2]]
     judged["rows"][0]["balancedness"] = [0.65]
+    report = documents.read(documents.placement(next_windows=judged))
     summary = (
         "0.6500, 5.0 points under the placement before, kept (0.7000): one window, planned on all windows before it"
     )
-    assert next_windows_words(judged) == summary
+    assert next_windows_words(report.next_windows) == summary
 
 
 def test_replay_headline() -> None:
     won = "balance+resplit on mean of 4, every 2 windows: balancedness 0.9600"
     summary = f"{won}, 6.0 points over deepseek on last, every 2 windows."
-    assert replay_headline(documents.replay()) == summary
+    assert replay_headline(documents.read(documents.replay())) == summary
 
 
 def test_pages_are_one_file_that_reaches_nothing() -> None:
-    for html in (render_placement_html(documents.placement()), render_replay_html(documents.replay())):
+    for html in (documents.page(documents.placement()), documents.page(documents.replay())):
         tags = re.sub(r"<(script|style)\b.*?</\1>", "", html, flags=re.DOTALL)
         assert not re.findall(r'(?:src|href|action)="(?!#|data:)[^"]*"', tags)
         assert "url(" not in html and "@import" not in html
@@ -105,36 +107,39 @@ def test_pages_are_one_file_that_reaches_nothing() -> None:
 
 def test_page_holds_loads_in_few_digits_and_moves_as_columns() -> None:
     document = documents.placement(loads=[[8.123456789, 4.0, 2.0, 2.0], [12.0, 1.0, 0.0, 3.0]])
-    held = block(render_placement_html(document))
+    held = block(documents.page(document))
     assert held["loads"][0] == [8.12346, 4, 2, 2]
     assert held["gpu_load"]["after"]["balancedness"] == document["gpu_load"]["after"]["balancedness"]
     assert held["moves"]["list"] == {
         "round": [0, 1, 0], "layer": [0, 0, 1], "expert": [0, 1, 2], "slot": [3, 4, 2], "from_slot": [0, 1, -1],
     }  # fmt: skip
-    assert placement_block(documents.bare_placement())["moves"] is None
+    assert placement_block(documents.read(documents.bare_placement()))["moves"] is None
     replay = documents.replay()
-    assert block(render_replay_html(replay)) == {**replay, "names": [row_words(row) for row in replay["rows"]]}
+    head = {key: replay.pop(key) for key in ("schema", "weftrace")}
+    assert block(documents.page(replay | head)) == {
+        **replay,
+        "names": [row_words(row) for row in documents.read(replay | head).rows],
+    }
 
 
 def test_hostile_text_stays_text() -> None:
     document = documents.placement(source=ATTACK + "\ud800")
     document["gpu_load"]["before"]["label"] = document["choice"]["reason"] = ATTACK
-    html = render_placement_html(document)
+    html = documents.page(document)
     html.encode("utf-8")
     assert "<img" not in html
     assert html.count("</script>") == 4  # blocks of the document, the terms and the columns, and the page's script
 
 
 def test_nan_is_refused() -> None:
-    document = documents.placement()
-    document["loads"][0][0] = float("nan")
+    report = documents.read(documents.placement())
     with pytest.raises(ValueError, match="JSON"):
-        render_placement_html(document)
+        render_placement_html(replace(report, loads_LN=report.loads_LN * float("nan")))
 
 
 def test_61_layers_of_320_experts_moved_whole_stay_under_2_mb() -> None:
     document = documents.large_placement(61, 320, 384, 64, 8, uneven=True)
-    assert len(render_placement_html(document).encode("utf-8")) < 2 * MB
+    assert len(documents.page(document).encode("utf-8")) < 2 * MB
 
 
 # ---- in a browser
@@ -142,13 +147,13 @@ def test_61_layers_of_320_experts_moved_whole_stay_under_2_mb() -> None:
 
 @pytest.fixture
 def placement_page(open_html: Any) -> Page:
-    page: Page = open_html(render_placement_html(documents.placement()))
+    page: Page = open_html(documents.page(documents.placement()))
     return page
 
 
 @pytest.fixture
 def replay_page(open_html: Any) -> Page:
-    page: Page = open_html(render_replay_html(documents.replay()))
+    page: Page = open_html(documents.page(documents.replay()))
     return page
 
 
@@ -311,8 +316,8 @@ def test_every_picture_names_layers_by_their_numbers_in_the_model(placement_page
 def test_without_a_placement_before_the_published_eplb_stands_beside(open_html: Any) -> None:
     document = documents.placement(moves=None, next_windows=None)
     document["gpu_load"]["before"]["label"] = "the published EPLB by node"
-    assert page_words(document)["before"] == "published EPLB by node"
-    page = open_html(render_placement_html(document))
+    assert page_words(documents.read(document))["before"] == "published EPLB by node"
+    page = open_html(documents.page(document))
     text = page.locator("main").inner_text()
     assert "published EPLB by node" in page.locator("#maps").inner_text()
     assert page.locator("#certificate .legend").inner_text().startswith("published EPLB by node")
@@ -331,7 +336,7 @@ def test_by_layer_chart_answers_keys(placement_page: Page) -> None:
 
 
 def test_a_bare_placement_shows_what_it_has(open_html: Any) -> None:
-    page = open_html(render_placement_html(documents.bare_placement()))
+    page = open_html(documents.page(documents.bare_placement()))
     assert page.locator("canvas[data-map]").count() == 1
     for hidden in ("#policy", "#moves", "#binding-box", ".key-before >> nth=0"):
         assert page.locator(hidden).is_hidden()
@@ -340,14 +345,14 @@ def test_a_bare_placement_shows_what_it_has(open_html: Any) -> None:
 
 def test_a_policy_that_was_asked_for_has_no_costs(open_html: Any) -> None:
     choice = {"costs": [], "reason": "policy 'global' was asked for", "assumptions": [], "ruled_out": []}
-    page = open_html(render_placement_html(documents.placement(choice=choice)))
+    page = open_html(documents.page(documents.placement(choice=choice)))
     assert page.locator("#policy-reason").inner_text() == "policy 'global' was asked for"
     for hidden in ("#policy-costs", "#ruled-out", "#assumption-box"):
         assert page.locator(hidden).is_hidden()
 
 
 def test_lost_gpus_are_said(open_html: Any) -> None:
-    page = open_html(render_placement_html(documents.large_placement(3, 16, 24, 8, 2, dead=(3,))))
+    page = open_html(documents.page(documents.large_placement(3, 16, 24, 8, 2, dead=(3,))))
     assert "1 GPU out of service" in page.locator("#facts").inner_text()
     page.locator("#maps").scroll_into_view_if_needed()
     scrolled(page)
@@ -372,7 +377,7 @@ def test_first_screen_of_a_replay(replay_page: Page) -> None:
 
 @pytest.mark.parametrize("num_windows", [6, 24, 25, 200])
 def test_windows_are_named_by_whole_numbers(open_html: Any, num_windows: int) -> None:
-    page = open_html(render_replay_html(documents.large_replay(num_windows)))
+    page = open_html(documents.page(documents.large_replay(num_windows)))
     ticks = page.locator("#moved-chart text.tick[text-anchor=middle]").all_text_contents()
     numbers = [int(text) for text in ticks]
     step = numbers[1]
@@ -413,7 +418,7 @@ def test_a_window_tells_all_rows(replay_page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: render_placement_html(documents.placement()), lambda: render_replay_html(documents.replay())]
+    "make", [lambda: documents.page(documents.placement()), lambda: documents.page(documents.replay())]
 )
 def test_every_term_has_its_definition(open_html: Any, make: Any) -> None:
     page = open_html(make())
@@ -425,15 +430,15 @@ def test_every_term_has_its_definition(open_html: Any, make: Any) -> None:
 @pytest.mark.parametrize("width", [400, 1000, 1900])
 def test_nothing_sticks_out_sideways(open_html: Any, width: int) -> None:
     for html in (
-        render_placement_html(documents.large_placement(12, 64, 96, 32, 4, moved=0.2)),
-        render_replay_html(documents.large_replay(60)),
+        documents.page(documents.large_placement(12, 64, 96, 32, 4, moved=0.2)),
+        documents.page(documents.large_replay(60)),
     ):
         page = open_html(html, viewport={"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_dark_maps_follow_the_theme(open_html: Any) -> None:
-    page = open_html(render_placement_html(documents.placement()), color_scheme="light")
+    page = open_html(documents.page(documents.placement()), color_scheme="light")
     picture = "document.querySelector('canvas[data-map=after]').toDataURL()"
     light = page.evaluate(picture)
     page.click("#theme")
@@ -441,14 +446,13 @@ def test_dark_maps_follow_the_theme(open_html: Any) -> None:
 
 
 def test_hostile_text_does_not_run(open_html: Any) -> None:
-    document = documents.placement(source=ATTACK, policy=ATTACK, solver_of_layer=[ATTACK] * 2)
+    document = documents.placement(source=ATTACK, solver_of_layer=[ATTACK] * 2)
     document["gpu_load"]["before"]["label"] = document["choice"]["reason"] = ATTACK
-    document["certificate"]["binding"] = [ATTACK] * 2
-    page = open_html(render_placement_html(document))
+    page = open_html(documents.page(document))
     assert page.locator("#policy-reason").inner_text() == ATTACK
     replay = documents.replay(source=ATTACK)
     replay["recommendation"]["text"] = replay["rows"][0]["solver"] = replay["rows"][0]["estimator"] = ATTACK
-    other = open_html(render_replay_html(replay))
+    other = open_html(documents.page(replay))
     assert other.locator("#recommendation").inner_text() == ATTACK
     for opened in (page, other):
         assert opened.evaluate("window.pwned") is None

@@ -37,7 +37,7 @@ def test_each_window_is_judged_by_a_plan_made_before_it() -> None:
     assert judged is not None
     assert (judged.windows_W, judged.look_back) == ((1, 2), 1)
     # the plan for window 2 is made on window 1: 3+0 | 1+2, of which it makes 0 | 8
-    np.testing.assert_allclose(judged.balancedness_RW, [[1.0, 0.5]])
+    np.testing.assert_allclose(judged.rows[0].balancedness_W, [1.0, 0.5])
 
 
 def test_plans_see_all_windows_before_or_as_many_as_they_look_back() -> None:
@@ -59,13 +59,13 @@ def test_plans_see_all_windows_before_or_as_many_as_they_look_back() -> None:
 def test_one_window_has_no_next() -> None:
     assert judge_next_windows(as_history([[1, 2, 3, 4]]), {"in pairs": in_pairs}) is None
     history = as_history(np.ones((1, 2, 32)))
-    assert placement_report(balance(history.total(), 48, 8, time_budget_s=0), history).document["next_windows"] is None
+    assert placement_report(balance(history.total(), 48, 8, time_budget_s=0), history).next_windows is None
 
 
 def rows_of(report: PlacementReport) -> dict[str, float]:
-    judged = report.document["next_windows"]
+    judged = report.next_windows
     assert judged is not None
-    return {row["name"]: float(np.mean(row["balancedness"])) for row in judged["rows"]}
+    return {row.name: float(np.mean(row.balancedness_W)) for row in judged.rows}
 
 
 def test_the_published_eplb_stands_beside_on_the_same_windows() -> None:
@@ -84,9 +84,9 @@ def test_the_published_eplb_stands_beside_on_the_same_windows() -> None:
             published = make_placement(phy2log, placement.cluster, 64)
             by_hand.append(published.balancedness(history.load_TLN[window]).mean())
         assert rows[name] == pytest.approx(np.mean(by_hand))
-    judged = report.document["next_windows"]
+    judged = report.next_windows
     assert judged is not None
-    assert [row["part"] for row in judged["rows"]] == ["this", "baseline", "beside", "beside"]
+    assert [row.part for row in judged.rows] == ["this", "baseline", "beside", "beside"]
 
 
 @pytest.mark.parametrize(("drift", "least"), [(1.0, 5.0), (0.995, 3.5), (0.98, 1.0)])

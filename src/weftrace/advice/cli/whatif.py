@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -180,16 +180,13 @@ def _changes(request: Request) -> list[Change]:
 def _placement(path: str | None, placed_as: str | None) -> Change:
     """Raises `DocumentError` where a file is no placement, `typer.BadParameter` for an old one without a new."""
     from weftrace.advice.swaps.placements import placement_swap
-    from weftrace.experts.document import PLACEMENT_SCHEMA, SCHEMA
-    from weftrace.files.documents import document_as, read_document
+    from weftrace.experts.document import read_report
+    from weftrace.files.values import to_document
 
     if path is None:
         raise typer.BadParameter("it has no meaning without --placement", param_hint="--placed-as")
-    paths = [each for each in (path, placed_as) if each is not None]
-    summary: list[Mapping[str, Any]] = [
-        document_as(read_document(each), PLACEMENT_SCHEMA.document, schema=SCHEMA, what=each) for each in paths
-    ]
-    return placement_swap(*summary, name=path)
+    documents = [to_document(read_report(each)) for each in (path, placed_as) if each is not None]
+    return placement_swap(*documents, name=path)
 
 
 def _swap_schedule(traces: Traces, name: str, to: outputs.Wanted) -> None:

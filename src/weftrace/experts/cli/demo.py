@@ -52,7 +52,7 @@ def _show(report: PlacementReport, console: Console, *, history: LoadHistory) ->
     from weftrace.experts import replay, replay_report
     from weftrace.experts.render.terminal import print_placement, print_replay
 
-    print_placement(report.document, console)
+    print_placement(report, console)
     with experts_options.counted("replaying") as on_progress:
         replayed = replay(
             history,
@@ -66,4 +66,4 @@ def _show(report: PlacementReport, console: Console, *, history: LoadHistory) ->
             on_progress=on_progress,
         )
     console.print()
-    print_replay(replay_report(replayed).document, console)
+    print_replay(replay_report(replayed), console)

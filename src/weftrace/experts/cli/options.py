@@ -104,12 +104,10 @@ def read_before(path: str, history: LoadHistory) -> tuple[Placement, LoadHistory
     Raises `LoadsError` where both number their layers, and differ.
     """
     from weftrace.errors import LoadsError
-    from weftrace.experts import placement_of
-    from weftrace.experts.document import SCHEMA
-    from weftrace.files.documents import read_document
+    from weftrace.experts.document import read_report
 
-    document = read_document(path, schema=SCHEMA)
-    before, layers = placement_of(document, what=path), tuple(document["layers"])
+    report = read_report(path)
+    before, layers = report.placement, report.layers
     plain = tuple(range(history.num_layers))
     if history.layers in (layers, plain) and len(layers) == history.num_layers:
         return before, replace(history, layers=layers)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated, TypedDict
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Bools, Ints, is_whole
@@ -14,8 +16,23 @@ from weftrace.experts.moves.move_kernels import find_sources, in_rounds
 from weftrace.experts.moves.relabel import check_alike
 from weftrace.experts.placement import Placement
 from weftrace.facts import Hardware, hardware
+from weftrace.files.columns import columns_of
+from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
 from weftrace.units import duration, si, size
+
+
+class MoveRow(TypedDict):
+    """A slot that gets another expert."""
+
+    round: Count
+    layer: Count
+    slot: Count
+    expert: Count
+    from_slot: Annotated[int, Meta(ge=-1, description="-1: from storage.")]
+    from_gpu: Annotated[int, Meta(ge=-1)]
+    to_gpu: Count
+    staged: Annotated[bool, Meta(description="Read from staging memory: its slot was overwritten in an earlier round.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,19 +69,8 @@ class Moves(InNotebook):
 
     @property
     def table(self) -> pl.DataFrame:
-        """A row for each move: round, layer, slot, expert, from_slot, from_gpu, to_gpu, staged."""
-        return pl.DataFrame(
-            {
-                "round": self.round_M,
-                "layer": self.layer_M,
-                "slot": self.slot_M,
-                "expert": self.expert_M,
-                "from_slot": self.from_slot_M,
-                "from_gpu": self.from_gpu_M,
-                "to_gpu": self.to_gpu_M,
-                "staged": self.staged_M,
-            }
-        )
+        """A `MoveRow` for each move."""
+        return pl.DataFrame({column.name: getattr(self, f"{column.name}_M") for column in columns_of(MoveRow)})
 
     @property
     def num_moves(self) -> int:

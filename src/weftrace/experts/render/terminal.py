@@ -1,4 +1,4 @@
-"""A placement of experts, and a replay, in a terminal; drawn from their documents, so a saved JSON prints the same."""
+"""A placement of experts, and a replay, in a terminal."""
 
 from __future__ import annotations
 
@@ -9,27 +9,22 @@ import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.experts.document import (
-    CertificateSummary,
-    ChoiceSummary,
-    MovesSummary,
-    NextWindowsSummary,
-    PlacementDocument,
-)
-from weftrace.experts.placement import Placement
+from weftrace.experts.certificate import Certificate
+from weftrace.experts.document import MovesSummary, PlacementReport
+from weftrace.experts.placement import Choice, Placement
 from weftrace.experts.render.words import (
     balance_text,
     fit_words,
     gpu_ratios,
     how_judged,
-    loads_summary,
     may_have_seen,
     mean_of,
     page_words,
     placement_headline,
     points,
 )
-from weftrace.experts.replays.document import RecommendationSummary, ReplayDocument, ReplayRow
+from weftrace.experts.replays.document import ReplayReport
+from weftrace.experts.replays.held_out import NextWindows
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
 from weftrace.units import counted, duration, percent, size
@@ -50,22 +45,22 @@ _WHY = {
 }
 
 
-def print_placement(document: PlacementDocument, console: Console) -> None:
-    """Print a `weftrace.placement/1` document: how balanced, how good that is, why this policy, what moves."""
+def print_placement(report: PlacementReport, console: Console) -> None:
+    """Print what a placement does to loads: how balanced, how good that is, why this policy, what moves."""
     width = min(console.width, MAX_WIDTH)
     blocks: list[RenderableType] = [
-        joined([Text("weftrace experts", style=BOLD), clean(document["source"]), _shape(document)], " · "),
-        Text(clean(placement_headline(document)), style=BOLD),
-        *([] if document["next_windows"] is None else [_next_windows(document, document["next_windows"], width)]),
-        _before_after(document, width),
-        _profiles(document, width),
+        joined([Text("weftrace experts", style=BOLD), clean(report.source), _shape(report)], " · "),
+        Text(clean(placement_headline(report)), style=BOLD),
+        *([] if report.next_windows is None else [_next_windows(report, report.next_windows, width)]),
+        _before_after(report, width),
+        _profiles(report, width),
     ]
-    if document["certificate"] is not None:
-        blocks.append(_certificate(document["certificate"], width))
-    if document["choice"] is not None:
-        blocks.append(_choice(document["choice"], document["policy"], width))
-    if document["moves"] is not None:
-        blocks.append(_moves(document["moves"], width))
+    if report.certificate is not None:
+        blocks.append(_certificate(report.certificate, width))
+    if report.choice is not None:
+        blocks.append(_choice(report.choice, report.policy, width))
+    if report.moves is not None:
+        blocks.append(_moves(report.moves))
     print_blocks(blocks, console, width)
 
 
@@ -79,94 +74,90 @@ def print_placement_alone(placement: Placement, console: Console) -> None:
     print_blocks([Text("placement of experts", style=BOLD), Group(*lines), Text(hint, style=DIM)], console, width)
 
 
-def print_replay(document: ReplayDocument, console: Console) -> None:
-    """Print a `weftrace.replay/1` document: what to use, and what each combination would have reached."""
+def print_replay(report: ReplayReport, console: Console) -> None:
+    """Print what a replay says: what to use, and what each combination would have reached."""
     width = min(console.width, MAX_WIDTH)
-    recommendation, rows = document["recommendation"], document["rows"]
     summary = (
-        f"{document['num_windows']} windows of {document['num_layers']} layers × {document['num_experts']} experts, "
-        f"{document['num_slots']} slots on {document['num_gpus']} GPUs"
+        f"{report.num_windows} windows of {report.num_layers} layers × {report.num_experts} experts, "
+        f"{report.num_slots} slots on {report.num_gpus} GPUs"
     )
     blocks: list[RenderableType] = [
-        joined([Text("weftrace experts replay", style=BOLD), clean(document["source"]), summary], " · "),
-        Text(clean(recommendation["text"]), style=BOLD),
-        _replay_rows(rows, recommendation, width),
+        joined([Text("weftrace experts replay", style=BOLD), clean(report.source), summary], " · "),
+        Text(clean(report.recommendation.text), style=BOLD),
+        _replay_rows(report, width),
     ]
     print_blocks(blocks, console, width)
 
 
-def _shape(document: PlacementDocument) -> str:
-    cluster = document["cluster"]
-    num_nodes = cluster["num_nodes"]
-    nodes = f" in {num_nodes} nodes" if num_nodes > 1 else ""
-    out = len(cluster["dead"]) + len(cluster["draining"])
+def _shape(report: PlacementReport) -> str:
+    cluster = report.cluster
+    nodes = f" in {cluster.num_nodes} nodes" if cluster.num_nodes > 1 else ""
+    out = len(cluster.dead) + len(cluster.draining)
     return (
-        f"{document['num_layers']} layers, {document['num_experts']} experts, {document['num_slots']} slots on "
-        f"{len(cluster['slots_of_gpu'])} GPUs{nodes}{f', {out} of them out of service' if out else ''}"
+        f"{report.num_layers} layers, {report.num_experts} experts, {report.num_slots} slots on "
+        f"{cluster.num_gpus} GPUs{nodes}{f', {out} of them out of service' if out else ''}"
     )
 
 
-def _next_windows(document: PlacementDocument, judged: NextWindowsSummary, width: int) -> RenderableType:
+def _next_windows(report: PlacementReport, judged: NextWindows, width: int) -> RenderableType:
     lines = []
-    for row in judged["rows"]:
-        values = row["balancedness"]
+    for row in judged.rows:
+        values = row.balancedness_W
         worst = int(np.argmin(values))
-        gain = round(points(values, judged["rows"][0]["balancedness"]), 1) + 0.0  # + 0 turns -0 into 0
-        name = row["name"].removeprefix("the ")
-        if row["part"] == "this" and not name.startswith("this"):
+        gain = round(points(values, judged.rows[0].balancedness_W), 1) + 0.0  # + 0 turns -0 into 0
+        name = row.name.removeprefix("the ")
+        if row.part == "this" and not name.startswith("this"):
             name = f"{name} (this)"
         lines.append(
             [
                 clean(name),
                 balance_text(mean_of(values)),
-                f"{balance_text(values[worst])} (window {judged['windows'][worst]})",
-                "" if row["part"] == "this" else f"{gain:+.1f}",
+                f"{balance_text(values[worst])} (window {judged.windows_W[worst]})",
+                "" if row.part == "this" else f"{gain:+.1f}",
             ]
         )
     note = f"not seen when planning; {how_judged(judged)}; points: against the first row"
     heads = ("", "balancedness", "worst window", "points")
     parts: list[RenderableType] = [section("Next window", note), table(heads, lines, width, left=("",), bold=0)]
-    if caution := may_have_seen(document):
+    if caution := may_have_seen(report):
         parts.append(Text(caution))
     return Group(*parts)
 
 
-def _before_after(document: PlacementDocument, width: int) -> RenderableType:
+def _before_after(report: PlacementReport, width: int) -> RenderableType:
     lines = []
-    for summary in loads_summary(document).values():
-        worst = int(np.argmin(summary["balancedness"]))
-        name = "this placement" if summary["label"] == "after" else summary["label"].removeprefix("the ")
+    for loads in report.gpu_load.sides.values():
+        worst = int(np.argmin(loads.balancedness_L))
+        least = float(loads.balancedness_L[worst])
+        name = "this placement" if loads.label == "after" else loads.label.removeprefix("the ")
         lines.append(
             [
                 clean(name),
-                balance_text(mean_of(summary["balancedness"])),
-                f"{balance_text(summary['balancedness'][worst])} (layer {document['layers'][worst]})",
-                f"{1 / summary['balancedness'][worst]:.3f} × mean",
+                balance_text(mean_of(loads.balancedness_L)),
+                f"{balance_text(least)} (layer {report.layers[worst]})",
+                f"{1 / least:.3f} × mean",
             ]
         )
-    if (certificate := document["certificate"]) is not None:
-        lines.append(["no placement exceeds", balance_text(certificate["bound_balancedness"]), "", ""])
+    if (certificate := report.certificate) is not None:
+        lines.append(["no placement exceeds", balance_text(certificate.bound_balancedness), "", ""])
     heads = ("", "balancedness", "worst layer", "hottest GPU")
     return Group(
-        section("Balance", f"{fit_words(document)}: mean over layers of mean / maximum GPU time; 1 is perfect"),
+        section("Balance", f"{fit_words(report)}: mean over layers of mean / maximum GPU time; 1 is perfect"),
         table(heads, lines, width, left=("",), bold=len(lines) - (2 if certificate is not None else 1)),
     )
 
 
-def _profiles(document: PlacementDocument, width: int) -> RenderableType:
+def _profiles(report: PlacementReport, width: int) -> RenderableType:
     """GPU times of the layers that were worst before, as bars of their mean: ▄ is the mean, █ twice that or more."""
-    loads = loads_summary(document)
+    loads = report.gpu_load.sides
     first = next(iter(loads.values()))
-    layers = np.sort(np.argsort(first["balancedness"], kind="stable")[:MAX_LAYERS])
+    layers = np.sort(np.argsort(first.balancedness_L, kind="stable")[:MAX_LAYERS])
     room = max((width - 14) // 2 - 2, 8)
-    ratios = [gpu_ratios(document, summary["load"]) for summary in loads.values()]
-    lines = [
-        [str(document["layers"][layer]), *(_bars(ratio_LG[layer], room) for ratio_LG in ratios)] for layer in layers
-    ]
-    called = page_words(document)
+    ratios = [gpu_ratios(report, each.load_LG).tolist() for each in loads.values()]
+    lines = [[str(report.layers[layer]), *(_bars(ratio_LG[layer], room) for ratio_LG in ratios)] for layer in layers]
+    called = page_words(report)
     heads = ("layer", *(called[which] for which in loads))
-    least = next(iter(loads.values()))["label"]
-    least = "" if least == "after" else f" under {least}"
+    least = "" if first.label == "after" else f" under {first.label}"
     note = f"the {len(layers)} layers least balanced{least}, GPU by GPU: ▄ is the mean, █ twice that or more"
     return Group(section("GPU time", note), table(heads, lines, width, left=heads))
 
@@ -178,42 +169,41 @@ def _bars(relative_G: Sequence[float], room: int) -> str:
     return "".join(_BARS[min(round(value * 4), 8)] for value in hottest)
 
 
-def _certificate(certificate: CertificateSummary, width: int) -> RenderableType:
-    counted = Counter(certificate["binding"])
-    mean, bound, achieved = (np.asarray(certificate[key]) for key in ("mean", "bound", "achieved"))
-    binding = np.asarray(certificate["binding"])
+def _certificate(certificate: Certificate, width: int) -> RenderableType:
+    binding = np.asarray(certificate.binding_L)
     lines = []
-    for name, number in counted.most_common():
-        here = (binding == name) & (mean > 0)
+    for name, number in Counter(certificate.binding_L).most_common():
+        here = (binding == name) & (certificate.mean_L > 0)
+        mean = certificate.mean_L[here]
         lines.append(
             [
                 _WHY.get(name, clean(name)),
                 f"{number:,}",
-                balance_text(mean_of(mean[here] / achieved[here])),
-                balance_text(mean_of(mean[here] / bound[here])),
-                f"{sum(np.asarray(certificate['is_optimal'])[binding == name]):,}",
+                balance_text(mean_of(mean / certificate.achieved_L[here])),
+                balance_text(mean_of(mean / certificate.bound_L[here])),
+                f"{int(certificate.is_optimal_L[binding == name].sum()):,}",
             ]
         )
-    target, slots = certificate["target"], certificate["slots_for_target"]
+    target, slots = certificate.target, certificate.slots_for_target
     needed = (
         f"Under these rules no number of slots reaches a balancedness of {target}."
         if slots is None
         else f"A balancedness of {target} needs at least {slots:,} slots."
     )
     heads = ("what keeps a layer from its mean", "layers", "balancedness", "bound", "proved optimal")
-    note = f"largest gap to the bound in any layer: {percent(certificate['gap'], 3)}"
+    note = f"largest gap to the bound in any layer: {percent(certificate.gap, 3)}"
     return Group(section("Certificate", note), table(heads, lines, width, left=heads[:1]), Text(needed))
 
 
-def _choice(choice: ChoiceSummary, policy: str, width: int) -> RenderableType:
+def _choice(choice: Choice, policy: str, width: int) -> RenderableType:
     lines = [
         [
-            cost["policy"],
-            balance_text(cost["balancedness"]),
-            *(f"{cost[key]:,.0f}" for key in ("compute_us", "dispatch_us", "combine_us", "total_us")),
-            f"{cost['remote_nodes']:.2f}",
+            cost.policy,
+            balance_text(cost.balancedness),
+            *(f"{us:,.0f}" for us in (cost.compute_us, cost.dispatch_us, cost.combine_us, cost.total_us)),
+            f"{cost.remote_nodes:.2f}",
         ]
-        for cost in choice["costs"]
+        for cost in choice.costs
     ]
     heads = ("policy", "balance", "compute", "dispatch", "combine", "total", "nodes")
     taken = next((at for at, line in enumerate(lines) if line[0] == policy), None)
@@ -225,64 +215,61 @@ def _choice(choice: ChoiceSummary, policy: str, width: int) -> RenderableType:
     parts: list[RenderableType] = [section("Policy", note)]
     if lines:
         parts.append(table(heads, lines, width, left=("policy",), bold=taken))
-    parts.append(Text(clean(choice["reason"])))
-    parts += [Text(f"{clean(name)} was not possible: {clean(why)}", style=DIM) for name, why in choice["ruled_out"]]
-    if choice["assumptions"]:
-        parts.append(Text("Assumed: " + clean("; ".join(choice["assumptions"])), style=DIM))
+    parts.append(Text(clean(choice.reason)))
+    parts += [Text(f"{clean(name)} was not possible: {clean(why)}", style=DIM) for name, why in choice.ruled_out]
+    if choice.assumptions:
+        parts.append(Text("Assumed: " + clean("; ".join(choice.assumptions)), style=DIM))
     return Group(*parts)
 
 
-def _moves(moves: MovesSummary, width: int) -> RenderableType:
+def _moves(moves: MovesSummary) -> RenderableType:
     lines = [
-        ["slots rewritten", f"{moves['num_moves']:,} of {moves['num_slots']:,}"],
-        ["rounds", f"{moves['rounds']:,}; a GPU holds {moves['most_staged']} experts aside at most"],
+        ["slots rewritten", f"{moves.num_moves:,} of {moves.num_slots:,}"],
+        ["rounds", f"{moves.num_rounds:,}; a GPU holds {moves.most_staged} experts aside at most"],
         *_price(moves),
         [
             "balancedness",
-            f"{balance_text(moves['before_balancedness'])} before, {balance_text(moves['after_balancedness'])} after",
+            f"{balance_text(moves.before_balancedness)} before, {balance_text(moves.after_balancedness)} after",
         ],
-        ["not priced" if moves["bytes"] is None else "assumed", clean("; ".join(moves["assumptions"]))],
+        ["not priced" if moves.num_bytes is None else "assumed", clean("; ".join(moves.assumptions))],
     ]
-    if moves["num_from_storage"]:
-        lines.insert(1, ["of which from storage", f"{moves['num_from_storage']:,}: every copy is lost"])
+    if moves.num_from_storage:
+        lines.insert(1, ["of which from storage", f"{moves.num_from_storage:,}: every copy is lost"])
     body = Group(*(joined([Text(f"{name:22}", style=DIM), text]) for name, text in lines))
     return Group(section("Moves", "one peer a rank in each round; the JSON lists them in order"), body)
 
 
 def _price(moves: MovesSummary) -> list[list[str]]:
     """What the moves cost and when that has paid; nothing where the size of an expert is not known."""
-    sent, time_s, saved_s, steps = (
-        moves["bytes"],
-        moves["time_s"],
-        moves["saved_s_per_step"],
-        moves["break_even_steps"],
-    )
+    sent, time_s, saved_s = moves.num_bytes, moves.time_s, moves.saved_s_per_step
     if sent is None or time_s is None or saved_s is None:
         return []
-    pays = "never: the busiest GPUs get no less to do"
-    if steps is not None:
-        pays = f"{counted(steps, 'step')}, each {duration(saved_s * 1e9)} shorter if loads stay as they are (estimated)"
-    return [["weights sent", size(sent)], ["estimated time", duration(time_s * 1e9)], ["pays after", pays]]
+    steps = "never: the busiest GPUs get no less to do"
+    if moves.break_even_steps is not None:
+        shorter = f"each {duration(saved_s * 1e9)} shorter if loads stay as they are (estimated)"
+        steps = f"{counted(moves.break_even_steps, 'step')}, {shorter}"
+    return [["weights sent", size(sent)], ["estimated time", duration(time_s * 1e9)], ["pays after", steps]]
 
 
-def _replay_rows(rows: Sequence[ReplayRow], recommendation: RecommendationSummary, width: int) -> RenderableType:
-    order = sorted(range(len(rows)), key=lambda at: -rows[at]["balancedness"])
-    marks = {recommendation["baseline_row"]: "baseline", recommendation["row"]: "best"}
-    if recommendation["cheaper_row"] is not None:
-        marks.setdefault(recommendation["cheaper_row"], "cheaper")
+def _replay_rows(report: ReplayReport, width: int) -> RenderableType:
+    rows, best = report.rows, report.recommendation
+    order = sorted(range(len(rows)), key=lambda at: -rows[at].balancedness)
+    marks = {best.baseline_row: "baseline", best.row: "best"}
+    if best.cheaper_row is not None:
+        marks.setdefault(best.cheaper_row, "cheaper")
     shown = [at for place, at in enumerate(order) if place < MAX_ROWS or at in marks]
     lines = []
     for at in shown:
         row = rows[at]
         lines.append(
             [
-                clean(row["solver"]),
-                clean(row["estimator"]) + ("" if row["window"] is None else f" {row['window']}"),
-                "once" if row["interval"] is None else str(row["interval"]),
-                f"{row['balancedness']:.4f}",
-                f"{row['low']:.4f}–{row['high']:.4f}",
-                percent(row["moved_fraction"], 0),
-                "–" if row["plan_ms"] is None else f"{row['plan_ms']:,.0f}",
+                clean(row.solver),
+                clean(row.estimator) + ("" if row.window is None else f" {row.window}"),
+                "once" if row.interval is None else str(row.interval),
+                f"{row.balancedness:.4f}",
+                f"{row.low:.4f}–{row.high:.4f}",
+                percent(row.moved_fraction, 0),
+                "–" if row.plan_ms is None else f"{row.plan_ms:,.0f}",
                 marks.get(at, ""),
             ]
         )
@@ -293,7 +280,7 @@ def _replay_rows(rows: Sequence[ReplayRow], recommendation: RecommendationSummar
             "What each would have reached",
             "planned on what was seen, scored on the window that followed. moved: slots rewritten by a re-plan",
         ),
-        table(heads, lines, width, left=("solver", "plans for", ""), bold=shown.index(recommendation["row"])),
+        table(heads, lines, width, left=("solver", "plans for", ""), bold=shown.index(best.row)),
     ]
     if left:
         parts.append(Text(f"… and {left:,} more in the JSON", style=DIM))

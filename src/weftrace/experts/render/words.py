@@ -1,4 +1,4 @@
-"""The documents about experts in words: what the pages and the terminal say alike."""
+"""Placements and replays in words: what the pages and the terminal say alike."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from weftrace.experts.document import GpuLoadSummary, NextWindowsSummary, PlacementDocument
-from weftrace.experts.replays.document import ReplayDocument, ReplayRow
+import numpy as np
+
+from weftrace.experts.arrays import Floats
+from weftrace.experts.document import PlacementReport
+from weftrace.experts.replays.document import ReplayReport
+from weftrace.experts.replays.held_out import NextWindows
+from weftrace.experts.replays.replay import Row
 
 #: The rows of every replay that no service runs: its floor and its ceiling.
 _BOUNDS = {"once": "planned once, on the first window", "oracle": "an oracle that knows each window"}
@@ -195,38 +200,38 @@ REPLAY_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 
 
-def placement_headline(document: PlacementDocument) -> str:
+def placement_headline(report: PlacementReport) -> str:
     """The placement in a sentence or two: what to expect of it on loads not seen, then how well it fits those it was
     planned on. Without a next window, that it is a fit and no prediction.
     """
-    judged = document["next_windows"]
-    fit = f"{balance_text(mean_of(document['gpu_load']['after']['balancedness']))}{_at_most(document)}"
-    where = fit_words(document)
+    judged = report.next_windows
+    fit = f"{balance_text(mean_of(report.gpu_load.after.balancedness_L))}{_at_most(report)}"
+    where = fit_words(report)
     if judged is not None:
         return f"On the next window balancedness {next_windows_words(judged)}. {where[0].upper()}{where[1:]}: {fit}."
-    before = document["gpu_load"]["before"]
+    before = report.gpu_load.before
     against = ""
     if before is not None:
-        against = f", where {before['label']} reaches {balance_text(mean_of(before['balancedness']))}"
-    no_prediction = "a fit, no prediction" if is_fitted(document) else "a prediction only if it was not planned on them"
+        against = f", where {before.label} reaches {balance_text(mean_of(before.balancedness_L))}"
+    no_prediction = "a fit, no prediction" if is_fitted(report) else "a prediction only if it was not planned on them"
     return f"Balancedness {fit} {where}{against}: {no_prediction}."
 
 
-def next_windows_words(judged: NextWindowsSummary) -> str:
+def next_windows_words(judged: NextWindows) -> str:
     """ "0.9092, 4.8 points (4.1 to 5.2) over published EPLB, by node (0.8616); the mean of 8 windows, each planned on
     the one before it"; the points in brackets are of single windows."""
-    this = judged["rows"][0]["balancedness"]
+    this = judged.rows[0].balancedness_W
     text = balance_text(mean_of(this))
-    for row in judged["rows"]:
-        if row["part"] == "baseline":
-            that = row["balancedness"]
-            text += f", {gain_words(this, that)} {row['name']} ({balance_text(mean_of(that))})"
+    for row in judged.rows:
+        if row.part == "baseline":
+            that = row.balancedness_W
+            text += f", {gain_words(this, that)} {row.name} ({balance_text(mean_of(that))})"
     return f"{text}: {how_judged(judged)}"
 
 
-def how_judged(judged: NextWindowsSummary) -> str:
+def how_judged(judged: NextWindows) -> str:
     """ "the mean of 8 windows, each planned on the one before it"."""
-    number = len(judged["windows"])
+    number = len(judged.windows_W)
     many = f"the mean of {number} windows, each" if number > 1 else "one window,"
     return f"{many} planned on {look_back_words(judged)}"
 
@@ -245,83 +250,82 @@ def points(these: Sequence[float], those: Sequence[float]) -> float:
     return 100 * (mean_of(these) - mean_of(those))
 
 
-def look_back_words(judged: NextWindowsSummary) -> str:
+def look_back_words(judged: NextWindows) -> str:
     """What each plan was made on."""
-    if judged["look_back"] is None:
+    if judged.look_back is None:
         return "all windows before it"
-    return "the one before it" if judged["look_back"] == 1 else f"the {judged['look_back']} before it"
+    return "the one before it" if judged.look_back == 1 else f"the {judged.look_back} before it"
 
 
-def page_words(document: PlacementDocument) -> dict[str, str]:
+def page_words(report: PlacementReport) -> dict[str, str]:
     """What a page calls the two placements and their loads; "before" is the published EPLB where none was in force."""
-    judged, before = document["next_windows"], document["gpu_load"]["before"]
-    replanned = document["moves"] is not None
-    label = "" if before is None else before["label"]
+    judged, before = report.next_windows, report.gpu_load.before
+    replanned = report.moves is not None
+    label = "" if before is None else before.label
     return {
         "before": "before" if replanned else label.removeprefix("the "),
         "before_more": label if replanned else "",
         "after": "after" if replanned else "this placement",
         "after_more": "this placement" if replanned else "",
-        "of": fit_words(document),
-        "fit": "fit to its loads" if is_fitted(document) else "on these loads",
+        "of": fit_words(report),
+        "fit": "fit to its loads" if is_fitted(report) else "on these loads",
         "next": "" if judged is None else how_judged(judged),
-        "caution": may_have_seen(document),
+        "caution": may_have_seen(report),
     }
 
 
-def may_have_seen(document: PlacementDocument) -> str:
+def may_have_seen(report: PlacementReport) -> str:
     """What a re-plan's figures on the next window may owe to the placement before; nothing where there is none."""
-    if document["moves"] is None:
+    if report.moves is None:
         return ""
     return "The placement before may have been planned on these windows, and the re-plan starts from it."
 
 
-def is_fitted(document: PlacementDocument) -> bool:
+def is_fitted(report: PlacementReport) -> bool:
     """Whether the loads are those of the certificate, which the placement was planned on; a re-plan has none."""
-    certificate = document["certificate"]
+    certificate = report.certificate
     if certificate is None:
-        return document["moves"] is not None
-    means = mean_times(document)
-    return all(math.isclose(mine, its, rel_tol=1e-6) for mine, its in zip(means, certificate["mean"], strict=True))
+        return report.moves is not None
+    return bool(np.isclose(report.cluster.mean_time(report.loads_LN), certificate.mean_L, rtol=1e-6, atol=0).all())
 
 
-def fit_words(document: PlacementDocument) -> str:
+def fit_words(report: PlacementReport) -> str:
     """ "on the loads that it was planned on", or "on the loads given" where it may have been planned on others."""
-    return "on the loads that it was planned on" if is_fitted(document) else "on the loads given"
+    return "on the loads that it was planned on" if is_fitted(report) else "on the loads given"
 
 
-def _at_most(document: PlacementDocument) -> str:
-    certificate = document["certificate"]
-    if certificate is None or not is_fitted(document):
+def _at_most(report: PlacementReport) -> str:
+    certificate = report.certificate
+    if certificate is None or not is_fitted(report):
         return ""
-    if all(certificate["is_optimal"]):
+    if all(certificate.is_optimal_L):
         return " (proved the best possible)"
-    return f" (at most {balance_text(certificate['bound_balancedness'])} under the same rules)"
+    return f" (at most {balance_text(certificate.bound_balancedness)} under the same rules)"
 
 
-def replay_headline(document: ReplayDocument) -> str:
+def replay_headline(report: ReplayReport) -> str:
     """What the replay recommends in a sentence, with its number."""
-    row = document["rows"][document["recommendation"]["row"]]
-    gain = document["recommendation"]["gain_points"]
-    baseline = row_words(document["rows"][document["recommendation"]["baseline_row"]])
+    row = report.rows[report.recommendation.row]
+    gain = report.recommendation.gain_points
+    baseline = row_words(report.rows[report.recommendation.baseline_row])
     against = f"{abs(gain):.1f} points {'over' if gain >= 0 else 'under'} {baseline}"
-    return f"{row_words(row)}: balancedness {balance_text(row['balancedness'])}, {against}."
+    return f"{row_words(row)}: balancedness {balance_text(row.balancedness)}, {against}."
 
 
-def row_words(row: ReplayRow) -> str:
+def row_words(row: Row) -> str:
     """A row of a replay in words: "balance on mean of 8, every 4 windows"."""
-    if row["solver"] in _BOUNDS:
-        return _BOUNDS[row["solver"]]
-    text = str(row["solver"])
-    if row["estimator"]:
-        window = "" if row["window"] is None else f" of {row['window']}"
-        text += f" on {row['estimator']}{window}"
-    if row["interval"] is not None:
-        text += ", every window" if row["interval"] == 1 else f", every {row['interval']} windows"
+    if row.solver in _BOUNDS:
+        return _BOUNDS[row.solver]
+    text = str(row.solver)
+    if row.estimator:
+        window = "" if row.window is None else f" of {row.window}"
+        text += f" on {row.estimator}{window}"
+    if row.interval is not None:
+        text += ", every window" if row.interval == 1 else f", every {row.interval} windows"
     return text
 
 
-def mean_of(values: Sequence[float]) -> float:
+def mean_of(values: Sequence[float] | Floats) -> float:
     """The mean; 1 for no values, as a placement without a layer is balanced."""
     return math.fsum(values) / len(values) if len(values) else 1.0
 
@@ -334,25 +338,9 @@ def balance_text(value: float) -> str:
     return f"{value:.{4 if value >= 1 - 1e-9 else digits}f}"
 
 
-def loads_summary(document: PlacementDocument) -> dict[str, GpuLoadSummary]:
-    """The loads before, where there are any, and after."""
-    loads = document["gpu_load"]
-    before = {} if loads["before"] is None else {"before": loads["before"]}
-    return {**before, "after": loads["after"]}
-
-
-def mean_times(document: PlacementDocument) -> list[float]:
-    """[L] what perfect balance would give every GPU in service: sum of loads / sum of speeds."""
-    cluster = document["cluster"]
-    out = {*cluster["dead"], *cluster["draining"]}
-    speed = sum(value for gpu, value in enumerate(cluster["speed_of_gpu"]) if gpu not in out)
-    return [sum(loads) / speed for loads in document["loads"]]
-
-
-def gpu_ratios(document: PlacementDocument, load_LG: Sequence[Sequence[float]]) -> list[list[float]]:
-    """[L][G] GPU time / mean GPU time of the layer; 1 throughout a layer of zeros."""
-    speeds = document["cluster"]["speed_of_gpu"]
-    rows = []
-    for mean, gpu_loads in zip(mean_times(document), load_LG, strict=True):
-        rows.append([load / own / mean if mean > 0 else 1.0 for load, own in zip(gpu_loads, speeds, strict=True)])
-    return rows
+def gpu_ratios(report: PlacementReport, load_LG: Floats) -> Floats:
+    """[L, G] GPU time / mean GPU time of the layer; 1 throughout a layer of zeros."""
+    mean_L1 = report.cluster.mean_time(report.loads_LN)[:, None]
+    ratio_LG = np.ones_like(load_LG)
+    np.divide(load_LG / report.cluster.speed_G, mean_L1, out=ratio_LG, where=mean_L1 > 0)
+    return ratio_LG

@@ -1,102 +1,74 @@
-"""A replay and what it recommends as JSON values, versioned (`weftrace.replay/1`). docs/experts.md explains it."""
+"""A replay and what it recommends: a value that is its document (`weftrace.replay/1`). docs/experts.md explains it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
-from typing import Annotated, Final, Literal, TypedDict, cast
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
 
 from msgspec import Meta
 
+from weftrace.experts.arrays import Floats
 from weftrace.experts.replays.recommend import Recommendation, recommend
-from weftrace.experts.replays.replay import Replay
-from weftrace.files.schemas import Amount, Count, DocumentSchema, Fraction, Positive
-from weftrace.version import __version__
-
-SCHEMA: Final = "weftrace.replay/1"
-
-
-class ReplayRow(TypedDict):
-    """One combination of solver, estimator, window and interval, and what it would have reached."""
-
-    solver: str
-    estimator: str
-    window: Annotated[int | None, Meta(description="Windows the estimator looks back over; null where it has none.")]
-    interval: Annotated[int | None, Meta(description="Windows between re-plans; null where it plans once.")]
-    balancedness: Annotated[Fraction, Meta(description="Mean over layers and scored windows.")]
-    low: Annotated[Fraction, Meta(description="95 % moving-block bootstrap.")]
-    high: Fraction
-    moved_fraction: Annotated[Amount, Meta(description="Mean share of slots rewritten by a re-plan.")]
-    num_plans: Count
-    plan_ms: Annotated[float | None, Meta(description="Mean time of a plan; null where not measured.")]
+from weftrace.experts.replays.replay import Replay, ReplayRow
+from weftrace.files.schemas import Count, Positive
+from weftrace.files.values import filled
+from weftrace.notebook import InNotebook
 
 
-class ReplaySeries(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySeries:
     """A row of the replay, window by window."""
 
     row: Count
-    balancedness: Annotated[list[float | None], Meta(description="By window; null where not scored.")]
-    moved_fraction: Annotated[list[float | None], Meta(description="By window; null where nothing was planned.")]
+    balancedness: Annotated[tuple[float | None, ...], Meta(description="By window; null where not scored.")]
+    moved_fraction: Annotated[tuple[float | None, ...], Meta(description="By window; null where nothing was planned.")]
 
 
-class RecommendationSummary(TypedDict):
-    """Which row to use, and what it gains over the baseline, in points of balancedness."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ReplayReport(InNotebook):
+    """A replay, and what it recommends."""
 
-    row: Count
-    baseline_row: Count
-    gain_points: float
-    gain_low: float
-    gain_high: float
-    cheaper_row: int | None
-    text: str
-
-
-class ReplayDocument(TypedDict):
-    schema: Literal["weftrace.replay/1"]
-    weftrace: Annotated[str, Meta(description="Version of weftrace that wrote it.")]
     source: str
     num_windows: Positive
     num_layers: Positive
     num_experts: Positive
     num_slots: Positive
     num_gpus: Positive
-    rows: list[ReplayRow]
-    series: list[ReplaySeries]
-    recommendation: RecommendationSummary
+    rows: tuple[ReplayRow, ...]
+    series: tuple[ReplaySeries, ...]
+    recommendation: Recommendation
+
+    def __post_init__(self) -> None:
+        best = self.recommendation
+        named = (best.row, best.baseline_row, best.cheaper_row or 0, *(series.row for series in self.series))
+        if not all(0 <= row < len(self.rows) for row in named):
+            raise ValueError(f"`recommendation` or `series` names a row that is none of the {len(self.rows)} `rows`")
+        for each in self.series:
+            if {len(each.balancedness), len(each.moved_fraction)} != {self.num_windows}:
+                raise ValueError("a series of `series` has more or fewer numbers than `num_windows`")
+
+    def _describe(self) -> Iterable[tuple[str, str]]:
+        yield "loads", self.source or "given"
+        yield "windows", f"{self.num_windows:,}"
+        yield "combinations", f"{len(self.rows):,}"
+        yield "recommended", self.recommendation.text
 
 
-REPLAY_SCHEMA = DocumentSchema(
-    document=ReplayDocument,
-    schema=SCHEMA,
-    title="What load estimators, windows, intervals and solvers would have reached on recorded loads",
-)
-
-
-def replay_document(replay: Replay, recommendation: Recommendation | None = None) -> ReplayDocument:
-    """A replay as JSON-able values; recommendation: `recommend(replay)` where none is given."""
-    return {
-        "schema": SCHEMA,
-        "weftrace": __version__,
-        "source": replay.source,
-        "num_windows": replay.num_windows,
-        "num_layers": replay.num_layers,
-        "num_experts": replay.num_experts,
-        "num_slots": replay.num_slots,
-        "num_gpus": replay.num_gpus,
-        "rows": cast(list[ReplayRow], replay.table.to_dicts()),
-        "series": [
-            {
-                "row": row,
-                "balancedness": [_or_null(value) for value in replay.balancedness_RT[row].tolist()],
-                "moved_fraction": [_or_null(value) for value in replay.moved_RT[row].tolist()],
-            }
-            for row in range(len(replay.rows))
-        ],
-        "recommendation": cast(
-            RecommendationSummary, asdict(recommend(replay) if recommendation is None else recommendation)
+def replay_report(replay: Replay, recommendation: Recommendation | None = None) -> ReplayReport:
+    """A replay and what it recommends; recommendation: `recommend(replay)` where none is given."""
+    return filled(
+        ReplayReport,
+        replay,
+        rows=replay.results,
+        series=tuple(
+            ReplaySeries(row=row, balancedness=_or_none(scored_T), moved_fraction=_or_none(moved_T))
+            for row, (scored_T, moved_T) in enumerate(zip(replay.balancedness_RT, replay.moved_RT, strict=True))
         ),
-    }
+        recommendation=recommend(replay) if recommendation is None else recommendation,
+    )
 
 
-def _or_null(value: float) -> float | None:
-    return None if math.isnan(value) else value
+def _or_none(value_T: Floats) -> tuple[float | None, ...]:
+    return tuple(None if math.isnan(value) else value for value in value_T.tolist())

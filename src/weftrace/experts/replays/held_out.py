@@ -6,41 +6,54 @@ after. So the same way of planning is played on windows of the past, and judged 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Annotated, Literal, get_args
 
 import numpy as np
+from msgspec import Meta
 
-from weftrace.experts.arrays import Floats, frozen
+from weftrace.experts.arrays import Floats
 from weftrace.experts.placement import Placement
 from weftrace.experts.recorded.read import LoadHistory
-from weftrace.notebook import InNotebook
+from weftrace.files.schemas import Count, Fraction, Positive
 
 MOST = 8  # windows judged: enough to tell a habit from an accident, a few seconds for a large model
+
+Part = Literal["this", "baseline", "beside"]
+_PARTS: tuple[Part, ...] = get_args(Part)  # of the first plan, of the second, and of those after them
 
 Plan = Callable[[Floats], Placement]
 """Loads [L, N] in, the placement that is made for them out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NextWindows(InNotebook):
-    """Ways of planning, each judged on windows that came after those it planned on.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedPlan:
+    """A way of planning, judged on windows that it had not seen."""
 
-    names_R: the ways. windows_W: numbers of the judged windows, from 0. look_back: windows before each that its plan
-    was made on, added up; None: all before it.
-    balancedness_RW: mean over layers of mean / maximum GPU time, in each judged window, of the placement that was
-    planned on the windows before it.
-    """
+    name: str
+    part: Annotated[Part, Meta(description="this: as this placement was planned. baseline: what it is compared with.")]
+    balancedness_W: Annotated[
+        tuple[Fraction, ...],
+        Meta(description="[W] mean over layers of mean / maximum GPU time in each judged window."),
+    ]
 
-    names_R: tuple[str, ...]
-    windows_W: tuple[int, ...]
-    look_back: int | None
-    balancedness_RW: Floats
 
-    def _describe(self) -> Iterable[tuple[str, str]]:
-        yield "next windows", f"{len(self.windows_W):,}, each planned on those before it"
-        for name, balancedness_W in zip(self.names_R, self.balancedness_RW, strict=True):
-            yield name, f"balancedness {balancedness_W.mean():.4f}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextWindows:
+    """Windows that came after those planned on; the figures to expect of a placement."""
+
+    windows_W: Annotated[
+        tuple[Count, ...], Meta(min_length=1, description="[W] the judged windows of the recording, from 0.")
+    ]
+    look_back: Annotated[
+        Positive | None, Meta(description="Windows that each plan was made on, added up; null: all before the judged.")
+    ]
+    rows: Annotated[tuple[JudgedPlan, ...], Meta(min_length=1, description="The first is this placement's way.")]
+
+    def __post_init__(self) -> None:
+        if any(len(row.balancedness_W) != len(self.windows_W) for row in self.rows):
+            raise ValueError("a way of `rows` has more or fewer numbers than there are `windows`")
 
 
 def judge_next_windows(
@@ -67,6 +80,8 @@ def judge_next_windows(
             balancedness_RW[row, at] = plan(seen_LN).balancedness(history.load_TLN[window]).mean()
         if on_progress is not None:
             on_progress(at + 1, len(windows))
-    return NextWindows(
-        names_R=tuple(plans), windows_W=tuple(windows), look_back=look_back, balancedness_RW=frozen(balancedness_RW)
+    rows = tuple(
+        JudgedPlan(name=name, part=_PARTS[min(row, 2)], balancedness_W=tuple(balancedness_RW[row].tolist()))
+        for row, name in enumerate(plans)
     )
+    return NextWindows(windows_W=tuple(windows), look_back=look_back, rows=rows)

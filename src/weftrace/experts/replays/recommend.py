@@ -10,6 +10,7 @@ import numpy as np
 from weftrace.errors import PlacementError
 from weftrace.experts.replays.bootstrap import band
 from weftrace.experts.replays.replay import SOLVERS, Replay, Row
+from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
 
 CLEARLY_FEWER = 0.9  # of the best row's written slots: a row that saves less is not worth a sentence
@@ -17,7 +18,7 @@ CLEARLY_FEWER = 0.9  # of the best row's written slots: a row that saves less is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation(InNotebook):
-    """The best row of a replay against its baseline.
+    """The best row of a replay against its baseline, in points of balancedness.
 
     row: highest mean balancedness of the rows considered. baseline_row: what it is compared with.
     gain_points: balancedness of `row` minus that of `baseline_row`, times 100. gain_low, gain_high: its 95 % band, both
@@ -27,8 +28,8 @@ class Recommendation(InNotebook):
     text: all of this in a sentence or two.
     """
 
-    row: int
-    baseline_row: int
+    row: Count
+    baseline_row: Count
     gain_points: float
     gain_low: float
     gain_high: float

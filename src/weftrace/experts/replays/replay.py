@@ -13,9 +13,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 
 from weftrace.errors import LoadsError, PlacementError
 from weftrace.experts.arrays import Floats, frozen, is_whole
@@ -28,6 +30,9 @@ from weftrace.experts.recorded.read import LoadHistory, as_history
 from weftrace.experts.replays.bootstrap import band, block_length, resampled_means
 from weftrace.experts.replays.planners import PLANNERS, Setting, moved_fraction, plan_balance
 from weftrace.experts.solvers.balance import balance
+from weftrace.files.columns import frame_of
+from weftrace.files.schemas import Amount, Count, Fraction
+from weftrace.files.values import filled
 from weftrace.notebook import InNotebook
 
 SOLVERS = tuple(PLANNERS)
@@ -39,14 +44,24 @@ class Row:
 
     solver: one of `SOLVERS`; "once" plans on the first window and never again, "oracle" plans each window on itself.
     estimator: one of `estimators.ESTIMATORS`; "first window" and "oracle" for those two.
-    window: windows that the estimator looks back over; None where it has none.
-    interval: windows from one re-plan to the next; None where it plans once.
     """
 
     solver: str
     estimator: str
-    window: int | None
-    interval: int | None
+    window: Annotated[int | None, Meta(description="Windows the estimator looks back over; null where it has none.")]
+    interval: Annotated[int | None, Meta(description="Windows between re-plans; null where it plans once.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRow(Row):
+    """One combination of solver, estimator, window and interval, and what it would have reached."""
+
+    balancedness: Annotated[Fraction, Meta(description="Mean over layers and scored windows.")]
+    low: Annotated[Fraction, Meta(description="95 % moving-block bootstrap.")]
+    high: Fraction
+    moved_fraction: Annotated[Amount, Meta(description="Mean share of slots rewritten by a re-plan; 0 without one.")]
+    num_plans: Count
+    plan_ms: Annotated[float | None, Meta(description="Mean time of a plan; null where not measured.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,27 +111,24 @@ class Replay(InNotebook):
         )
 
     @property
-    def table(self) -> pl.DataFrame:
-        """One row for each of `rows`: solver, estimator, window, interval; balancedness, the mean over scored windows,
-        and low, high, its 95 % band by moving-block bootstrap; moved_fraction, mean over re-plans of the slots written
-        (0 without one); num_plans; plan_ms."""
+    def results(self) -> tuple[ReplayRow, ...]:
+        """What each of `rows` would have reached."""
         bands = [band(mean_B) for mean_B in self.resampled()]
+        mean_R = self.balancedness_RT[:, 1:].mean(axis=1).tolist()
         moved = [row[~np.isnan(row)] for row in self.moved_RT]
-        return pl.DataFrame(
-            {
-                "solver": [row.solver for row in self.rows],
-                "estimator": [row.estimator for row in self.rows],
-                "window": [row.window for row in self.rows],
-                "interval": [row.interval for row in self.rows],
-                "balancedness": self.balancedness_RT[:, 1:].mean(axis=1),
-                "low": [low for low, _ in bands],
-                "high": [high for _, high in bands],
-                "moved_fraction": [float(each.mean()) if len(each) else 0.0 for each in moved],
-                "num_plans": self.num_plans_R,
-                "plan_ms": self.plan_ms_R,
-            },
-            schema_overrides={"window": pl.Int64, "interval": pl.Int64, "num_plans": pl.Int64},
-        )
+        return tuple(
+            filled(
+                ReplayRow, row, balancedness=mean_R[at], low=bands[at][0], high=bands[at][1],
+                moved_fraction=float(moved[at].mean()) if len(moved[at]) else 0.0,
+                num_plans=self.num_plans_R[at], plan_ms=self.plan_ms_R[at],
+            )
+            for at, row in enumerate(self.rows)
+        )  # fmt: skip
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """A `ReplayRow` for each of `rows`."""
+        return frame_of(ReplayRow, self.results)
 
     def _describe(self) -> Iterable[tuple[str, str]]:
         yield "loads", f"{self.source}: {self.num_windows:,} windows"
