@@ -193,6 +193,11 @@ class DiffReport(InNotebook):
     ]
     diff: Annotated[Diff | None, UNSAVED] = None
 
+    @property
+    def tells_causes(self) -> bool:
+        """Whether causes are named: of runs that are not comparable none is."""
+        return self.verdict.word != "not comparable"
+
     def _describe(self) -> list[tuple[str, str]]:
         return [("verdict", self.verdict.word), ("headline", self.headline)]
 

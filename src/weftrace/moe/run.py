@@ -12,14 +12,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weftrace.cli.requests import command_of
 from weftrace.errors import ProfileError, WeftraceError
+from weftrace.files.schemas import Positive
+from weftrace.moe.requests import ModelPhase
+from weftrace.options import Option
 from weftrace.units import counted, duration
 
 if TYPE_CHECKING:
@@ -28,85 +31,80 @@ if TYPE_CHECKING:
     from weftrace.moe.runtime.processes import Ran
 
 #: kind -> tokens of a micro-batch on a rank, and length of a prompt or of the cache: a second on a laptop.
-SMALL = {"train": (256, 256), "prefill": (512, 256), "decode": (64, 256)}
+SMALL: dict[ModelPhase, tuple[int, int]] = {"train": (256, 256), "prefill": (512, 256), "decode": (64, 256)}
 
 
-class KindChoice(StrEnum):
-    """`weftrace.moe.setting.KINDS`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """Which list is run, on how large a model, how, and whether it is recorded."""
 
-    train = "train"
-    prefill = "prefill"
-    decode = "decode"
-
-
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
-
-@app.command()
-def run(
-    kind: Annotated[KindChoice, typer.Argument(help="Which profile.")],
-    overlap: Annotated[
-        str, typer.Option(help="The operation list: a name or a .toml file; as published if left out.")
-    ] = "",
-    model: Annotated[str, typer.Option(help="A mixture-of-experts model, by name.")] = "tiny-mla",
-    hidden: Annotated[int, typer.Option(help="Its width; its experts' width goes along.", min=1)] = 256,
-    experts: Annotated[
-        int | None, typer.Option(help="Its experts, all ranks' together; as it has them if left out.", min=1)
-    ] = None,
-    layers: Annotated[int, typer.Option(help="Layers, all of them with experts.", min=1)] = 4,
-    tokens: Annotated[
-        int | None, typer.Option(help="Of a micro-batch on a rank; some hundred if left out.", min=1)
-    ] = None,
-    sequence: Annotated[int | None, typer.Option(help="Of a prompt, or of the cache; 256 if left out.", min=1)] = None,
+    kind: Annotated[ModelPhase, Option("Which profile.", is_argument=True)]
+    overlap: Annotated[str, Option("The operation list: a name or a .toml file; as published if left out.")] = ""
+    model: Annotated[str, Option("A mixture-of-experts model, by name.")] = "tiny-mla"
+    hidden: Annotated[Positive, Option("Its width; its experts' width goes along.")] = 256
+    experts: Annotated[Positive | None, Option("Its experts, all ranks' together; as it has them if left out.")] = None
+    layers: Annotated[Positive, Option("Layers, all of them with experts.")] = 4
+    tokens: Annotated[Positive | None, Option("Of a micro-batch on a rank; some hundred if left out.")] = None
+    sequence: Annotated[Positive | None, Option("Of a prompt, or of the cache; 256 if left out.")] = None
     ep: Annotated[
-        int | None,
-        typer.Option(help="Ranks of the group; a process alone stands for several with copies for messages.", min=1),
-    ] = None,
-    steps: Annotated[int, typer.Option(help="Steps that are timed.", min=1)] = 8,
+        Positive | None, Option("Ranks of the group; a process alone stands for several with copies for messages.")
+    ] = None
+    steps: Annotated[Positive, Option("Steps that are timed.")] = 8
     balanced: Annotated[
-        bool, typer.Option("--balanced/--random-routing", help="Experts: equally many tokens each, or as random "
-                           "weights of the gate choose.")
-    ] = True,
-    exact: Annotated[bool, typer.Option("--exact", help="Rows travel as they are, not in FP8 and BF16.")] = False,
-    dtype: Annotated[str, typer.Option(help="Of the layers; bfloat16 on a GPU, else float32.")] = "",
-    device: Annotated[str, typer.Option(help="cpu or cuda; the GPU where there is one.")] = "",
-    seed: Annotated[int, typer.Option(help="Of weights and inputs.")] = 0,
+        bool,
+        Option(
+            "Experts: equally many tokens each, or as random weights of the gate choose.",
+            ("--balanced/--random-routing",),
+        ),
+    ] = True
+    exact: Annotated[bool, Option("Rows travel as they are, not in FP8 and BF16.")] = False
+    dtype: Annotated[str, Option("Of the layers; bfloat16 on a GPU, else float32.")] = ""
+    device: Annotated[str, Option("cpu or cuda; the GPU where there is one.")] = ""
+    seed: Annotated[int, Option("Of weights and inputs.")] = 0
     profile: Annotated[
-        Path | None, typer.Option(help="Record steps after the timed ones: a folder, a file a rank.", metavar="FOLDER")
-    ] = None,
-    recorded: Annotated[int, typer.Option(help="Steps that are recorded.", min=1)] = 3,
-    shapes: Annotated[bool, typer.Option("--shapes", help="Record operators' shapes.")] = False,
-    stacks: Annotated[bool, typer.Option("--stacks", help="Record Python's stacks.")] = False,
-    max_mb: Annotated[float, typer.Option(help="Of a rank's file at most; the oldest steps go first.")] = 256,
-) -> None:  # fmt: skip
+        Path | None, Option("Record steps after the timed ones: a folder, a file a rank.", metavar="FOLDER")
+    ] = None
+    recorded: Annotated[Positive, Option("Steps that are recorded.")] = 3
+    shapes: Annotated[bool, Option("Record operators' shapes.")] = False
+    stacks: Annotated[bool, Option("Record Python's stacks.")] = False
+    max_mb: Annotated[float, Option("Of a rank's file at most; the oldest steps go first.")] = 256
+
+
+def run(request: RunRequest) -> None:
     """Run the operation list of a profile for real, in the processes of torchrun or in one alone."""
     from weftrace.facts.models import model_config
     from weftrace.moe.overlap_files import load_overlap
     from weftrace.moe.profiles import PUBLISHED_OVERLAP
     from weftrace.moe.setting import Setting
 
-    few, short = SMALL[kind.value]
+    kind, (few, short) = request.kind, SMALL[request.kind]
     setting = Setting.of(
-        kind.value, model=_sized(model_config(model), hidden, experts), num_layers=layers,
-        ep=ep or int(os.environ.get("WORLD_SIZE", "1")), tokens=tokens or few, sequence=sequence or short,
+        kind, model=_sized(model_config(request.model), request.hidden, request.experts), num_layers=request.layers,
+        ep=request.ep or int(os.environ.get("WORLD_SIZE", "1")), tokens=request.tokens or few,
+        sequence=request.sequence or short,
     )  # fmt: skip
-    chosen = load_overlap(overlap or PUBLISHED_OVERLAP[kind.value], kind.value)
+    chosen = load_overlap(request.overlap or PUBLISHED_OVERLAP[kind], kind)
     processes = _processes()
     how = processes.how_to_run(
-        device=device, dtype=dtype, routing="balanced" if balanced else "learned", exact=exact, seed=seed
-    )
+        device=request.device, dtype=request.dtype, routing="balanced" if request.balanced else "learned",
+        exact=request.exact, seed=request.seed,
+    )  # fmt: skip
     recordings: list[Recording] = []
     recorder = None
-    if profile is not None:
+    if request.profile is not None:
         recorder = _recorder(
-            recordings, profile, wait=processes.WARM_UP + steps, active=recorded, shapes=shapes, stacks=stacks,
-            max_mb=max_mb, parallel={"ep": setting.ep},
+            recordings, request.profile, wait=processes.WARM_UP + request.steps, active=request.recorded,
+            shapes=request.shapes, stacks=request.stacks, max_mb=request.max_mb, parallel={"ep": setting.ep},
         )  # fmt: skip
     ran = processes.run_in_processes(
-        setting, chosen, how, steps=steps, recorded=1 + recorded if recorder else 0, recorder=recorder
+        setting, chosen, how, steps=request.steps, recorded=1 + request.recorded if recorder else 0, recorder=recorder
     )
     if ran.rank == 0:
         typer.echo(_describe(ran, recordings))
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app.command()(command_of(RunRequest, run))
 
 
 def _processes() -> Any:

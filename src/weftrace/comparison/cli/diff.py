@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from weftrace.cli import options, outputs
+from weftrace.cli.requests import command_of
 from weftrace.errors import NOT_MET, UNUSABLE_INPUT, ComparisonError
+from weftrace.files.schemas import Positive
+from weftrace.options import Option
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from weftrace.comparison.document import DiffReport
     from weftrace.comparison.gates import Direction, Gate
     from weftrace.comparison.runs import Run
@@ -56,127 +59,108 @@ def _list_figures(wanted: bool) -> None:
         raise typer.Exit
 
 
-def command(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Two runs, what of them is compared, and what is too much of a change."""
+
     before: Annotated[
         str,
-        typer.Argument(
+        Option(
+            "A trace, a folder of ranks, a glob in quotes, a URL; or a report saved as JSON.", is_argument=True,
             metavar="BEFORE",
-            help="A trace, a folder of ranks, a glob in quotes, a URL; or a report saved as JSON.",
-            show_default=False,
         ),
-    ],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="The other run, likewise.", show_default=False)],
-    ranks: options.Ranks = None,
-    kernels: options.Kernels = None,
-    workers: options.Workers = None,
-    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES,
+    ]  # fmt: skip
+    after: Annotated[str, Option("The other run, likewise.", is_argument=True, metavar="AFTER")]
+    ranks: options.Ranks = None
+    kernels: options.Kernels = None
+    workers: options.Workers = None
+    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
     steps_by: Annotated[
         str | None,
-        typer.Option(
-            "--steps-by",
-            help="Name of the ranges that stand for steps (annotations, operators, calls such as cudaGraphLaunch; * is "
+        Option(
+            "Name of the ranges that stand for steps (annotations, operators, calls such as cudaGraphLaunch; * is "
             "any text, # any number), in place of the profiler's.",
-            metavar="NAME",
-            show_default="the profiler's, else annotations that repeat",
+            metavar="NAME", shows_default="the profiler's, else annotations that repeat",
         ),
-    ] = None,
+    ] = None  # fmt: skip
     fail_above: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fail-above",
-            help="Exit with 1 where a figure grew by more, repeatable: exposed=5%, idle=300us, family:gemm=5%; see "
+        tuple[str, ...],
+        Option(
+            "Exit with 1 where a figure grew by more, repeatable: exposed=5%, idle=300us, family:gemm=5%; see "
             "--figures.",
-            metavar="NAME=LIMIT",
-            autocompletion=complete_gate,
-            show_default=False,
-            rich_help_panel=GATES,
+            metavar="NAME=LIMIT", completes="weftrace.comparison.cli.diff:complete_gate", panel=GATES,
         ),
-    ] = None,
+    ] = ()  # fmt: skip
     fail_below: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fail-below",
-            help="Exit with 1 where a figure fell by more, repeatable: hidden=2% (of a share, points).",
-            metavar="NAME=LIMIT",
-            autocompletion=complete_gate,
-            show_default=False,
-            rich_help_panel=GATES,
+        tuple[str, ...],
+        Option(
+            "Exit with 1 where a figure fell by more, repeatable: hidden=2% (of a share, points).",
+            metavar="NAME=LIMIT", completes="weftrace.comparison.cli.diff:complete_gate", panel=GATES,
         ),
-    ] = None,
+    ] = ()  # fmt: skip
     beyond_noise: Annotated[
         bool,
-        typer.Option(
-            "--beyond-noise",
-            help="Only where the change is more than noise: more than the steps of one run differ by.",
-            rich_help_panel=GATES,
-        ),
-    ] = False,
+        Option("Only where the change is more than noise: more than the steps of one run differ by.", panel=GATES),
+    ] = False
     figures: Annotated[
         bool,
         typer.Option(
-            "--figures",
-            callback=_list_figures,
-            is_eager=True,
+            "--figures", callback=_list_figures, is_eager=True, rich_help_panel=GATES,
             help="List the figures that may be held to a limit, with their definitions.",
-            rich_help_panel=GATES,
         ),
-    ] = False,
-    top: Annotated[int, typer.Option("--top", help="Rows of each table in the terminal.", min=1, metavar="N")] = 8,
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
-) -> None:
+    ] = False  # fmt: skip
+    top: Annotated[Positive, Option("Rows of each table in the terminal.", metavar="N")] = 8
+
+
+def run(request: Request, to: outputs.Destination) -> None:
     """Compare two runs: what changed in a step, by how much, and whether it is more than noise."""
     from weftrace.comparison.outputs import REPORT
 
-    gates = [*_gates(fail_above, "above", "--fail-above"), *_gates(fail_below, "below", "--fail-below")]
-    if beyond_noise and not gates:
+    gates = [*_gates(request.fail_above, "above"), *_gates(request.fail_below, "below")]
+    if request.beyond_noise and not gates:
         raise typer.BadParameter("it has no meaning without --fail-above or --fail-below", param_hint="--beyond-noise")
-    inputs = options.inputs_of([before, after], *(kernels or ()))
-    to = outputs.wanted(output, writes=REPORT, inputs=inputs, json=json, quiet=quiet)
-    with_page = any(path.lower().endswith(".html") for path in to.paths)  # which draws the events
-    runs = [_run(path, ranks, kernels, workers, max_bytes, steps_by, with_page) for path in (before, after)]
+    sides = request.before, request.after
+    wanted = to.wanted(writes=REPORT, inputs=options.inputs_of([*sides], *(request.kernels or ())))
+    runs = [_run(path, request, with_page=wanted.has(".html")) for path in sides]  # a page draws the events
     from weftrace.comparison.diffs import diff
     from weftrace.comparison.document import diff_report
     from weftrace.comparison.gates import judged
     from weftrace.comparison.render.terminal import print_diff
 
     found = diff(*runs)
-    report = diff_report(found, judged(found, gates, beyond_noise=beyond_noise))
-    outputs.deliver(report, REPORT, to, show=lambda report, console: print_diff(report, console, top))
-    _exit(report, is_told=not (json or quiet))
+    report = diff_report(found, judged(found, gates, beyond_noise=request.beyond_noise))
+    outputs.deliver(report, REPORT, wanted, show=partial(print_diff, top=request.top))
+    _exit(report, is_told=not (to.json or to.quiet))
 
 
-def _gates(texts: Sequence[str] | None, direction: Direction, option: str) -> list[Gate]:
+command = command_of((Request, outputs.Destination), run)
+
+
+def _gates(texts: Sequence[str], direction: Direction) -> list[Gate]:
     from weftrace.comparison.gates import parse_gate
 
     try:
-        return [parse_gate(text, direction) for text in texts or ()]
+        return [parse_gate(text, direction) for text in texts]
     except ComparisonError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from error
+        raise typer.BadParameter(str(error), param_hint=f"--fail-{direction}") from error
 
 
-def _run(
-    path: str,
-    ranks: str | None,
-    kernels: list[Path] | None,
-    workers: int | None,
-    max_bytes: str,
-    steps_by: str | None,
-    with_page: bool,
-) -> Run:
+def _run(path: str, request: Request, *, with_page: bool) -> Run:
     """What of one side is compared; its events are kept for a page alone."""
     from weftrace.comparison.runs import run_of
     from weftrace.comparison.saved_reports import is_report, read_report
 
     if is_report(path):
-        return read_report(path, ranks=options.parse_ranks(ranks))
+        return read_report(path, ranks=options.parse_ranks(request.ranks))
+    workers = request.workers
     with (
-        options.opened([path], ranks=ranks, max_bytes=max_bytes, workers=workers) as source,
+        options.opened([path], ranks=request.ranks, max_bytes=request.max_bytes, workers=workers) as source,
         options.rank_progress(source) as on_done,
     ):
-        rules = options.load_kernels(kernels)
-        return run_of(source, rules=rules, workers=workers, keep_work=with_page, steps_by=steps_by, on_done=on_done)
+        rules = options.load_kernels(request.kernels)
+        return run_of(
+            source, rules=rules, workers=workers, keep_work=with_page, steps_by=request.steps_by, on_done=on_done
+        )
 
 
 def _exit(report: DiffReport, *, is_told: bool) -> None:
@@ -190,7 +174,6 @@ def _exit(report: DiffReport, *, is_told: bool) -> None:
         raise typer.Exit(UNUSABLE_INPUT)
     failed = [gate for gate in report.gates if gate["is_met"] is False]
     for gate in failed:
-        option = "--fail-above" if gate["direction"] == "above" else "--fail-below"
-        typer.echo(f"weftrace: {option} {gate['sentence']}", err=True)
+        typer.echo(f"weftrace: --fail-{gate['direction']} {gate['sentence']}", err=True)
     if failed:
         raise typer.Exit(NOT_MET)

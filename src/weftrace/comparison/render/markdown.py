@@ -8,26 +8,25 @@ from dataclasses import replace
 import polars as pl
 
 from weftrace.comparison.document import LEVELS, DiffReport, MoverRow, SideSummary
-from weftrace.comparison.gates import figure_text
+from weftrace.comparison.render.tables import (
+    GATE_HEADS,
+    MOVER_HEADS,
+    PART_HEADS,
+    changed,
+    gate_cells,
+    moved,
+    mover_cells,
+    part_lines,
+    without_empty,
+)
 from weftrace.comparison.render.words import (
     LEVEL_TERMS,
-    MEDIAN_LESS_MEAN,
     NOISE_LIMITS,
-    gate_change,
-    gate_limit,
-    gate_result,
-    launches_words,
-    mover_names,
-    mover_words,
-    noise_words,
     own_words,
-    part_names,
-    parts_of,
     ranks_words,
     rows_of,
     steps_words,
     verdict_words,
-    why_words,
 )
 from weftrace.render.console_text import kernel_label
 from weftrace.render.markdown import markdown_cell, markdown_table
@@ -42,15 +41,14 @@ _WIDTH = 60  # of a kernel's name
 def diff_markdown(report: DiffReport) -> str:
     """Headline, verdict, gates, the parts of a step, the families that moved most; folded, who else and what of."""
     unit = unit_for(max(report.before.median_ns, report.after.median_ns))
-    tells_cause = report.verdict.word != "not comparable"
     parts = [
         f"**{markdown_cell(report.headline)}**",
         markdown_cell(verdict_words(report)),
         _gates(report),
-        _parts(report, unit, tells_cause=tells_cause) if report.parts else "",
-        _movers(report, "family", unit, 0, _TOP) if tells_cause else "",
-        _lateness(report, unit, tells_cause=tells_cause),
-        *(_folded(report, level, unit) for level in LEVELS if tells_cause),
+        _parts(report, unit) if report.parts else "",
+        _movers(report, "family", unit, 0, _TOP) if report.tells_causes else "",
+        _lateness(report, unit),
+        *(_folded(report, level, unit) for level in LEVELS if report.tells_causes),
         _runs(report),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -63,78 +61,43 @@ def movers_table(report: DiffReport) -> pl.DataFrame:
 
 
 def _gates(report: DiffReport) -> str:
-    lines = [
-        [
-            markdown_cell(gate["figure"]),
-            figure_text(gate["before"], gate["unit"]) if gate["is_met"] is not None else "–",
-            figure_text(gate["after"], gate["unit"]) if gate["is_met"] is not None else "–",
-            gate_change(gate),
-            gate_limit(gate),
-            noise_words(gate),
-            f"{_MARKS[gate['is_met']]} {gate_result(gate['is_met'])}",
-        ]
-        for gate in report.gates
-    ]
-    return _table(("gate", "before", "after", "change", "limit", "noise", "result"), lines) if lines else ""
+    lines = []
+    for gate in report.gates:
+        *cells, result = gate_cells(gate)
+        lines.append([markdown_cell(gate["figure"]), *cells, f"{_MARKS[gate['is_met']]} {result}"])
+    return _table(("gate", *GATE_HEADS), lines) if lines else ""
 
 
 _MARKS = {True: "✅", False: "❌", None: "➖"}
 
 
-def _parts(report: DiffReport, unit: Unit, *, tells_cause: bool) -> str:
-    parts = parts_of(report)
-    lines = [
-        [
-            name,
-            unit(row["before_ns"]),
-            unit(row["after_ns"]),
-            unit.signed(row["change_ns"]),
-            why_words(row) if tells_cause else "",
-            noise_words(row),
-        ]
-        for name, row in zip(part_names(parts), parts, strict=True)
-    ]
-    if unit.shows(report.remainder_ns):
-        lines.append([MEDIAN_LESS_MEAN, "", "", unit.signed(report.remainder_ns), "", ""])
-    step = [unit(report.before.median_ns), unit(report.after.median_ns)]
-    lines.append(["**step**", *(f"**{each}**" for each in (*step, unit.signed(report.change_ns))), "", ""])
-    return _table((f"part of a step, {unit.name}", "before", "after", "change", "why", "noise"), lines)
+def _parts(report: DiffReport, unit: Unit) -> str:
+    *lines, step = part_lines(report, unit)
+    bold = [*(f"**{cell}**" for cell in step[:4]), "", ""]
+    return _table((f"part of a step, {unit.name}", *PART_HEADS), [*lines, bold])
 
 
 def _movers(report: DiffReport, level: str, unit: Unit, start: int, end: int) -> str:
     """Of those that moved, the rows from start to end; and by how many they go on."""
-    rows = rows_of(report, level)
-    named = zip(mover_names(rows), rows, strict=True)
-    moved = [(name, row) for name, row in named if unit.shows(row["change_ns"])]
-    if not moved[start:]:
+    named = moved(rows_of(report, level), unit)
+    if not named[start:]:
         return ""
     lines = [
-        [
-            markdown_cell(kernel_label(name, _WIDTH) if level == "kernel" else name),
-            unit(row["before_ns"]),
-            unit(row["after_ns"]),
-            unit.signed(row["change_ns"]),
-            launches_words(row),
-            mover_words(row),
-            noise_words(row),
-        ]
-        for name, row in moved[start:end]
+        [markdown_cell(kernel_label(name, _WIDTH) if level == "kernel" else name), *mover_cells(row, unit)]
+        for name, row in named[start:end]
     ]
-    if left := len(moved[end:]):
+    if left := len(named[end:]):
         lines.append([f"{left:,} more{'' if start or level != 'family' else ', below'}", *[""] * 6])
-    heads = (f"{LEVEL_TERMS[level].lower()}, {unit.name}", "before", "after", "change", "launches", "why", "noise")
-    return _table(heads, lines)
+    return _table((f"{LEVEL_TERMS[level].lower()}, {unit.name}", *MOVER_HEADS), lines)
 
 
-def _lateness(report: DiffReport, unit: Unit, *, tells_cause: bool) -> str:
+def _lateness(report: DiffReport, unit: Unit) -> str:
     """The ranks that others waited for."""
     lines = [
         [
             markdown_cell(row["name"]),
-            unit(row["before_ns"]),
-            unit(row["after_ns"]),
-            unit.signed(row["change_ns"]),
-            markdown_cell(own_words(row)) if tells_cause else "",
+            *changed(row, unit),
+            markdown_cell(own_words(row)) if report.tells_causes else "",
         ]
         for row in report.lateness[:_TOP]
         if unit.shows(row["change_ns"])
@@ -176,7 +139,4 @@ def _details(summary: str, text: str) -> str:
 
 
 def _table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Without the columns in which nothing stands."""
-    rows = list(lines)
-    kept = [at for at in range(len(heads)) if any(line[at] for line in rows)]
-    return markdown_table([heads[at] for at in kept], [[line[at] for at in kept] for line in rows])
+    return markdown_table(*without_empty(heads, lines))

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from weftrace.comparison.document import LEVELS, DiffReport, LatenessRow, MoverRow
-from weftrace.comparison.gates import figure_text
+from weftrace.comparison.document import LEVELS, DiffReport, LatenessRow, MoverRow, RankRow
+from weftrace.comparison.render.tables import (
+    GATE_HEADS,
+    MOVER_HEADS,
+    PART_HEADS,
+    changed,
+    gate_cells,
+    moved,
+    mover_cells,
+    part_lines,
+    without_empty,
+)
 from weftrace.comparison.render.words import (
     FIGURE_TERMS,
     LEVEL_TERMS,
     LIMITS,
-    MEDIAN_LESS_MEAN,
     NOISE_LIMITS,
     both_ranks_words,
     difference_words,
-    gate_change,
-    gate_limit,
-    gate_result,
-    launches_words,
-    mover_names,
-    mover_words,
-    noise_words,
     own_words,
-    part_names,
     part_words,
     parts_of,
     rank_words,
@@ -34,7 +35,6 @@ from weftrace.comparison.render.words import (
     steps_words,
     told_apart,
     verdict_words,
-    why_words,
 )
 from weftrace.render import palette
 from weftrace.render.console_parts import BOLD, DIM, ERROR, WARNING, print_blocks, section, table
@@ -65,7 +65,7 @@ def print_diff(report: DiffReport, console: Console, top: int = TOP) -> None:
         blocks.append(_facts(facts, width))
     if report.parts:
         blocks.append(_parts(report, unit, width))
-    if report.verdict.word != "not comparable":
+    if report.tells_causes:
         tables = [(level, rows_of(report, level)) for level in LEVELS]
         blocks += [
             _movers(rows, level, unit, width, top)
@@ -87,7 +87,7 @@ def _opening(report: DiffReport) -> RenderableType:
     """Whether the two may be compared, then what changed."""
     style = {"comparable": DIM, "comparable, but": WARNING, "not comparable": ERROR}[report.verdict.word]
     verdict, headline = Text(clean(verdict_words(report)), style=style), Text(clean(report.headline), style=BOLD)
-    if report.verdict.word != "not comparable":
+    if report.tells_causes:
         return Group(verdict, headline)
     return Group(headline, verdict) if verdict else headline  # which says the first reason
 
@@ -112,66 +112,28 @@ def _facts(facts: Sequence[tuple[str, str, str]], width: int) -> RenderableType:
 
 def _parts(report: DiffReport, unit: Unit, width: int) -> RenderableType:
     """The waterfall: all rows, and the remainder, add up to the change of the median step."""
-    parts = parts_of(report)
-    remainder_ns = report.remainder_ns
-    most = max(1, abs(remainder_ns), *(abs(row["change_ns"]) for row in parts))
-    tells_why = report.verdict.word != "not comparable"
-    lines = [
-        [
-            clean(name),
-            unit(row["before_ns"]),
-            unit(row["after_ns"]),
-            unit.signed(row["change_ns"]),
-            _bar(row["change_ns"], most),
-            why_words(row) if tells_why else "",
-            noise_words(row),
-        ]
-        for name, row in zip(part_names(parts), parts, strict=True)
-    ]
-    if unit.shows(remainder_ns):
-        lines.append([MEDIAN_LESS_MEAN, "", "", unit.signed(remainder_ns), _bar(remainder_ns, most), "", ""])
-    step = [unit(report.before.median_ns), unit(report.after.median_ns)]
-    lines.append(
-        [
-            "step",
-            *step,
-            unit.signed(report.change_ns),
-            "",
-            "",
-            "within" if report.is_noise and report.change_ns else "",
-        ]
-    )
-    heads = (unit.name, "before", "after", "change", "", "why", "noise")
-    shown = _without_empty(heads, lines)
-    note = "mean step; the changes add up"
-    return Group(
-        section("What a step is made of", note), table(*shown, width, left=(heads[0], *_LEFT), bold=len(lines) - 1)
-    )
+    changes = [*(row["change_ns"] for row in parts_of(report)), report.remainder_ns]
+    most = max(1, *map(abs, changes))
+    *lines, step = [[clean(name), *cells] for name, *cells in part_lines(report, unit)]
+    bars = [_bar(change_ns, most) for change_ns, _ in zip(changes, lines, strict=False)]
+    barred = [[*line[:4], bar, *line[4:]] for line, bar in zip([*lines, step], [*bars, ""], strict=True)]
+    heads = (unit.name, *PART_HEADS[:3], "", *PART_HEADS[3:])
+    shown = table(*without_empty(heads, barred), width, left=(heads[0], *_LEFT), bold=len(lines))
+    return Group(section("What a step is made of", "mean step; the changes add up"), shown)
 
 
 def _movers(rows: Sequence[MoverRow], level: str, unit: Unit, width: int, top: int) -> RenderableType:
     """Those whose time changed, the largest change first."""
-    named = zip(mover_names(rows), rows, strict=True)
-    moved = [(name, row) for name, row in named if unit.shows(row["change_ns"])]
-    lines = [
-        [
-            clean(name),
-            unit(row["before_ns"]),
-            unit(row["after_ns"]),
-            unit.signed(row["change_ns"]),
-            launches_words(row),
-            mover_words(row),
-            noise_words(row),
-        ]
-        for name, row in moved[:top]
-    ]
-    if left := [row for _, row in moved[top:]]:
-        lines.append([f"{len(left):,} more", *_sums(left, unit), "", "", ""])
-    heads = (unit.name, "before", "after", "change", "launches", "why", "noise")
+    named = moved(rows, unit)
+    lines = [[clean(name), *mover_cells(row, unit)] for name, row in named[:top]]
+    if left := [row for _, row in named[top:]]:
+        sums = {key: sum(row[key] for row in left) for key in ("before_ns", "after_ns", "change_ns")}
+        lines.append([f"{len(left):,} more", *changed(sums, unit), "", "", ""])
+    heads = (unit.name, *MOVER_HEADS)
     shorten = _kernel if level == "kernel" else shorten_middle
-    same = len(rows) - len(moved)
+    same = len(rows) - len(named)
     note = f"what each adds to the step{f'; {same:,} unchanged' if same else ''}"
-    shown = table(*_without_empty(heads, lines), width, left=(heads[0], *_LEFT), shorten=shorten)
+    shown = table(*without_empty(heads, lines), width, left=(heads[0], *_LEFT), shorten=shorten)
     return Group(section(LEVEL_TERMS[level], note), shown)
 
 
@@ -184,35 +146,20 @@ def _kernel(name: str, width: int) -> str:
 
 def _gates(report: DiffReport, width: int) -> RenderableType:
     """A line a gate: the figure on both sides, its limit, whether it was met."""
-    lines = [
-        [
-            clean(gate["figure"]),
-            "–" if gate["is_met"] is None else figure_text(gate["before"], gate["unit"]),
-            "–" if gate["is_met"] is None else figure_text(gate["after"], gate["unit"]),
-            gate_change(gate),
-            gate_limit(gate),
-            noise_words(gate),
-            gate_result(gate["is_met"]),
-        ]
-        for gate in report.gates
-    ]
-    heads = ("gate", "before", "after", "change", "limit", "noise", "result")
+    lines = [[clean(gate["figure"]), *gate_cells(gate)] for gate in report.gates]
     colours = [palette.EXPOSED if gate["is_met"] is False else None for gate in report.gates]
-    shown = _without_empty(heads, lines)
-    return Group(section("Gates"), table(*shown, width, left=(heads[0], *_LEFT), coloured=("result", colours)))
+    shown = without_empty(("gate", *GATE_HEADS), lines)
+    return Group(section("Gates"), table(*shown, width, left=("gate", *_LEFT), coloured=("result", colours)))
 
 
 def _lateness(report: DiffReport, unit: Unit, width: int, top: int) -> RenderableType:
     late = [row for row in report.lateness if unit.shows(row["after_raw_ns"] - row["before_raw_ns"])]
-    tells_why = report.verdict.word != "not comparable"
     lines = [
         [
             clean(row["name"]),
-            unit(row["before_ns"]),
-            unit(row["after_ns"]),
-            unit.signed(row["change_ns"]),
+            *changed(row, unit),
             _hidden_too(row, unit),
-            clean(own_words(row)) if tells_why else "",
+            clean(own_words(row)) if report.tells_causes else "",
         ]
         for row in late[:top]
     ]
@@ -222,7 +169,7 @@ def _lateness(report: DiffReport, unit: Unit, width: int, top: int) -> Renderabl
         note += "; hidden too: and beside computation"
     left = len(late) - top
     more = [Text(f"{left:,} more ranks", style=DIM)] if left > 0 else []
-    shown = table(*_without_empty(heads, lines), width, left=(heads[0], heads[-1]))
+    shown = table(*without_empty(heads, lines), width, left=(heads[0], heads[-1]))
     return Group(section("Late ranks", note), shown, *more)
 
 
@@ -236,34 +183,22 @@ def _ranks(report: DiffReport, unit: Unit, width: int, top: int) -> RenderableTy
     """The ranks whose step changed most, in their order."""
     rows = report.by_rank
     most = sorted(rows, key=lambda row: -abs(row["change_ns"]))[:top]
-    tells_why = report.verdict.word != "not comparable"
     lines = [
-        [
-            rank_words(row, rows),
-            unit(row["before_ns"]),
-            unit(row["after_ns"]),
-            unit.signed(row["change_ns"]),
-            part_words(row["part"], row["cause"]) if tells_why and row["part"] and row["part_change_ns"] else "",
-            unit.signed(row["part_change_ns"]) if tells_why and row["part_change_ns"] else "",
-        ]
+        [rank_words(row, rows), *changed(row, unit), *(_part_of_rank(row, unit) if report.tells_causes else ("", ""))]
         for row in rows
         if row in most
     ]
     heads = (unit.name, "before", "after", "change", "most of it", "of that")
     left = f"; {len(rows) - len(lines):,} that changed less left out" if len(lines) < len(rows) else ""
-    shown = table(*_without_empty(heads, lines), width, left=(heads[0], heads[-1]))
+    shown = table(*without_empty(heads, lines), width, left=(heads[0], heads[-1]))
     return Group(section("Ranks", f"mean step of each{left}"), shown)
 
 
-def _sums(rows: Iterable[MoverRow], unit: Unit) -> list[str]:
-    before, after = sum(row["before_ns"] for row in rows), sum(row["after_ns"] for row in rows)
-    return [unit(before), unit(after), unit.signed(after - before)]
-
-
-def _without_empty(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], list[list[str]]]:
-    """A table without the columns in which nothing stands."""
-    kept = [at for at in range(len(heads)) if any(line[at] for line in lines)]
-    return tuple(heads[at] for at in kept), [[line[at] for at in kept] for line in lines]
+def _part_of_rank(row: RankRow, unit: Unit) -> tuple[str, str]:
+    """The part that changed most of a rank's step, and by how much."""
+    if not row["part_change_ns"]:
+        return "", ""
+    return part_words(row["part"], row["cause"]) if row["part"] else "", unit.signed(row["part_change_ns"])
 
 
 def _bar(change_ns: int, most: int) -> str:

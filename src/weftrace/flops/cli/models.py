@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weftrace.cli import outputs
+from weftrace.cli.requests import command_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,13 +22,16 @@ weftrace flops mixtral-8x7b --input 1x4096 --phase train --hardware h100"""
 SCHEMA = "weftrace.flops.models/1"
 
 
-def command(output: outputs.Files = None, json: outputs.Json = False, quiet: outputs.Quiet = False) -> None:
+def run(to: outputs.Destination) -> None:
     """List the built-in models: parameters, those that one token uses, layers, and where the numbers are from."""
     from weftrace.flops.buildable import buildable_models
     from weftrace.outputs import Output
 
     kind = Output(value=tuple, document=_document, show=_show)
-    outputs.deliver(buildable_models(), kind, outputs.wanted(output, writes=kind, json=json, quiet=quiet))
+    outputs.deliver(buildable_models(), kind, to.wanted(writes=kind))
+
+
+command = command_of(outputs.Destination, run)
 
 
 def _document(configs: Sequence[ModelConfig]) -> dict[str, Any]:

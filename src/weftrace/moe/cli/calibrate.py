@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
-from weftrace.cli import outputs
-from weftrace.cli.options import DEFAULT_MAX_BYTES, MaxBytes
+from weftrace.cli import options, outputs
+from weftrace.cli.requests import command_of
+from weftrace.files.schemas import Positive
+from weftrace.options import Option
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -18,49 +19,41 @@ weftrace profile calibrate measured.json.gz -o costs.json         costs to make 
 weftrace profile calibrate measured.json.gz --fit-on 3            tested by fits on three layers each"""
 
 
-def command(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A measured trace, and how costs are fitted to it."""
+
     trace: Annotated[
         str,
-        typer.Argument(
-            metavar="TRACE",
-            help="A recorded trace of one rank whose ranges name phases: attn(F), ATTN, weftrace's runtime's.",
-            show_default=False,
+        Option(
+            "A recorded trace of one rank whose ranges name phases: attn(F), ATTN, weftrace's runtime's.",
+            is_argument=True, metavar="TRACE",
         ),
-    ],
+    ]  # fmt: skip
     layers: Annotated[
-        str | None,
-        typer.Option(
-            "--layers",
-            help="Layers that the costs are means of: 0,2-3.",
-            metavar="LAYERS",
-            show_default="all",
-        ),
-    ] = None,
-    fit_on: Annotated[
-        int,
-        typer.Option("--fit-on", help="Layers of each fit that is tested on the others.", min=1, metavar="N"),
-    ] = 2,
+        str | None, Option("Layers that the costs are means of: 0,2-3.", metavar="LAYERS", shows_default="all")
+    ] = None
+    fit_on: Annotated[Positive, Option("Layers of each fit that is tested on the others.", metavar="N")] = 2
     tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--tokens",
-            help="Tokens of a micro-batch on a GPU.",
-            min=1,
-            metavar="N",
-            show_default="as the trace tells, else its commonest launch grid",
+        Positive | None,
+        Option(
+            "Tokens of a micro-batch on a GPU.", metavar="N",
+            shows_default="as the trace tells, else its commonest launch grid",
         ),
-    ] = None,
-    max_bytes: MaxBytes = DEFAULT_MAX_BYTES,
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
-) -> None:
+    ] = None  # fmt: skip
+    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
+
+
+def run(request: Request, to: outputs.Destination) -> None:
     """Costs from a measured trace: fitted on some layers, tested on the others, in every way to choose them."""
-    from weftrace.cli.options import inputs_of, opened, parse_ranks
     from weftrace.moe.outputs import CALIBRATION
     from weftrace.moe.validation.held_out import calibrate_and_test
 
-    to = outputs.wanted(output, writes=CALIBRATION, inputs=inputs_of([trace]), json=json, quiet=quiet)
-    with opened([trace], ranks=None, max_bytes=max_bytes) as source:
-        found = calibrate_and_test(source, parse_ranks(layers, what="layers"), fit_on=fit_on, tokens=tokens)
-    outputs.deliver(found, CALIBRATION, to)
+    wanted = to.wanted(writes=CALIBRATION, inputs=options.inputs_of([request.trace]))
+    layers = options.parse_ranks(request.layers, what="layers")
+    with options.opened([request.trace], ranks=None, max_bytes=request.max_bytes) as source:
+        found = calibrate_and_test(source, layers, fit_on=request.fit_on, tokens=request.tokens)
+    outputs.deliver(found, CALIBRATION, wanted)
+
+
+command = command_of((Request, outputs.Destination), run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from weftrace.cli import outputs
 from weftrace.cli.requests import command_of
 from weftrace.moe.requests import Request
+from weftrace.options import Option
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -25,46 +27,36 @@ _WITHOUT = (
 )  # fmt: skip
 
 
-def _complete_overlap(incomplete: str) -> list[str]:
-    from weftrace.moe.overlap_files import complete_overlap
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batches:
+    """What is tried: batches, and lists to hold against none."""
 
-    return complete_overlap(incomplete)
-
-
-def _run(
-    request: Request,
     batch: Annotated[
         str,
-        typer.Option(
-            "--batch",
-            help="Batches of one GPU, FROM..TO or FROM..TO/STEP: requests in decode, tokens in prefill.",
-            metavar="RANGE",
+        Option(
+            "Batches of one GPU, FROM..TO or FROM..TO/STEP: requests in decode, tokens in prefill.", metavar="RANGE"
         ),
-    ],
-    overlap: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--overlap",
-            help="Lists to hold against none, repeatable.",
-            metavar="NAME|FILE",
-            autocompletion=_complete_overlap,
-            show_default=False,
+    ]
+    overlaps: Annotated[
+        tuple[str, ...],
+        Option(
+            "Lists to hold against none, repeatable.", ("--overlap",), metavar="NAME|FILE",
+            completes="weftrace.moe.overlap_files:complete_overlap",
         ),
-    ] = None,
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
-) -> None:
+    ] = ()  # fmt: skip
+
+
+def run(request: Request, tried: Batches, to: outputs.Destination) -> None:
     """Find from which batch on overlapping pays, against no overlap: every batch simulated, none interpolated."""
     from weftrace.moe.outputs import PAYS
     from weftrace.moe.sweeps.crossings import BASE, pays
 
-    if BASE in (overlap or ()):
+    if BASE in tried.overlaps:
         raise typer.BadParameter(f"{BASE} is what the others are held against; name another", param_hint="--overlap")
-    wanted = outputs.wanted(output, writes=PAYS, json=json, quiet=quiet)
-    batches = parse_batches(batch)
+    wanted = to.wanted(writes=PAYS)
+    batches = parse_batches(tried.batch)
     with outputs.progress_bar("simulating lists") as on_progress:
-        found = pays(request, batches, overlaps=overlap or None, on_progress=on_progress)
+        found = pays(request, batches, overlaps=tried.overlaps or None, on_progress=on_progress)
     outputs.deliver(found, PAYS, wanted)
 
 
@@ -77,4 +69,6 @@ def parse_batches(text: str) -> Sequence[int]:
     return range(first, last + 1, step)
 
 
-command = command_of(Request, _run, without=_WITHOUT, narrowed={"kind": Literal["prefill", "decode"]})
+command = command_of(
+    (Request, Batches, outputs.Destination), run, without=_WITHOUT, narrowed={"kind": Literal["prefill", "decode"]}
+)

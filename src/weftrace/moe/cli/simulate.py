@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -10,29 +11,37 @@ import typer
 from weftrace.cli import outputs
 from weftrace.cli.requests import command_of
 from weftrace.moe.requests import ModelPhase, Request
+from weftrace.options import Option
 
-Output = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-o",
-        "--output",
-        help="File to write, repeatable; its ending decides what. A folder, with a slash (out/), gets a trace a rank.",
-        metavar="FILE",
-        show_default=False,
-        rich_help_panel=outputs.PANEL,
-    ),
-]
-SweepAxes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--sweep",
-        help="Every combination of these values, repeatable: ep=8,16,32. Swept are model, hardware, ep, redundant, "
-        "tokens, gpu-tokens, sequence, comm, comm-sms, overlap, costs, layers, ranks, routing, seed, spread, "
-        "bandwidth-reached.",
-        metavar="OPTION=A,B,…",
-        show_default=False,
-    ),
-]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination(outputs.Destination):
+    """Where a profile goes, or a sweep."""
+
+    output: Annotated[
+        tuple[str, ...],
+        Option(
+            "File to write, repeatable; its ending decides what. A folder, with a slash (out/), gets a trace a rank.",
+            ("-o", "--output"), metavar="FILE", panel=outputs.PANEL, shows_default=False,
+        ),
+    ] = ()  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axes:
+    """What is varied."""
+
+    sweep: Annotated[
+        tuple[str, ...],
+        Option(
+            "Every combination of these values, repeatable: ep=8,16,32. Swept are model, hardware, ep, redundant, "
+            "tokens, gpu-tokens, sequence, comm, comm-sms, overlap, costs, layers, ranks, routing, seed, spread, "
+            "bandwidth-reached.",
+            metavar="OPTION=A,B,…",
+        ),
+    ] = ()
+
+
 _WHAT: dict[ModelPhase, str] = {
     "train": "Simulate training: a forward and a backward layer, overlapped as in DualPipe.",
     "prefill": "Simulate prefill: two micro-batches, one computes while the other's tokens travel.",
@@ -56,17 +65,11 @@ def add_to(commands: typer.Typer) -> None:
             f"[bold]Examples[/bold]\n\nweftrace profile {kind} -o out/     the published profile, a trace that every "
             f"tool reads\n\n{_EXAMPLE[kind]}"
         )
-        command = command_of(Request, _run, fixed={"kind": kind}, without=_WITHOUT[kind])
+        command = command_of((Request, Axes, Destination), run, fixed={"kind": kind}, without=_WITHOUT[kind])
         commands.command(kind, help=_WHAT[kind], epilog=epilog)(command)
 
 
-def _run(
-    request: Request,
-    sweep: SweepAxes = None,
-    output: Output = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
-) -> None:
+def run(request: Request, axes: Axes, to: Destination) -> None:
     from weftrace.moe.outputs import PROFILE, SWEEP
     from weftrace.moe.requested import profile_of
     from weftrace.moe.sweeps import many_settings
@@ -76,22 +79,22 @@ def _run(
     if request.tokens is not None and request.gpu_tokens is not None:
         raise typer.BadParameter("give one of the two", param_hint="--tokens, --gpu-tokens")
     inputs = [path for path in (request.loads, request.overlap, request.costs) if path and os.path.isfile(path)]
-    folders = [path for path in output or () if path.endswith(("/", os.sep)) or os.path.isdir(path)]
-    files = [path for path in output or () if path not in folders]
-    writes = SWEEP if sweep else PROFILE
+    folders = [path for path in to.output if path.endswith(("/", os.sep)) or os.path.isdir(path)]
+    files = [path for path in to.output if path not in folders]
+    writes = SWEEP if axes.sweep else PROFILE
     for path in files:
         if "." not in os.path.basename(path) and path.strip("- "):
             raise typer.BadParameter(
                 f"{path}: there is no such folder; for one with a trace a rank write {path}/", param_hint="--output"
             )
-    wanted = outputs.wanted(files, writes=writes, inputs=inputs, json=json, quiet=quiet)
-    if sweep:
+    wanted = replace(to, output=tuple(files)).wanted(writes=writes, inputs=inputs)
+    if axes.sweep:
         if folders:
             raise typer.BadParameter(
                 f"{folders[0]}: traces are written of one profile; a sweep has many", param_hint="--output"
             )
         with outputs.progress_bar("simulating") as on_progress:
-            found = many_settings.sweep(request, many_settings.parse_axes(sweep), on_progress=on_progress)
+            found = many_settings.sweep(request, many_settings.parse_axes(axes.sweep), on_progress=on_progress)
             outputs.deliver(found, SWEEP, wanted)
         return
     for folder in folders:

@@ -41,15 +41,13 @@ class Request:
     boundary: Boundary = "barrier"
 
 
-def run(
-    request: Request, output: outputs.Files = None, json: outputs.Json = False, quiet: outputs.Quiet = False
-) -> None:
+def run(request: Request, to: outputs.Destination) -> None:
     """Simulate every schedule on one model: step, bubble against its laws, memory."""
     from weftrace.pipeline.comparing.comparison import compare
     from weftrace.pipeline.outputs import COMPARISON
 
     inputs = [] if request.costs is None else [request.costs]
-    wanted = outputs.wanted(output, writes=COMPARISON, inputs=inputs, json=json, quiet=quiet)
+    wanted = to.wanted(writes=COMPARISON, inputs=inputs)
     if (request.num_stages is None) == (request.num_devices is None):
         raise typer.BadParameter(
             "give one of the two: what all schedules have equally many of", param_hint="--stages, --devices"
@@ -68,4 +66,4 @@ def run(
     outputs.deliver(comparison, COMPARISON, wanted)
 
 
-command = command_of(Request, run)
+command = command_of((Request, outputs.Destination), run)

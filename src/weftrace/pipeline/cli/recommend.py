@@ -47,16 +47,14 @@ class Request(CostsRequest):
     flips: Annotated[bool, Option("Look which change of cost flips the choice.", flags=("--flips/--no-flips",))] = True
 
 
-def run(
-    request: Request, output: outputs.Files = None, json: outputs.Json = False, quiet: outputs.Quiet = False
-) -> None:
+def run(request: Request, to: outputs.Destination) -> None:
     """Simulate every schedule on the same devices; choose the fastest that fits; say what would change the choice."""
     from weftrace.pipeline.choices.document import recommendation_report
     from weftrace.pipeline.choices.recommendation import recommend
     from weftrace.pipeline.measured.sourced_costs import for_devices
     from weftrace.pipeline.outputs import RECOMMENDATION
 
-    wanted = outputs.wanted(output, writes=RECOMMENDATION, inputs=request.inputs(), json=json, quiet=quiet)
+    wanted = to.wanted(writes=RECOMMENDATION, inputs=request.inputs())
     cap, cap_bytes = _cap(request.memory_cap)
     costs = for_devices(costs_of_request(request, request.num_devices), request.num_devices)
     with _looking() as on_look:
@@ -74,7 +72,7 @@ def run(
     outputs.deliver(recommendation_report(found, costs), RECOMMENDATION, wanted)
 
 
-command = command_of(Request, run)
+command = command_of((Request, outputs.Destination), run)
 
 
 def _cap(text: str | None) -> tuple[float | None, int | None]:

@@ -67,9 +67,7 @@ class Request:
     ] = None
 
 
-def run(
-    request: Request, output: outputs.Files = None, json: outputs.Json = False, quiet: outputs.Quiet = False
-) -> None:
+def run(request: Request, to: outputs.Destination) -> None:
     """Draw a schedule: which rank runs what when, where it idles, what it holds."""
     from weftrace.pipeline.outputs import SIMULATION
     from weftrace.pipeline.simulation import simulate
@@ -77,7 +75,7 @@ def run(
     name = request.schedule
     is_file = name.lower().endswith(_FILES)
     inputs = [path for path in (name if is_file else None, request.costs) if path is not None]
-    wanted = outputs.wanted(output, writes=SIMULATION, inputs=inputs, json=json, quiet=quiet)
+    wanted = to.wanted(writes=SIMULATION, inputs=inputs)
     if is_file:
         numbers = ("num_stages", "num_devices", "num_micro_batches", "stages_per_rank", "num_slices")
         if given := [field for field in numbers if getattr(request, field) is not None]:
@@ -109,4 +107,4 @@ def _generated(request: Request) -> Schedule:
     )
 
 
-command = command_of(Request, run)
+command = command_of((Request, outputs.Destination), run)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
-from weftrace.cli import outputs
-from weftrace.cli.options import DEFAULT_MAX_BYTES, MaxBytes, Ranks, Workers
+from weftrace.cli import options, outputs
+from weftrace.cli.requests import command_of
+from weftrace.files.schemas import Count
+from weftrace.options import Option
 from weftrace.pipeline.cli.options import schedule_from
 
 EPILOG = """[bold]Examples[/bold]
@@ -21,59 +22,53 @@ weftrace pipeline slip plan.json measured/ -o slip.html
 weftrace pipeline slip plan.json measured/ --costs-from-run -o slip.json -o slip.csv"""
 
 
-def command(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A plan, and the traces of the run that it is held against."""
+
     plan: Annotated[
         str,
-        typer.Argument(
-            metavar="PLAN",
-            help="The schedule that was run: the JSON of `weftrace pipeline show … -o plan.json`, or its .txt or .csv.",
-            show_default=False,
+        Option(
+            "The schedule that was run: the JSON of `weftrace pipeline show … -o plan.json`, or its .txt or .csv.",
+            is_argument=True, metavar="PLAN",
         ),
-    ],
+    ]  # fmt: skip
     measured: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TRACE...",
-            help="A folder with a trace of each rank, recorded with weftrace's pipeline runtime; or the traces.",
-            show_default=False,
+        tuple[str, ...],
+        Option(
+            "A folder with a trace of each rank, recorded with weftrace's pipeline runtime; or the traces.",
+            is_argument=True, metavar="TRACE...",
         ),
-    ],
+    ]  # fmt: skip
     step: Annotated[
-        int | None,
-        typer.Option(
-            "--step",
-            help="Which recorded pipeline step, from 0.",
-            min=0,
-            metavar="N",
-            show_default="the last",
-        ),
-    ] = None,
+        Count | None, Option("Which recorded pipeline step, from 0.", metavar="N", shows_default="the last")
+    ] = None
     costs_from_run: Annotated[
         bool,
-        typer.Option(
-            "--costs-from-run",
-            help="Plan with the means of the step itself: the difference is then the prediction's "
-            "error. So it is anyway for a plan without costs.",
+        Option(
+            "Plan with the means of the step itself: the difference is then the prediction's error. So it is anyway "
+            "for a plan without costs."
         ),
-    ] = False,
-    ranks: Ranks = None,
-    workers: Workers = None,
-    max_bytes: MaxBytes = DEFAULT_MAX_BYTES,
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
-) -> None:
+    ] = False
+    ranks: options.Ranks = None
+    workers: options.Workers = None
+    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
+
+
+def run(request: Request, to: outputs.Destination) -> None:
     """Planned against measured: makespans, their difference by cause, each rank's bubble, what took longer."""
-    from weftrace.cli.options import inputs_of, opened
     from weftrace.pipeline.measured.runs import run_of
     from weftrace.pipeline.outputs import SLIP
     from weftrace.pipeline.plan_vs_measured.document import slip_report
     from weftrace.pipeline.plan_vs_measured.planned_and_measured import slip
 
-    wanted = outputs.wanted(output, writes=SLIP, inputs=inputs_of(measured, plan), json=json, quiet=quiet)
-    schedule, saved = schedule_from(plan)
-    costs = None if saved is None or saved.costs.source == "units" else saved.costs
-    with opened(measured, ranks=ranks, max_bytes=max_bytes) as source:
-        run = run_of(source, workers=workers)
-    found = slip(schedule, run, None if costs_from_run else costs, step=step)
-    outputs.deliver(slip_report(found), SLIP, wanted)
+    measured = list(request.measured)
+    wanted = to.wanted(writes=SLIP, inputs=options.inputs_of(measured, request.plan))
+    schedule, saved = schedule_from(request.plan)
+    costs = None if saved is None or saved.costs.source == "units" or request.costs_from_run else saved.costs
+    with options.opened(measured, ranks=request.ranks, max_bytes=request.max_bytes) as source:
+        run = run_of(source, workers=request.workers)
+    outputs.deliver(slip_report(slip(schedule, run, costs, step=request.step)), SLIP, wanted)
+
+
+command = command_of((Request, outputs.Destination), run)

@@ -42,18 +42,16 @@ class Request(CostsRequest):
     dtype: Annotated[str, Option("Whose peak MFU is of.", metavar="NAME")] = "bf16"
 
 
-def run(
-    request: Request, output: outputs.Files = None, json: outputs.Json = False, quiet: outputs.Quiet = False
-) -> None:
+def run(request: Request, to: outputs.Destination) -> None:
     """Time of a whole step by part, tokens/s and MFU; beside a published step of the same shape, where there is one."""
     from weftrace.files.values import filled
     from weftrace.pipeline.outputs import STEP
     from weftrace.pipeline.steps.predicted import Run, predicted_step
 
-    wanted = outputs.wanted(output, writes=STEP, inputs=request.inputs(), json=json, quiet=quiet)
+    wanted = to.wanted(writes=STEP, inputs=request.inputs())
     costs = costs_of_request(request, request.num_stages)
     shape = filled(Run, request, optimizer_ns=round(request.optimizer_ms * 1e6))
     outputs.deliver(predicted_step(costs, shape), STEP, wanted)
 
 
-command = command_of(Request, run)
+command = command_of((Request, outputs.Destination), run)

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import Meta
 
 from weftrace.cli import options, outputs
 from weftrace.cli.requests import command_of
 from weftrace.errors import QueryError
+from weftrace.options import Option
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -36,54 +38,36 @@ class Request:
     """A question in SQL, what it is asked of, and within which limits."""
 
     arguments: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TRACE... SQL",
-            help="A trace, a folder or a glob, as in weftrace report, then one SELECT over the tables of --schema.",
-            show_default=False,
+        tuple[str, ...],
+        Option(
+            "A trace, a folder or a glob, as in weftrace report, then one SELECT over the tables of --schema.",
+            is_argument=True, metavar="TRACE... SQL",
         ),
-    ] = None
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Instead: the tables and what each column means; of TABLE... alone.")
-    ] = False
-    sql_file: Annotated[
-        str | None,
-        typer.Option("--sql-file", help="Read the SQL from a file, - for stdin.", metavar="FILE", show_default=False),
-    ] = None
-    limit: Annotated[int, typer.Option("--limit", help="Rows shown in the terminal; 0 for all.", min=0)] = 40
-    human: Annotated[bool, typer.Option("--human", help="Show columns that end in _ns as 12.4 µs, 129.0 ms.")] = False
+    ] = ()  # fmt: skip
+    schema: Annotated[bool, Option("Instead: the tables and what each column means; of TABLE... alone.")] = False
+    sql_file: Annotated[str | None, Option("Read the SQL from a file, - for stdin.", metavar="FILE")] = None
+    limit: Annotated[int, Meta(ge=0), Option("Rows shown in the terminal; 0 for all.")] = 40
+    human: Annotated[bool, Option("Show columns that end in _ns as 12.4 µs, 129.0 ms.")] = False
     ranks: options.Ranks = None
     kernels: options.Kernels = None
     workers: options.Workers = None
     timeout: Annotated[
         float | None,
-        typer.Option(
-            "--timeout",
-            help="Stop a join or a recursive SELECT after so many seconds.",
-            min=0,
-            metavar="S",
-            show_default="600",
-        ),
+        Meta(ge=0),
+        Option("Stop a join or a recursive SELECT after so many seconds.", metavar="S", shows_default="600"),
     ] = None
     max_memory: Annotated[
         str | None,
-        typer.Option(
-            "--max-memory",
-            help="Stop it where it takes more memory than this; by default, half of what is free.",
-            metavar="SIZE",
-            show_default=False,
-        ),
+        Option("Stop it where it takes more memory than this; by default, half of what is free.", metavar="SIZE"),
     ] = None
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
 
 
-def run(
-    request: Request, output: outputs.Files = None, json: outputs.Json = False, quiet: outputs.Quiet = False
-) -> None:
+def run(request: Request, to: outputs.Destination) -> None:
     """Ask what no report foresaw, in SQL: kernels, gaps, phases, steps, collectives of a trace or of all ranks."""
-    given = list(request.arguments or ())
+    given = list(request.arguments)
     if request.schema:
-        _show_schema(given, output, json=json)
+        _show_schema(given, to)
         return
     sources, sql = _split(given, request.sql_file)
     from weftrace.questions.asking import ask, needed
@@ -97,7 +81,7 @@ def run(
     )
     needed(sql)  # what is wrong with it is told before a trace is looked for
     inputs = options.inputs_of(sources, request.sql_file if request.sql_file != "-" else None)
-    to = outputs.wanted(output, writes=ANSWER, inputs=inputs, json=json, quiet=quiet)
+    wanted = to.wanted(writes=ANSWER, inputs=inputs)
     rules = options.load_kernels(request.kernels)
     with options.opened(sources, ranks=request.ranks, max_bytes=request.max_bytes, workers=request.workers) as source:
         pass
@@ -110,7 +94,7 @@ def run(
     outputs.deliver(
         answer,
         ANSWER,
-        to,
+        wanted,
         show=lambda answer, console: print_answer(answer, console, limit=request.limit, human=request.human),
     )
     options.tell_failures([*(failure.error for failure in answer.failures), *answer.notes])
@@ -118,18 +102,18 @@ def run(
 
 def add_to(app: typer.Typer) -> None:
     """Add the wing's command to weftrace's."""
-    app.command("query", epilog=EPILOG)(command_of(Request, run))
+    app.command("query", epilog=EPILOG)(command_of((Request, outputs.Destination), run))
 
 
-def _show_schema(names: list[str], output: list[str] | None, *, json: bool) -> None:
+def _show_schema(names: list[str], to: outputs.Destination) -> None:
     from weftrace.questions.columns import TABLES, table_named
     from weftrace.questions.document import tables_document
     from weftrace.questions.render.terminal import print_tables
 
-    if output:
+    if to.output:
         raise typer.BadParameter("--schema prints; as JSON with --json", param_hint="--output")
     chosen = [table_named(name).name for name in names] or list(TABLES)
-    if json:
+    if to.json:
         outputs.print_json(tables_document(*chosen))
     else:
         print_tables(chosen, outputs.stdout())
