@@ -2,7 +2,7 @@
 
     profile = wt.moe.make_profile(wt.moe.Setting.of("prefill", ep=32))   # the published one, but for what is given
     wt.show(profile)                                       # what runs beside what, and where each time comes from
-    wt.moe.throughput(profile).per_gpu                     # tokens a second
+    wt.moe.throughput(profile).tokens_per_gpu              # tokens a second
     overlap = wt.moe.load_overlap("two-micro-batches")     # the operation list: data, one of yours as well
     wt.moe.validate(wt.open("simulated/"), wt.open("measured/"))
 

@@ -14,12 +14,12 @@ from msgspec import Meta
 
 from weftrace.errors import PlanError, ProfileError
 from weftrace.files.documents import broken, need_lengths
-from weftrace.files.schemas import Amount, Count, Positive
+from weftrace.files.schemas import Count, Positive
 from weftrace.files.values import UNSAVED, As, from_document, to_document
 from weftrace.moe.derived.late_ranks import RankRow, stragglers
 from weftrace.moe.derived.limits import Bottleneck, bottleneck
 from weftrace.moe.derived.phase_times import PhaseRow, last_rank, phase_table
-from weftrace.moe.derived.tokens_per_second import throughput
+from weftrace.moe.derived.tokens_per_second import TokenRates, throughput
 from weftrace.moe.operations import Overlap
 from weftrace.moe.pieces import Piece
 from weftrace.moe.profiles import Profile, simulated
@@ -36,19 +36,6 @@ MAX_OPS: Final = 50_000_000  # of a profile that is read: above it a number is d
 class PricedOperation:
     operation: str
     pieces: tuple[Piece, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
-    """Tokens that a GPU gets done / (layer_ns * num_layers)."""
-
-    tokens: Amount
-    num_layers: Positive
-    tokens_per_gpu: Amount
-    tokens_per_node: Amount
-    gpus_per_node: Positive
-    acceptance: Annotated[float | None, Meta(description="Of drafted tokens; null where none are drafted.")]
-    assumed: Annotated[tuple[str, ...], Meta(description="What the number does not have in it.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -88,13 +75,8 @@ class SavedProfile:
         return self._known.layer_ns
 
     @property
-    def throughput(self) -> Annotated[Rates, Meta(description="Tokens a second.")]:
-        found = throughput(self._known)
-        return Rates(
-            tokens=found.tokens, num_layers=found.num_layers, tokens_per_gpu=found.per_gpu,
-            tokens_per_node=found.per_node, gpus_per_node=found.gpus_per_node, acceptance=found.acceptance,
-            assumed=found.assumed,
-        )  # fmt: skip
+    def throughput(self) -> Annotated[TokenRates, Meta(description="Tokens a second.")]:
+        return throughput(self._known)
 
     @property
     def bottleneck(self) -> Annotated[Bottleneck, Meta(description="What holds a layer up.")]:

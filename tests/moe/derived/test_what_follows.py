@@ -18,8 +18,8 @@ COST = {"attn": 10, "shared": 3, "dispatch": 4, "mlp": 6, "combine": 5}
 def test_tokens_a_second_are_those_of_all_micro_batches_over_all_layers_of_the_model() -> None:
     """Prefill: 2 x 8,192 tokens, a layer of 38 us, 61 layers: 16,384 / 2.318 ms a GPU, 8 of them a node."""
     found = throughput(laid_out(load_overlap("two-micro-batches"), COST))
-    assert found.per_gpu == pytest.approx(16_384 / (61 * 38e-6))
-    assert found.per_node == pytest.approx(8 * found.per_gpu)
+    assert found.tokens_per_gpu == pytest.approx(16_384 / (61 * 38e-6))
+    assert found.tokens_per_node == pytest.approx(8 * found.tokens_per_gpu)
     assert found.assumed[0] == "all 61 layers cost what this one does, the 3 dense ones too"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from weftrace.moe import Setting
 from weftrace.moe.profiles import make_profile
-from weftrace.moe.render.shown import shown
+from weftrace.moe.render.view import profile_view
 from weftrace.moe.render.words import KIND_WORDS, first_view
 from weftrace.render.lanes_scene import lanes_svg
 from weftrace.report import analyze
@@ -22,7 +22,7 @@ _MEASURED_NS = (30_100_000, 78_400_000)
 
 def simulated(kind: str) -> str:
     """Somewhat more than a layer of a published profile, at published rates."""
-    summary = shown(make_profile(Setting.of(kind)))  # type: ignore[arg-type]
+    summary = profile_view(make_profile(Setting.of(kind)))  # type: ignore[arg-type]
     start, end = first_view(summary)
     return lanes_svg(
         summary.picture, title=f"{KIND_WORDS[kind]}, simulated at published rates", start_ns=start, end_ns=end

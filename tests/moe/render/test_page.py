@@ -12,7 +12,7 @@ from tests.moe.render.profiles import made
 from weftrace.moe import Setting
 from weftrace.moe.profiles import Profile, make_profile
 from weftrace.moe.render.page import render_profile_html
-from weftrace.moe.render.shown import shown
+from weftrace.moe.render.view import profile_view
 from weftrace.moe.render.words import first_view, headline
 
 KINDS = ("train", "prefill", "decode")
@@ -43,14 +43,14 @@ def block_of(html: str) -> Any:
     ],
 )
 def test_the_first_sentence_is_the_largest_loss_and_its_cause(kind: str, summary: str) -> None:
-    assert headline(shown(made(kind))) == summary
+    assert headline(profile_view(made(kind))) == summary
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("num_layers", [1, 2, 3, 6])
 def test_a_layer_is_its_parts(kind: str, num_layers: int) -> None:
     profile = made(kind, num_layers=num_layers)
-    summary = shown(profile)
+    summary = profile_view(profile)
     assert summary.compute_ns + summary.exposed_ns + summary.idle_ns == pytest.approx(summary.layer_ns)
     assert min(summary.compute_ns, summary.exposed_ns, summary.idle_ns) >= 0
     if num_layers > 2:
@@ -62,7 +62,7 @@ def test_a_layer_is_its_parts(kind: str, num_layers: int) -> None:
 
 def test_of_a_fused_kernel_nothing_is_said_to_be_exposed() -> None:
     profile = make_profile(Setting.of("prefill", comm="fused", num_layers=3), "waves")
-    assert "not separable" in headline(shown(profile))
+    assert "not separable" in headline(profile_view(profile))
     block = block_of(render_profile_html(profile))
     assert block["fused"] and block["hidden_fraction"] is None
 
@@ -92,7 +92,7 @@ def test_micro_batches_have_their_colours_as_long_as_they_ran(open_html: Open) -
     over it, and so it may be less, but not by much, and never more."""
     profile = made("decode")
     page = opened(open_html, profile)
-    picture = shown(profile).picture
+    picture = profile_view(profile).picture
     page.evaluate("weftrace.lanes.view.set(...weftrace.lanes.view.home)")
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     for batch, drawn in enumerate(page.evaluate(COUNT, ["batch0", "batch1"])):

@@ -11,7 +11,7 @@ from weftrace.errors import ProfileError
 from weftrace.facts import ExpertsConfig, model_config
 from weftrace.gate import simulate_routing
 from weftrace.moe.document import load_profile, profile_document
-from weftrace.moe.render.shown import shown
+from weftrace.moe.render.view import profile_view
 from weftrace.moe.render.words import shape
 from weftrace.moe.requested import profile_of
 from weftrace.moe.requests import Request, Routing
@@ -167,7 +167,7 @@ def test_requests_say_how_popular_experts_are_and_what_bandwidth_is_reached() ->
 
 def test_a_random_routing_of_a_few_ranks_says_that_nobody_waits_for_the_others() -> None:
     def summary(ranks: int, routing: Routing = "random") -> str:
-        return shape(shown(profile_of(Request(kind="prefill", layers=2, ep=8, ranks=ranks, routing=routing))))
+        return shape(profile_view(profile_of(Request(kind="prefill", layers=2, ep=8, ranks=ranks, routing=routing))))
 
     assert summary(1, "balanced").endswith("1 rank of 8 simulated; every rank does the same")
     assert summary(1).endswith("1 rank of 8 simulated; nobody waits for those that are not")

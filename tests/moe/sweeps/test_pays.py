@@ -93,7 +93,7 @@ def test_batches_that_are_ranks_of_one_plan_take_what_each_takes_alone(name: str
     curve = next(each for each in found.curves if each.overlap == name)
     for batch, rate in zip(batches, curve.tokens_per_gpu, strict=True):
         alone = throughput(profile_of(Request(kind="decode", overlap=name, gpu_tokens=2 * batch)))
-        assert rate == pytest.approx(alone.per_gpu, rel=1e-12)
+        assert rate == pytest.approx(alone.tokens_per_gpu, rel=1e-12)
 
 
 def test_with_published_rates_overlapping_decode_does_not_pay_at_small_batches_and_does_at_large_ones() -> None:

@@ -13,7 +13,7 @@ from weftrace.errors import ProfileError
 from weftrace.files.values import from_document, to_document
 from weftrace.moe.derived.tokens_per_second import throughput
 from weftrace.moe.outputs import SWEEP
-from weftrace.moe.render.shown import shown
+from weftrace.moe.render.view import profile_view
 from weftrace.moe.requested import profile_of
 from weftrace.moe.requests import Request
 from weftrace.moe.sweeps.many_settings import Sweep, Value, parse_axes, sweep, sweep_table
@@ -41,7 +41,7 @@ def test_what_is_impossible_is_a_row_that_says_why_and_not_a_stop(prefill: Sweep
 def test_a_row_exposes_what_the_page_of_its_profile_does(prefill: Sweep) -> None:
     """Of an inner layer: the ends of a run of four layers, where nothing hides a transfer, are in neither."""
     row = next(row for row in prefill.rows if row.values == {"ep": 32, "overlap": "two-micro-batches"})
-    page = shown(profile_of(Request(kind="prefill", ep=32)))
+    page = profile_view(profile_of(Request(kind="prefill", ep=32)))
     assert row.summary is not None and row.summary.exposed_ns is not None
     assert row.summary.exposed_ns == round(page.exposed_ns) < 0.01 * row.summary.layer_ns
     assert row.summary.communication_ns == round(page.communication_ns)
@@ -51,7 +51,7 @@ def test_a_row_says_what_the_profile_by_itself_says(prefill: Sweep) -> None:
     profile = profile_of(Request(kind="prefill", ep=32, overlap="none"))
     row = prefill.rows[2].summary
     assert row is not None
-    assert (row.layer_ns, row.tokens_per_gpu) == (profile.layer_ns, throughput(profile).per_gpu)
+    assert (row.layer_ns, row.tokens_per_gpu) == (profile.layer_ns, throughput(profile).tokens_per_gpu)
     assert row.gpu_tokens == 16_384
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
+from msgspec import Meta
+
+from weftrace.files.schemas import Amount, Positive
+from weftrace.files.values import UNSAVED
 from weftrace.moe.profiles import Profile
 from weftrace.moe.setting import Setting
 from weftrace.notebook import InNotebook
@@ -15,7 +20,7 @@ ACCEPTED = 0.85
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Throughput(InNotebook):
+class TokenRates(InNotebook):
     """Tokens a second, by hand: tokens / (layer_ns * num_layers).
 
     tokens: that a GPU gets done when all layers have run once. Training: a micro-batch, forward and backward. Prefill:
@@ -24,36 +29,36 @@ class Throughput(InNotebook):
     this layer does. gpus_per_node: of an NVLink domain. step_ns: of all layers. assumed: what the number rests on.
     """
 
-    tokens: float
-    num_layers: int
-    layer_ns: float
-    gpus_per_node: int
-    acceptance: float | None
-    assumed: tuple[str, ...]
+    tokens: Amount
+    num_layers: Positive
+    layer_ns: Annotated[float, UNSAVED]
+    gpus_per_node: Positive
+    acceptance: Annotated[float | None, Meta(description="Of drafted tokens; null where none are drafted.")]
+    assumed: Annotated[tuple[str, ...], Meta(description="What the number does not have in it.")]
 
     @property
     def step_ns(self) -> float:
         return self.layer_ns * self.num_layers
 
     @property
-    def per_gpu(self) -> float:
+    def tokens_per_gpu(self) -> Annotated[float, Meta(ge=0)]:
         return self.tokens * S / self.step_ns if self.step_ns else 0.0
 
     @property
-    def per_node(self) -> float:
-        return self.per_gpu * self.gpus_per_node
+    def tokens_per_node(self) -> Annotated[float, Meta(ge=0)]:
+        return self.tokens_per_gpu * self.gpus_per_node
 
     def _describe(self) -> Iterator[tuple[str, str]]:
-        yield "tokens/s a GPU", f"{self.per_gpu:,.0f}"
-        yield f"tokens/s a node of {self.gpus_per_node}", f"{self.per_node:,.0f}"
+        yield "tokens/s a GPU", f"{self.tokens_per_gpu:,.0f}"
+        yield f"tokens/s a node of {self.gpus_per_node}", f"{self.tokens_per_node:,.0f}"
         yield from (("assumed", text) for text in self.assumed)
 
 
-def throughput(profile: Profile, *, acceptance: float = ACCEPTED) -> Throughput:
+def throughput(profile: Profile, *, acceptance: float = ACCEPTED) -> TokenRates:
     """Tokens a second of a profile. acceptance: share of drafted tokens that are accepted (decode)."""
     setting = profile.setting
     drafted = _drafted(setting)
-    return Throughput(
+    return TokenRates(
         tokens=tokens_of(setting, profile.overlap.num_micro_batches, acceptance), num_layers=setting.model.num_layers,
         layer_ns=profile.layer_ns, gpus_per_node=setting.domain, acceptance=acceptance if drafted else None,
         assumed=tuple(_assumed(setting, drafted, acceptance)),
@@ -61,7 +66,7 @@ def throughput(profile: Profile, *, acceptance: float = ACCEPTED) -> Throughput:
 
 
 def tokens_of(setting: Setting, num_micro_batches: int, acceptance: float = ACCEPTED) -> float:
-    """Tokens that a GPU gets done when all layers have run once: see `Throughput`."""
+    """Tokens that a GPU gets done when all layers have run once: see `TokenRates`."""
     if setting.kind == "train":
         return float(setting.tokens)
     if setting.kind == "prefill":

@@ -8,7 +8,7 @@ from weftrace.moe.derived.late_ranks import RankRow
 from weftrace.moe.derived.phase_times import PhaseRow
 from weftrace.moe.profiles import Profile
 from weftrace.moe.render.picture import profile_picture
-from weftrace.moe.render.shown import Shown, shown
+from weftrace.moe.render.view import ProfileView, profile_view
 from weftrace.moe.render.words import PROFILE_TERMS, first_view, headline, rank_words, shape
 from weftrace.render.configuration import configured_terms
 from weftrace.render.lane_types import PlannedPicture
@@ -58,7 +58,7 @@ class ProfileBlock(TypedDict):
 
 def render_profile_html(profile: Profile) -> str:
     """One self-contained page of a simulated profile, as text."""
-    summary = shown(profile)
+    summary = profile_view(profile)
     block = profile_block(summary)
     return render_page(
         "profile.html",
@@ -76,12 +76,12 @@ def render_profile_html(profile: Profile) -> str:
 
 def profile_svg(profile: Profile) -> str:
     """The lanes of an inner layer or two, as the text of an SVG file."""
-    summary = shown(profile)
+    summary = profile_view(profile)
     start, end = first_view(summary)
     return lanes_svg(summary.picture, title=profile.plan.name, start_ns=start, end_ns=end)
 
 
-def profile_block(summary: Shown) -> ProfileBlock:
+def profile_block(summary: ProfileView) -> ProfileBlock:
     """The block of the page, which pages of several profiles may hold too."""
     profile = summary.profile
     several = profile.overlap.num_micro_batches > 1
@@ -101,8 +101,8 @@ def profile_block(summary: Shown) -> ProfileBlock:
         "bases": [{"phases": phases, "basis": basis} for basis, phases in summary.bases()],
         "ranks": summary.ranks.head(MAX_RANKS).to_dicts() if len(summary.ranks) > 1 else [],  # type: ignore[typeddict-item]
         "rank_words": rank_words(summary),
-        "tokens_per_gpu": summary.throughput.per_gpu,
-        "tokens_per_node": summary.throughput.per_node,
+        "tokens_per_gpu": summary.throughput.tokens_per_gpu,
+        "tokens_per_node": summary.throughput.tokens_per_node,
         "gpus_per_node": summary.throughput.gpus_per_node,
         "assumed": list(summary.throughput.assumed),
         "held_up": summary.bottleneck.in_words(),

@@ -8,7 +8,7 @@ from rich.text import Text
 from weftrace.moe.derived.late_ranks import RankRow
 from weftrace.moe.derived.phase_times import PhaseRow
 from weftrace.moe.profiles import Profile
-from weftrace.moe.render.shown import Shown, shown
+from weftrace.moe.render.view import ProfileView, profile_view
 from weftrace.moe.render.words import first_view, headline, rank_words, shape
 from weftrace.render.configuration import in_words
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, rows_table, section, settings_table, table
@@ -22,7 +22,7 @@ MAX_RANKS = 8
 
 def print_profile(profile: Profile, console: Console) -> None:
     """Print a simulated profile. Width: all of the console's up to 140 columns."""
-    summary, width = shown(profile), min(console.width, MAX_WIDTH)
+    summary, width = profile_view(profile), min(console.width, MAX_WIDTH)
     title = joined([Text("weftrace profile", style=BOLD), clean(profile.plan.name)], " · ")
     opening: list[RenderableType] = [Group(title, Text(shape(summary), style=DIM)), Text(headline(summary), style=BOLD)]
     opening += [settings_table(in_words(summary.configuration), width)]
@@ -34,14 +34,14 @@ def print_profile(profile: Profile, console: Console) -> None:
     print_blocks(_closing(summary, width), console, width)
 
 
-def _closing(summary: Shown, width: int) -> list[RenderableType]:
+def _closing(summary: ProfileView, width: int) -> list[RenderableType]:
     blocks = [_layer(summary, width), _tokens(summary), _phases(summary, width)]
     if summary.ranks.height > 1:
         blocks.append(_ranks(summary, width))
     return blocks
 
 
-def _layer(summary: Shown, width: int) -> RenderableType:
+def _layer(summary: ProfileView, width: int) -> RenderableType:
     """A layer and its parts, which add up to it."""
     unit = unit_for(round(summary.layer_ns))
     parts = [("computes", summary.compute_ns), ("exposed communication", summary.exposed_ns), ("idle", summary.idle_ns)]
@@ -52,13 +52,13 @@ def _layer(summary: Shown, width: int) -> RenderableType:
     )
 
 
-def _tokens(summary: Shown) -> RenderableType:
+def _tokens(summary: ProfileView) -> RenderableType:
     rates = summary.throughput
-    line = f"{rates.per_gpu:,.0f} a GPU, {rates.per_node:,.0f} a node of {rates.gpus_per_node}"
+    line = f"{rates.tokens_per_gpu:,.0f} a GPU, {rates.tokens_per_node:,.0f} a node of {rates.gpus_per_node}"
     return Group(section("Tokens a second"), Text(line, style=BOLD), *(Text(text, style=DIM) for text in rates.assumed))
 
 
-def _phases(summary: Shown, width: int) -> RenderableType:
+def _phases(summary: ProfileView, width: int) -> RenderableType:
     rows = summary.phases.to_dicts()
     names = ["phase", "micro_batch", "busy_ns", "hidden_ns", "exposed_ns"]
     if summary.phases.get_column("micro_batch").n_unique() < 2:
@@ -74,7 +74,7 @@ def _phases(summary: Shown, width: int) -> RenderableType:
     return Group(section("Phases of a layer", note), rows_table(PhaseRow, rows, width, names, unit=unit), *bases)
 
 
-def _ranks(summary: Shown, width: int) -> RenderableType:
+def _ranks(summary: ProfileView, width: int) -> RenderableType:
     if not summary.ranks.get_column("waiting_ns").sum():
         return Group(section("Ranks"), Text(rank_words(summary)))
     first = summary.ranks.head(MAX_RANKS).to_dicts()

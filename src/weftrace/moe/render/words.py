@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from weftrace.moe.render.shown import Shown
+from weftrace.moe.render.view import ProfileView
 from weftrace.moe.routing.load import BALANCED
 from weftrace.units import counted, duration, percent
 
@@ -95,7 +95,7 @@ KIND_WORDS: Mapping[str, str] = MappingProxyType({"train": "Training", "prefill"
 _TRIFLE = 0.01  # a loss of less of the span is told as what is left
 
 
-def headline(summary: Shown) -> str:
+def headline(summary: ProfileView) -> str:
     """The largest loss and its cause, in a sentence; what ranks lose to each other; how long a layer takes, by what."""
     setting, layer_ns = summary.profile.setting, summary.layer_ns or 1.0
     who = f"{KIND_WORDS[setting.kind]} of {setting.model.name} on {setting.ep} × {setting.hardware.name}"
@@ -114,7 +114,7 @@ def headline(summary: Shown) -> str:
     return f"{who} is idle for {percent(idle)} of its time, in gaps between kernels. {layer}"
 
 
-def _mostly(summary: Shown) -> str:
+def _mostly(summary: ProfileView) -> str:
     """Which phase it is, and how much of all."""
     most = summary.most_exposed
     if most is None:
@@ -124,7 +124,7 @@ def _mostly(summary: Shown) -> str:
     return f", {percent(min(share, 1.0))} of it {name}" if share < 0.995 else f", all of it {name}"
 
 
-def shape(summary: Shown) -> str:
+def shape(summary: ProfileView) -> str:
     """What was simulated, in a line."""
     setting = summary.profile.setting
     ranks = len(summary.profile.plan.ranks)
@@ -134,7 +134,7 @@ def shape(summary: Shown) -> str:
     return f"{counted(setting.num_layers, 'layer')} on {counted(ranks, 'rank')} of {setting.ep} simulated; {drawn}"
 
 
-def rank_words(summary: Shown) -> str:
+def rank_words(summary: ProfileView) -> str:
     """How the ranks differ; nothing of one rank."""
     ranks = summary.ranks
     if ranks.height < 2:
@@ -151,7 +151,7 @@ def rank_words(summary: Shown) -> str:
     )
 
 
-def first_view(summary: Shown, layers: float = 1.6) -> tuple[int, int]:
+def first_view(summary: ProfileView, layers: float = 1.6) -> tuple[int, int]:
     """A stretch of about so many inner layers, which a screen can show with their names."""
     span = summary.picture["span_ns"]
     length = min(span, round(layers * summary.layer_ns))

@@ -61,8 +61,8 @@ def summary_of(profile: Profile) -> Summary:
         gpu_tokens=profile.setting.tokens
         * (1 if profile.setting.kind == "train" else profile.overlap.num_micro_batches),
         layer_ns=profile.layer_ns,
-        tokens_per_gpu=found.per_gpu,
-        tokens_per_node=found.per_node,
+        tokens_per_gpu=found.tokens_per_gpu,
+        tokens_per_node=found.tokens_per_node,
         communication_ns=None if is_fused else round(account["communication_ns"]),
         exposed_ns=None if is_fused else round(account["exposed_ns"]),
         limit=holds_up.limit,

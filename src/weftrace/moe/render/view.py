@@ -10,14 +10,14 @@ from weftrace.moe.derived.late_ranks import idle_wait_share, stragglers
 from weftrace.moe.derived.layer_account import layer_account
 from weftrace.moe.derived.limits import Bottleneck, bottleneck
 from weftrace.moe.derived.phase_times import inner_layers, last_rank, phase_table
-from weftrace.moe.derived.tokens_per_second import Throughput, throughput
+from weftrace.moe.derived.tokens_per_second import TokenRates, throughput
 from weftrace.moe.profiles import Profile
 from weftrace.moe.render.picture import profile_picture
 from weftrace.render.lane_types import PlannedPicture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Shown:
+class ProfileView:
     """A profile as it is shown. rank: the one whose lanes and phases these are; it ends last.
 
     layer_ns: what one more layer adds, as the profile has it. compute_ns, exposed_ns, idle_ns: of the rank, between the
@@ -32,7 +32,7 @@ class Shown:
     phases: pl.DataFrame
     ranks: pl.DataFrame
     waited: float
-    throughput: Throughput
+    throughput: TokenRates
     bottleneck: Bottleneck
     configuration: dict[str, str]
     layer_ns: float
@@ -59,11 +59,11 @@ class Shown:
         return (name, exposed_ns) if exposed_ns else None
 
 
-def shown(profile: Profile, rank: int | None = None) -> Shown:
+def profile_view(profile: Profile, rank: int | None = None) -> ProfileView:
     """What is shown of a profile. rank: whose lanes; those of the one that ends last where none is given."""
     rank = last_rank(profile) if rank is None else rank
     configuration = {f"profile.{name}": text for name, text in profile.summary().items()}
-    return Shown(
+    return ProfileView(
         profile=profile,
         rank=rank,
         picture=profile_picture(profile, rank),
