@@ -15,7 +15,7 @@ _FEW = 8
 
 
 class InNotebook:
-    """Gives a value `_repr_html_`. A class that has more to say than its fields overrides `_told`."""
+    """Gives a value `_repr_html_`. A class that has more to say than its fields overrides `_describe`."""
 
     __slots__ = ()
 

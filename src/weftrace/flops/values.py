@@ -121,40 +121,45 @@ class Parallel(InNotebook):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class FlopsReport(InNotebook):
-    """What a model costs on one rank, in one step.
+class RunFacts(InNotebook):
+    """What a report says of a run beside its operators and times, as its document has it too.
 
     name: the model's. modules: the tree in depth-first order, parents before children, then "(outside)" if anything ran
-        there. ops: local work, what this rank executes. global_ops: the work of all ranks of a sharded (DTensor)
-        model, counted on global shapes; empty where nothing is a DTensor (then global work is local work x
-        `parallel.data`).
-    times: exclusive times; empty where nothing was timed (a meta device). clock: how they were taken.
-    device: "cpu", "cuda: NVIDIA H200", "meta"... hardware: a name that `weftrace.facts.hardware` knows, or "".
-    tf32: whether FP32 matrix work may use TF32. samples, tokens: of one step on this rank, None where not known;
-        micro_batches: forward calls of the root in the counted step. ranks: ranks merged into this report. rank: this
-        rank.
-    global_partial: why global_ops hold less than the work of all ranks, "" where they hold it all.
+        there. clock: how times were taken. device: "cpu", "cuda: NVIDIA H200", "meta"... hardware: a name that
+        `weftrace.facts.hardware` knows, or "". tf32: whether FP32 matrix work may use TF32.
+    samples, tokens: of one step on this rank, None where not known; micro_batches: forward calls of the root in the
+        counted step. ranks: ranks merged into this report. rank: this rank.
     notes: what is missing, assumed or odd, one sentence each.
     """
 
     name: Annotated[str, Meta(description="Of the model.")]
-    modules: Annotated[tuple[Module, ...], Meta(description="Depth first, parents before children.")]
-    ops: Annotated[tuple[OpCount, ...], Meta(description="Local work.")]
-    global_ops: Annotated[tuple[OpCount, ...], Meta(description="Work of all ranks, where anything is sharded.")] = ()
-    times: tuple[Timing, ...] = ()
-    clock: Clock = field(default_factory=Clock)
     device: Annotated[str, Meta(description='"cpu", "meta", "cuda: NVIDIA H200" ...')] = ""
     hardware: Annotated[str, Meta(description='The accelerator as weftrace knows it, or "".')] = ""
     tf32: Annotated[bool, Meta(description="Whether FP32 products may use TF32.")] = False
     samples: Annotated[Count | None, Meta(description="Of one step on this rank.")] = None
     tokens: Count | None = None
     micro_batches: Annotated[Count, Meta(description="Forward calls of the root in the counted step.")] = 1
-    parallel: Parallel = field(default_factory=Parallel)
     rank: int = 0
     ranks: Annotated[Positive, Meta(description="Ranks merged into the report.")] = 1
     torch_version: str = ""
+    parallel: Parallel = field(default_factory=Parallel)
     settings: Mapping[str, str] = field(default_factory=dict)
-    global_partial: Annotated[
-        str, Meta(description="Why global_ops and totals.global are less than the work of all ranks.")
-    ] = ""
     notes: Annotated[tuple[str, ...], Meta(description="What is missing, assumed or odd, in sentences.")] = ()
+    clock: Clock = field(default_factory=Clock)
+    modules: Annotated[tuple[Module, ...], Meta(description="Depth first, parents before children.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class FlopsReport(RunFacts):
+    """What a model costs on one rank, in one step.
+
+    ops: local work, what this rank executes. global_ops: the work of all ranks of a sharded (DTensor)
+        model, counted on global shapes; empty where nothing is a DTensor (then global work is local work x
+        `parallel.data`). global_partial: why these hold less than the work of all ranks, "" where they hold it all.
+    times: exclusive times; empty where nothing was timed (a meta device).
+    """
+
+    ops: tuple[OpCount, ...]
+    global_ops: tuple[OpCount, ...] = ()
+    times: tuple[Timing, ...] = ()
+    global_partial: str = ""

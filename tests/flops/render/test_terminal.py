@@ -101,7 +101,7 @@ def test_alike_modules_stand_together() -> None:
     labels = [label for label, _ in repeated_modules(numbers)]
     assert "layers.*.fc1 Linear ×3" in labels and "layers.3.fc1 Linear" in labels
     worst = worst_of(numbers, 3)
-    assert (worst[0].label, worst[0].phase, worst[0].measured_ns) == ("layers.*.fc1 Linear ×3", Phase.FORWARD, 330)
+    assert (worst[0].path, worst[0].phase, worst[0].measured_ns) == ("layers.*.fc1 Linear ×3", Phase.FORWARD, 330)
     assert worst_of(account_of(layers(4)), 3) == []
 
 

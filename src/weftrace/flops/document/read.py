@@ -10,9 +10,8 @@ from msgspec import UNSET
 
 from weftrace.errors import FlopsError
 from weftrace.files.documents import read_document
-from weftrace.files.values import from_document
+from weftrace.files.values import filled, from_document
 from weftrace.flops.document.types import SCHEMA, CallColumns, SavedReport
-from weftrace.flops.document.write import ALIKE
 from weftrace.flops.values import FlopsReport, OpCount, Timing
 
 
@@ -36,8 +35,9 @@ def report_of(document: Mapping[str, Any], *, what: str = "report") -> FlopsRepo
         )  # fmt: skip
 
     rows = zip(saved.times.module, saved.times.phase, saved.times.samples_ns, strict=True)
-    return FlopsReport(
-        **{name: getattr(saved, name) for name in ALIKE},
+    return filled(
+        FlopsReport,
+        saved,
         global_partial="" if saved.global_partial is UNSET else saved.global_partial,
         ops=calls(saved.ops),
         global_ops=calls(saved.global_ops),

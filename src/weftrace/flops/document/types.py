@@ -7,13 +7,12 @@ reader in a language without big integers takes them as floats.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, TypedDict
 
 from msgspec import UNSET, Meta, UnsetType
 
-from weftrace.files.schemas import Count, Positive
+from weftrace.files.schemas import Count
 from weftrace.flops.cost import Cost, Phase
 from weftrace.flops.derived.coverage import Coverage
 from weftrace.flops.derived.params import Params
@@ -22,7 +21,7 @@ from weftrace.flops.derived.roofline import Roofline
 from weftrace.flops.derived.tally import Totals
 from weftrace.flops.derived.throughput import Throughput
 from weftrace.flops.derived.utilization import Utilization
-from weftrace.flops.values import Clock, Module, Parallel
+from weftrace.flops.values import RunFacts
 
 SCHEMA: Final = "weftrace.flops/1"
 TITLE = "What a model costs in one step: FLOPs, bytes, parameters and time by module"
@@ -115,29 +114,14 @@ class PlaceColumns(TypedDict):
     exclusive_ns: SpreadColumns | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SavedReport(RunFacts):
     """A `FlopsReport` as its document has it: operators as columns over distinct signatures and costs."""
 
-    name: Annotated[str, Meta(description="Of the model.")]
-    device: Annotated[str, Meta(description='"cpu", "meta", "cuda: NVIDIA H200" ...')]
-    hardware: Annotated[str, Meta(description='The accelerator as weftrace knows it, or "".')]
-    tf32: Annotated[bool, Meta(description="Whether FP32 products may use TF32.")]
-    samples: Annotated[Count | None, Meta(description="Of one step on this rank.")]
-    tokens: Count | None
-    micro_batches: Annotated[Count, Meta(description="Forward calls of the root in the counted step.")]
-    rank: int
-    ranks: Annotated[Positive, Meta(description="Ranks merged into the report.")]
-    torch_version: str
     global_partial: (
         Annotated[str, Meta(description="Why global_ops and totals.global are less than the work of all ranks.")]
         | UnsetType
     ) = UNSET
-    parallel: Parallel
-    settings: Mapping[str, str]
-    notes: Annotated[tuple[str, ...], Meta(description="What is missing, assumed or odd, in sentences.")]
-    clock: Clock
-    modules: Annotated[tuple[Module, ...], Meta(description="Depth first, parents before children.")]
     costs: Annotated[list[Cost], Meta(description="Distinct costs.")]
     signatures: Annotated[list[Signature], Meta(description="Distinct operators with shapes.")]
     ops: Annotated[CallColumns, Meta(description="Local work.")]
@@ -161,7 +145,7 @@ def _check_indices(name: str, indices: list[int], of: str, length: int) -> None:
         raise ValueError(f"{name} names {max(indices)}, and there are {length} {of}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FlopsDocument(SavedReport):
     """A report, and what follows from it."""
 

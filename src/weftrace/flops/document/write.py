@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from msgspec import UNSET
 
 from weftrace.facts import Hardware
-from weftrace.files.values import to_document
+from weftrace.files.values import filled, to_document
 from weftrace.flops.cost import COUNTED, PHASES, Cost
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.columns import Array, Columns, add_up
@@ -20,7 +19,6 @@ from weftrace.flops.document.types import (
     CallColumns,
     FlopsDocument,
     PlaceColumns,
-    SavedReport,
     Signature,
     SpreadColumns,
     TallyColumns,
@@ -28,14 +26,6 @@ from weftrace.flops.document.types import (
 )
 from weftrace.flops.values import FlopsReport, OpCount
 from weftrace.version import __version__
-
-#: Fields that a document has as the report has them.
-ALIKE = tuple(
-    field.name
-    for field in fields(SavedReport)
-    if field.name in FlopsReport.__dataclass_fields__
-    and field.name not in ("ops", "global_ops", "times", "global_partial")
-)
 
 
 def flops_document(report: FlopsReport | Account, hardware: Hardware | str | None = None) -> dict[str, Any]:
@@ -47,8 +37,10 @@ def flops_document(report: FlopsReport | Account, hardware: Hardware | str | Non
     """
     account = account_of(report, hardware)
     report = account.report
-    made = FlopsDocument(
-        **{name: getattr(report, name) for name in ALIKE},
+    made = filled(
+        FlopsDocument,
+        report,
+        account,
         global_partial=report.global_partial or UNSET,
         **_operators(account),
         times=TimeColumns(
@@ -57,14 +49,7 @@ def flops_document(report: FlopsReport | Account, hardware: Hardware | str | Non
             samples_ns=[list(timing.samples_ns) for timing in report.times],
         ),
         totals={"local": account.totals, "global": account.global_totals},
-        params=account.params,
-        coverage=account.coverage,
         by_module=_by_module(account),
-        throughput=account.throughput,
-        throughput_note=account.throughput_note,
-        roofline=account.roofline,
-        utilization=account.utilization,
-        prediction=account.prediction,
         findings=tuple(findings(account)),
     )
     return {"schema": SCHEMA, "weftrace": __version__, **to_document(made)}

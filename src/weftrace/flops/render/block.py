@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
+from weftrace.flops.derived.coverage import Coverage, UnknownOp
+from weftrace.flops.render.facts import Card
+from weftrace.flops.render.fold import Above
+
 PhaseName = Literal["forward", "backward", "recompute", "optimizer"]
-Held = Literal["compute", "memory"]
-
-
-class Card(TypedDict):
-    """A number of the first screen. key: its term."""
-
-    key: str
-    label: str
-    value: str
-    note: str
-    look: str
 
 
 class PhaseTotal(TypedDict):
@@ -75,17 +68,6 @@ class KindTotal(TypedDict):
     bound_ns: float
 
 
-class WorstRow(TypedDict):
-    """A module that took longer than its bound."""
-
-    path: str
-    phase: PhaseName
-    measured_ns: float
-    bound_ns: float
-    above_ns: float
-    kind: Held | None
-
-
 class OperatorRow(TypedDict):
     op: str
     phase: PhaseName
@@ -96,21 +78,6 @@ class OperatorRow(TypedDict):
     bytes: float
     status: str
     note: str
-
-
-class UnknownRow(TypedDict):
-    """An operator without a formula."""
-
-    op: str
-    calls: int
-
-
-class Covered(TypedDict):
-    """The parts of all calls, bytes and time that have a formula."""
-
-    calls: float | None
-    bytes: float | None
-    time: float | None
 
 
 class FlopsBlock(TypedDict):
@@ -132,9 +99,9 @@ class FlopsBlock(TypedDict):
     work: dict[PhaseName, WorkColumns]
     roofs: Roofs | None
     kinds: list[KindTotal]
-    worst: list[WorstRow]
+    worst: list[Above]
     ops: list[OperatorRow]
-    unknown: list[UnknownRow]
+    unknown: tuple[UnknownOp, ...]
     exact: str
-    coverage: Covered
+    coverage: Coverage
     remarks: list[tuple[str, list[str]]]

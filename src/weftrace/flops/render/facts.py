@@ -16,7 +16,7 @@ MAX_FLAGS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Card:
     """A number of the headline. key: its term in `TERMS`. look: how the page shows it."""
 
     key: str
@@ -71,7 +71,7 @@ def facts_of(account: Account) -> list[str]:
     return facts
 
 
-def headline_numbers(account: Account) -> list[Shown]:
+def headline_numbers(account: Account) -> list[Card]:
     """The numbers of the first screen, in order. What is not known is left out."""
     report, totals = account.report, account.totals
     params, coverage = account.params, account.coverage
@@ -79,10 +79,10 @@ def headline_numbers(account: Account) -> list[Shown]:
     summary = f"{si(totals.model.macs, 'MAC')}, {' and '.join(phases)}"
     if share := coverage.flops_share(Status.UPPER_BOUND):
         summary += f"; at most: {small_percent(share)} of them are an upper bound"
-    shown = _foretold(account)
-    shown.append(Shown("flops", "model FLOPs", si(totals.flops, "FLOP"), summary, "doubt" if share else "first"))
+    shown = _predicted(account)
+    shown.append(Card("flops", "model FLOPs", si(totals.flops, "FLOP"), summary, "doubt" if share else "first"))
     if totals.full_flops != totals.flops:
-        shown.append(Shown("full_flops", "with full attention", si(totals.full_flops, "FLOP"), "the PaLM convention"))
+        shown.append(Card("full_flops", "with full attention", si(totals.full_flops, "FLOP"), "the PaLM convention"))
     again = totals.executed_flops - totals.flops
     note = (
         f"{si(again, 'FLOP')} more than the model needs"
@@ -91,62 +91,60 @@ def headline_numbers(account: Account) -> list[Shown]:
         if not again
         else ""
     )
-    shown.append(Shown("executed_flops", "executed FLOPs", si(totals.executed_flops, "FLOP"), note))
-    shown.append(Shown("vector_flops", "vector FLOPs", si(totals.vector_flops, "FLOP"), "off the matrix units, apart"))
+    shown.append(Card("executed_flops", "executed FLOPs", si(totals.executed_flops, "FLOP"), note))
+    shown.append(Card("vector_flops", "vector FLOPs", si(totals.vector_flops, "FLOP"), "off the matrix units, apart"))
     intensity = totals.step.intensity
     summary = "" if intensity is None else f"{si(intensity)} FLOP for each byte"
-    shown.append(Shown("bytes", "bytes moved", si(totals.moved_bytes, "B"), summary))
-    shown.append(Shown("params", "parameters", si(params.total), _parameters(account)))
+    shown.append(Card("bytes", "bytes moved", si(totals.moved_bytes, "B"), summary))
+    shown.append(Card("params", "parameters", si(params.total), _parameters(account)))
     if account.step is not None:
         spread = account.step
         summary = f"median of {spread.samples}, {duration(spread.lowest)} to {duration(spread.highest)}"
         if spread.samples == 1:
             summary = "one step"
-        shown.append(Shown("step", "step time", duration(spread.typical), summary))
+        shown.append(Card("step", "step time", duration(spread.typical), summary))
         summary = of_one(account, ", ")
         shown.append(
-            Shown("flops_per_s", "rate", si(account.flops_per_s, "FLOP/s"), f"executed, over the step time{summary}")
+            Card("flops_per_s", "rate", si(account.flops_per_s, "FLOP/s"), f"executed, over the step time{summary}")
         )
     if (used := account.utilization) is not None:
         summary = f"of the dense peak of {used.hardware}" + (
             f", timed on {report.device}" if account.other_machine else ""
         )
         shown.append(
-            Shown("mfu", "MFU", small_percent(used.mfu), summary, "doubt" if account.other_machine else "first")
+            Card("mfu", "MFU", small_percent(used.mfu), summary, "doubt" if account.other_machine else "first")
         )
         if totals.full_flops != totals.flops:
-            shown.append(Shown("mfu_full", "MFU, PaLM", small_percent(used.mfu_full), "with full attention"))
-        shown.append(Shown("hfu", "HFU", small_percent(used.hfu), "recomputation included"))
+            shown.append(Card("mfu_full", "MFU, PaLM", small_percent(used.mfu_full), "with full attention"))
+        shown.append(Card("hfu", "HFU", small_percent(used.hfu), "recomputation included"))
     if account.roofline is not None and account.untimed_prediction is None:
         shown.append(
-            Shown("bound", "bound", duration(account.roofline.bound_ns), f"least time on {account.roofline.hardware}")
+            Card("bound", "bound", duration(account.roofline.bound_ns), f"least time on {account.roofline.hardware}")
         )
     if (rate := account.throughput) is not None and rate.samples_per_s is not None:
         summary = "" if rate.tokens_per_s is None else f"{si(rate.tokens_per_s)} tokens/s"
         summary += f"{', ' if summary else ''}{rate.world} GPUs" if rate.world > 1 else ""
-        shown.append(Shown("throughput", "throughput", f"{si(rate.samples_per_s)} samples/s", summary))
+        shown.append(Card("throughput", "throughput", f"{si(rate.samples_per_s)} samples/s", summary))
     value = covered_text(coverage.calls)
     summary = f"of calls; {covered_text(coverage.moved_bytes)} of bytes"
     if coverage.time is not None:
         summary += f", {covered_text(coverage.time)} of time (estimated)"
-    shown.append(Shown("coverage", "coverage", value, summary, "doubt" if coverage.unknown else ""))
+    shown.append(Card("coverage", "coverage", value, summary, "doubt" if coverage.unknown else ""))
     return shown
 
 
-def _foretold(account: Account) -> list[Shown]:
+def _predicted(account: Account) -> list[Card]:
     """Time, tokens a second and room in memory, as far as they are predicted: what is asked first."""
     summary, chip = account.untimed_prediction, account.device
     if summary is None or chip is None:
         return []
     least = f"no faster than {duration(summary.bound_ns)} on {summary.hardware}"
-    shown = [Shown("predicted", "predicted step", duration(summary.predicted_ns), least, "first")]
+    shown = [Card("predicted", "predicted step", duration(summary.predicted_ns), least, "first")]
     if (rate := summary.token_rate()) is not None:
-        shown.append(
-            Shown("tokens_per_s", "tokens/s, predicted", f"{rate[0]:,.0f}", f"at most {rate[1]:,.0f}", "first")
-        )
+        shown.append(Card("tokens_per_s", "tokens/s, predicted", f"{rate[0]:,.0f}", f"at most {rate[1]:,.0f}", "first"))
     room = f"parameters alone take {size(summary.param_bytes)} of {size(chip.hbm_bytes)}"
     shown.append(
-        Shown("fits", "memory", "fits" if summary.fits else "does not fit", room, "first" if summary.fits else "doubt")
+        Card("fits", "memory", "fits" if summary.fits else "does not fit", room, "first" if summary.fits else "doubt")
     )
     return shown
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from weftrace.flops.cost import Phase
 from weftrace.flops.derived.account import Account
-from weftrace.flops.derived.roofline import RooflineRow
+from weftrace.flops.derived.roofline import BoundName, RooflineRow
 
 _NUMBER = re.compile(r"\d+")
 
@@ -31,14 +31,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Above:
-    """Modules that are alike, in one phase: their time above the roofline, together, ns. bound: None without any."""
+    """Modules that are alike, in one phase: their time above the roofline, together, ns. path: of all of them, as
+    `repeated_modules` has it. kind: what bounds them; None without any bound."""
 
-    label: str
+    path: str
     phase: Phase
     measured_ns: int
     bound_ns: float
     above_ns: float
-    bound: str | None
+    kind: BoundName | None
 
 
 def worst_of(account: Account, k: int) -> list[Above]:
@@ -52,12 +53,12 @@ def worst_of(account: Account, k: int) -> list[Above]:
             found.setdefault((labels[row.module], row.phase), []).append(row)
     sums = [
         Above(
-            label=label,
+            path=label,
             phase=phase,
             measured_ns=sum(row.measured.typical for row in rows if row.measured is not None),
             bound_ns=sum(row.bound_ns for row in rows),
             above_ns=sum(row.above_ns or 0.0 for row in rows),
-            bound=rows[0].bound if rows[0].bound_ns else None,
+            kind=rows[0].bound if rows[0].bound_ns else None,
         )
         for (label, phase), rows in found.items()
     ]

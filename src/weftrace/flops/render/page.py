@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from weftrace.facts import Hardware
+from weftrace.files.values import to_document
 from weftrace.flops.cost import PHASES, Cost, Kind, Phase, Status
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.rates import limits, used_peaks, vector_rate
@@ -65,10 +66,7 @@ def page_block(account: Account) -> dict[str, Any]:
         "ranks": report.ranks,
         "facts": facts_of(account),
         "warnings": warnings_of(account),
-        "cards": [
-            {"key": n.key, "label": n.label, "value": n.value, "note": n.note, "look": n.look}
-            for n in headline_numbers(account)
-        ],
+        "cards": to_document(headline_numbers(account)),
         "timed": account.timed,
         "bounded": account.roofline is not None,
         "phases": [
@@ -85,7 +83,7 @@ def page_block(account: Account) -> dict[str, Any]:
         **_modules(account),
         "roofs": _roofs(account),
         "kinds": _kinds(account),
-        "worst": _worst(account),
+        "worst": short_numbers(to_document(worst_of(account, MAX_WORST)), DIGITS),
         "ops": [
             {
                 "op": row.op,
@@ -100,13 +98,9 @@ def page_block(account: Account) -> dict[str, Any]:
             }
             for row in _most_telling(account)
         ],
-        "unknown": [{"op": op.op, "calls": op.calls} for op in account.coverage.unknown],
+        "unknown": to_document(account.coverage.unknown),
         "exact": exact_line(account),
-        "coverage": {
-            "calls": account.coverage.calls,
-            "bytes": account.coverage.moved_bytes,
-            "time": account.coverage.time,
-        },
+        "coverage": to_document(account.coverage),
         "remarks": [[title, lines] for title, lines in remarks_of(account)],
     }
 
@@ -193,28 +187,8 @@ def _kinds(account: Account) -> list[dict[str, Any]]:
         for at, value in enumerate(parts):
             into[at] += op.calls * value
     return [
-        {
-            "kind": str(kind),
-            "calls": calls,
-            "work": _short(work),
-            "bytes": _short(moved),
-            "bound_ns": _short(bound),
-        }
+        {"kind": str(kind), "calls": calls, "work": _short(work), "bytes": _short(moved), "bound_ns": _short(bound)}
         for kind, (calls, work, moved, bound) in sums.items()
-    ]
-
-
-def _worst(account: Account) -> list[dict[str, Any]]:
-    return [
-        {
-            "path": each.label,
-            "phase": str(each.phase),
-            "measured_ns": each.measured_ns,
-            "bound_ns": _short(each.bound_ns),
-            "above_ns": _short(each.above_ns),
-            "kind": each.bound,
-        }
-        for each in worst_of(account, MAX_WORST)
     ]
 
 

@@ -204,9 +204,9 @@ def _dearest(account: Account, width: int, top: int) -> list[RenderableType]:
             blocks.append(Group(title, table(("module", name, "share"), lines, width, left=("module",))))
     lines = [
         [
-            f"{clean(each.label)}, {each.phase}",
+            f"{clean(each.path)}, {each.phase}",
             *map(duration, (each.measured_ns, each.bound_ns, each.above_ns)),
-            each.bound or "–",
+            each.kind or "–",
         ]
         for each in worst_of(account, top)
     ]

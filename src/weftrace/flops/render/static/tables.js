@@ -68,7 +68,7 @@ export function showOperators({ doc }) {
       "p",
       { class: `notice ${doc.unknown.length ? "warn" : "ok"}` },
       defined("coverage", "Coverage"),
-      `: a formula for ${calls} of the operator calls, ${covered(coverage.bytes)} of the bytes${time}.`,
+      `: a formula for ${calls} of the operator calls, ${covered(coverage.moved_bytes)} of the bytes${time}.`,
       doc.unknown.length
         ? ` Without one: ${doc.unknown.map(unknownWords).join(", ")}. They add nothing to any total.`
         : " No operator is missing.",
