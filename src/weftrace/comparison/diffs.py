@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypedDict
 
 import polars as pl
 
@@ -14,21 +15,23 @@ from weftrace.comparison.noise import Difference, Spread, difference_of, is_nois
 from weftrace.comparison.runs import Source, run_of
 from weftrace.comparison.sides import Side, notes_of, of_rank, sides_of
 from weftrace.comparison.verdicts import Verdict, verdict_of
+from weftrace.files.columns import frame_schema
 from weftrace.notebook import InNotebook
 from weftrace.trace.kernels import KernelRules
 from weftrace.units import duration
 
-#: Columns of `Diff.by_rank`.
-RANK_SCHEMA: dict[str, pl.DataType] = {
-    "rank": pl.Int64(),
-    "device": pl.Int64(),
-    "before_ns": pl.Int64(),
-    "after_ns": pl.Int64(),
-    "change_ns": pl.Int64(),
-    "part": pl.String(),
-    "cause": pl.String(),
-    "part_change_ns": pl.Int64(),
-}
+
+class RankRow(TypedDict):
+    """A rank that both runs have, in order: its mean step, and what changed most of it."""
+
+    rank: int | None
+    device: int | None
+    before_ns: int
+    after_ns: int
+    change_ns: int
+    part: str | None
+    cause: str | None
+    part_change_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -78,7 +81,7 @@ class Diff(InNotebook):
         return told_apart(changes_of(of_rank(self.before, at), of_rank(self.after, at)))
 
     def by_rank(self) -> pl.DataFrame:
-        """Whose step changed: a row a rank that both have, in order: `RANK_SCHEMA`. before_ns, after_ns, change_ns: of
+        """Whose step changed: a row a rank that both have, in order: `RankRow`. before_ns, after_ns, change_ns: of
         its mean step; part, cause and part_change_ns: what changed most of it. Of a pipeline, ranks are stages."""
         parts = changes_by_rank(self.before, self.after)
         times = [pl.col(name).sum() for name in ("before_ns", "after_ns", "change_ns")]
@@ -92,7 +95,7 @@ class Diff(InNotebook):
             "device": [rank.device for rank in self.before.ranks],
         }, schema_overrides={"at": pl.Int32})  # fmt: skip
         every = ranks.join(rows, on="at", how="left", maintain_order="left")
-        return every.select(pl.col(name).cast(dtype) for name, dtype in RANK_SCHEMA.items()).with_columns(
+        return every.select(pl.col(name).cast(dtype) for name, dtype in frame_schema(RankRow).items()).with_columns(
             pl.col(r"^.*_ns$").fill_null(0)
         )
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from weftrace.analysis.time_owners import PARTS
 from weftrace.comparison.alignment.movers import Level, movers_of
-from weftrace.comparison.diffs import Diff
+from weftrace.comparison.diffs import Diff, RankRow
 from weftrace.comparison.explanations import headline
 from weftrace.comparison.gates import GateRow, IsNoise
 from weftrace.comparison.noise import Difference, Spread, are_noise
@@ -26,7 +26,7 @@ from weftrace.comparison.sides import Side
 from weftrace.comparison.straggler_attribution import straggler_attributions
 from weftrace.comparison.verdicts import Verdict
 from weftrace.files.schemas import Amount, Count
-from weftrace.files.values import UNSAVED
+from weftrace.files.values import UNSAVED, filled
 from weftrace.notebook import InNotebook
 
 
@@ -147,19 +147,6 @@ class LatenessRow(TypedDict):
     own: Annotated[list[OwnRow], Meta(description="What changed on it, the largest first, without its own waiting.")]
 
 
-class RankRow(TypedDict):
-    """A rank that both runs have, in order: its mean step, and what changed most of it."""
-
-    rank: int | None
-    device: int | None
-    before_ns: int
-    after_ns: int
-    change_ns: int
-    part: str | None
-    cause: str | None
-    part_change_ns: int
-
-
 _OWN = 5  # changes of a late rank that are told
 
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
@@ -204,21 +191,17 @@ class DiffReport(InNotebook):
 
 def diff_report(diff: Diff, gates: Sequence[GateRow] = ()) -> DiffReport:
     """A comparison as a value that can be shown and saved. gates: as `gates.judged` returns them."""
-    return DiffReport(
+    return filled(
+        DiffReport,
+        diff,
         before=_side(diff.before, diff.spans[0]),
         after=_side(diff.after, diff.spans[1]),
-        verdict=diff.verdict,
         headline=headline(diff),
-        is_noise=diff.is_noise,
-        change_ns=diff.change_ns,
-        remainder_ns=diff.remainder_ns,
-        difference=diff.difference,
         parts=part_rows(diff),
         movers=cast(Movers, {level: _movers(diff, level) for level in LEVELS}),
         lateness=_lateness(diff),
         by_rank=cast(list[RankRow], diff.by_rank().to_dicts()) if len(diff.before.ranks) > 1 else [],
         gates=list(gates),
-        notes=tuple(diff.notes),
         diff=diff,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypedDict
+from typing import Annotated, Any, Final
 
 import polars as pl
 from msgspec import Meta
@@ -20,24 +20,10 @@ from weftrace.files.schemas import Count, Positive
 from weftrace.files.values import As, filled, from_document, to_document
 from weftrace.pipeline.costs_document import SavedCosts
 from weftrace.pipeline.notation import from_text, to_text
-from weftrace.pipeline.simulation import Boundary, Simulation, simulate
+from weftrace.pipeline.simulation import Boundary, RankRow, Simulation, simulate
 from weftrace.version import __version__
 
 SCHEMA: Final = "weftrace.pipeline/1"
-
-
-class RankRow(TypedDict):
-    """A rank's step: busy, and idle in warm-up, steady state and cool-down; the most that it holds at once."""
-
-    rank: Count
-    busy_ns: Count
-    idle_ns: Count
-    warm_up_ns: Count
-    steady_ns: Count
-    cool_down_ns: Count
-    peak_bytes: Count
-    peak_activations: Annotated[Count, Meta(description="Chunks whose activations, or a part of them, are held.")]
-    weight_bytes: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

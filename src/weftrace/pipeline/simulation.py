@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal, TypedDict, get_args
 
 import numpy as np
 import polars as pl
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from weftrace.errors import PlanError, ScheduleError
+from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.as_plan import plan_of
 from weftrace.pipeline.costs import Costs, of_stages
@@ -24,13 +26,21 @@ from weftrace.units import duration
 #: Where a step ends. barrier: for all ranks when the last of them is done. span: for each rank when it is done itself.
 Boundary = Literal["barrier", "span"]
 
-#: Columns of `Simulation.ranks`, one row a rank, explained at `Simulation`.
-RANK_SCHEMA: dict[str, pl.DataType] = {
-    "rank": pl.Int32(), "busy_ns": pl.Int64(), "idle_ns": pl.Int64(), "warm_up_ns": pl.Int64(),
-    "steady_ns": pl.Int64(), "cool_down_ns": pl.Int64(), "peak_bytes": pl.Int64(), "peak_activations": pl.Int64(),
-    "weight_bytes": pl.Int64(),
-}  # fmt: skip
 _F, _B, _I, _W, _FB = (code_of(kind) for kind in ("F", "B", "I", "W", "F&B"))
+
+
+class RankRow(TypedDict):
+    """A rank's step: busy, and idle in warm-up, steady state and cool-down; the most that it holds at once."""
+
+    rank: Count
+    busy_ns: Count
+    idle_ns: Count
+    warm_up_ns: Count
+    steady_ns: Count
+    cool_down_ns: Count
+    peak_bytes: Count
+    peak_activations: Annotated[Count, Meta(description="Chunks whose activations, or a part of them, are held.")]
+    weight_bytes: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -41,7 +51,7 @@ class Simulation(InNotebook):
         first action to the end of its last, as where the next step's forwards may begin on one rank while another
         still works.
     times: start and end of each op of `plan_of(schedule, costs)`.
-    ranks: frame with the columns of `RANK_SCHEMA`. busy_ns: the sum of the rank's actions. idle_ns: its step - busy_ns,
+    ranks: frame of `RankRow`. busy_ns: the sum of the rank's actions. idle_ns: its step - busy_ns,
         of which warm_up_ns lies before the start of its first action that has a backward in it (B, I, F&B), steady_ns
         from there to the end of its last that has a forward (F, F&B), and cool_down_ns after both. Without any
         backward, warm-up ends where its first action starts. peak_bytes: most that it holds at once, weight_bytes, the
@@ -127,7 +137,7 @@ def at_times(schedule: Schedule, costs: Costs, times: Timetable, boundary: Bound
     times: of a plan whose first rows are the schedule's actions.
     """
     parts = [_idle(schedule, times, boundary), _memory(schedule, costs, times)]
-    ranks = pl.concat(parts, how="horizontal").select(*RANK_SCHEMA)
+    ranks = pl.concat(parts, how="horizontal").select(*RankRow.__annotations__)
     return Simulation(schedule=schedule, costs=costs, boundary=boundary, times=times, ranks=ranks)
 
 

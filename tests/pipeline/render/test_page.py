@@ -87,9 +87,9 @@ def headline_of(simulation: Simulation) -> str:
 def test_of_a_large_schedule_some_ranks_are_held_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "MAX_CELLS", 400)
     summary = picture_block(simulations.f1b(40, 20))  # 40 actions a rank
-    assert [one["rank"] for one in summary["ranks"]] == [0, 5, 10, 15, 20, 24, 29, 34, 39]
-    assert summary["left_out"] == "9 of 40 ranks are drawn, evenly chosen: 0, 5, 10, … 39."
-    assert summary["peak"] == 20 and len(summary["cells"]["kind"]) == 9 * 40
+    assert [one["rank"] for one in summary.ranks] == [0, 5, 10, 15, 20, 24, 29, 34, 39]
+    assert summary.left_out == "9 of 40 ranks are drawn, evenly chosen: 0, 5, 10, … 39."
+    assert summary.peak == 20 and len(summary.cells["kind"]) == 9 * 40
 
 
 def test_a_name_cannot_leave_its_block(open_html: Open) -> None:

@@ -8,7 +8,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from weftrace.comparison.document import LEVELS, DiffReport, LatenessRow, MoverRow, RankRow
+from weftrace.comparison.diffs import RankRow
+from weftrace.comparison.document import LEVELS, DiffReport, LatenessRow, MoverRow
 from weftrace.comparison.render.tables import (
     GATE_HEADS,
     MOVER_HEADS,

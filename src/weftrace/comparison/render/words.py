@@ -8,12 +8,12 @@ from itertools import zip_longest
 from types import MappingProxyType
 from typing import Final, cast
 
+from weftrace.comparison.diffs import RankRow
 from weftrace.comparison.document import (
     DiffReport,
     LatenessRow,
     MoverRow,
     PartRow,
-    RankRow,
     SideSummary,
 )
 from weftrace.comparison.gates import GateRow, change_text

@@ -47,8 +47,8 @@ class ComparisonBlock(TypedDict):
     equal: str
     unit_ns: int
     memory_cap: float | None
-    rows: list[ScheduleRow]
-    impossible: list[ImpossibleRow]
+    rows: tuple[ScheduleRow, ...]
+    impossible: tuple[ImpossibleRow, ...]
     front: list[int]
     first: list[int]
     laws: list[LawLine]
@@ -72,7 +72,7 @@ def render_comparison(block: ComparisonBlock, *, title: str, headline: str) -> s
         home=HOME,
         entry="comparison",
         styles=STYLES,
-        blocks=[("weftrace-comparison", block)],
+        blocks=[("weftrace-comparison", to_document(block))],
         terms={**COMPARISON_TERMS, **PICTURE_TERMS},
         tables={"schedules": ScheduleRow},
         title=title,
@@ -91,8 +91,8 @@ def comparison_block(comparison: Comparison) -> ComparisonBlock:
         equal=summary.equal,
         unit_ns=summary.unit_ns,
         memory_cap=summary.memory_cap,
-        rows=to_document(rows),
-        impossible=to_document(summary.impossible),
+        rows=rows,
+        impossible=summary.impossible,
         front=_front(rows),
         first=sorted({*range(len(rows[:1])), *known}),
         laws=[
@@ -110,7 +110,7 @@ def _pictures(comparison: Comparison) -> list[PictureBlock | None]:
     for each in comparison.ranked:
         assert each.simulation is not None
         room -= len(each.simulation.schedule)
-        found.append(None if room < 0 else {**picture_block(each.simulation), "name": each.family.title})
+        found.append(None if room < 0 else picture_block(each.simulation, each.family.title))
     return found
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 from weftrace.files.columns import Shown
-from weftrace.pipeline.render.picture import Picture, idle_share, picture_of
+from weftrace.files.values import filled, to_document
+from weftrace.pipeline.render.picture import Picture, PictureFacts, idle_share, picture_of
 from weftrace.pipeline.render.words import PICTURE_TERMS, headline, held_words, left_out, memory_text, shape_text
 from weftrace.pipeline.simulation import Simulation
 from weftrace.render.page import render_page
@@ -52,24 +54,15 @@ class PictureRank(TypedDict):
     held: list[int]
 
 
-class PictureBlock(TypedDict):
-    """A simulated schedule as a page holds it; fields as in `Picture`, and what is said of it in words."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureBlock(PictureFacts):
+    """A simulated schedule as a page holds it, and what is said of it in words."""
 
-    name: str
     headline: str
     shape: str
     left_out: str
     memory_words: str
     held_words: str
-    boundary: str
-    makespan_ns: int
-    bubble_ns: int
-    bubble_share: float
-    unit_ns: int
-    shades: list[str]
-    held_in: str
-    peak: int
-    peak_rank: int
     ranks: list[PictureRank]
     cells: CellColumns
 
@@ -80,39 +73,32 @@ class PageBlock(TypedDict):
     pictures: list[PictureBlock]
 
 
-def picture_block(simulation: Simulation) -> PictureBlock:
+def picture_block(simulation: Simulation, name: str | None = None) -> PictureBlock:
     """One simulation as `static/schedule_picture.js` draws it: what a page of this wing puts into its own block.
 
-    Of a very large schedule it holds some ranks, evenly chosen, and says so.
+    Of a very large schedule it holds some ranks, evenly chosen, and says so. name: instead of the schedule's.
     """
     a_rank = max(1, len(simulation.schedule) // simulation.schedule.num_ranks)
     picture = picture_of(simulation, min(MAX_RANKS, MAX_CELLS // a_rank))
-    return {
-        "name": picture.name,
-        "headline": headline(picture),
-        "shape": shape_text(picture),
-        "left_out": left_out(picture),
-        "memory_words": memory_text(picture),
-        "held_words": held_words(picture),
-        "boundary": picture.boundary,
-        "makespan_ns": picture.makespan_ns,
-        "bubble_ns": picture.bubble_ns,
-        "bubble_share": picture.bubble_share,
-        "unit_ns": picture.unit_ns,
-        "shades": list(picture.shades),
-        "held_in": picture.held_in,
-        "peak": picture.peak,
-        "peak_rank": picture.peak_rank,
-        "ranks": _ranks(picture),
-        "cells": picture.cells.drop("rank").to_dict(as_series=False),  # type: ignore[typeddict-item]
-    }
+    return filled(
+        PictureBlock,
+        picture,
+        name=picture.name if name is None else name,
+        headline=headline(picture),
+        shape=shape_text(picture),
+        left_out=left_out(picture),
+        memory_words=memory_text(picture),
+        held_words=held_words(picture),
+        ranks=_ranks(picture),
+        cells=picture.cells.drop("rank").to_dict(as_series=False),
+    )
 
 
 def render_schedules_html(simulations: Sequence[Simulation]) -> str:
     """One self-contained page of one or more simulated schedules, on one scale of time, as text."""
     pictures = [picture_block(simulation) for simulation in simulations]
-    names = ", ".join(picture["name"] for picture in pictures)
-    headline = pictures[0]["headline"] if len(pictures) == 1 else f"{names}, on one scale of time"
+    names = ", ".join(picture.name for picture in pictures)
+    headline = pictures[0].headline if len(pictures) == 1 else f"{names}, on one scale of time"
     return render_pictures(pictures, title=names, headline=headline)
 
 
@@ -123,7 +109,7 @@ def render_pictures(pictures: list[PictureBlock], *, title: str, headline: str) 
         home=HOME,
         entry="schedule",
         styles=STYLES,
-        blocks=[("weftrace-schedules", PageBlock(pictures=pictures))],
+        blocks=[("weftrace-schedules", to_document(PageBlock(pictures=pictures)))],
         terms=PICTURE_TERMS,
         tables={"ranks": PictureRank},
         title=title,

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.files.values import filled
 from weftrace.pipeline.as_plan import plan_of
 from weftrace.pipeline.costs import of_stages
 from weftrace.pipeline.schedule import Schedule
@@ -34,9 +35,9 @@ CELL_SCHEMA: dict[str, pl.DataType] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Picture:
-    """A simulated schedule, ready to be drawn. Numbers are of all ranks; frames hold those that are drawn.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureFacts:
+    """What a picture of a simulated schedule says of it as a whole. Numbers are of all ranks.
 
     bubble_ns: idle time of the rank that idles most; bubble_share: the part of that rank's step.
     unit_ns: the unit in which times are shown, where costs are units and no measurement; else 0.
@@ -44,8 +45,6 @@ class Picture:
         replicas, the chunks of one with several stages a rank; one empty name where there is nothing to tell apart.
     held_in: what memory counts: "chunks" whose activations are held, or "bytes". peak: the most that a rank, peak_rank,
         holds of it.
-    ranks: of each drawn rank rank, busy_ns, idle_ns, warm_up_ns, steady_ns, cool_down_ns and peak.
-    memory: rank, time_ns, held: what each drawn rank holds from that time on.
     """
 
     name: str
@@ -61,6 +60,16 @@ class Picture:
     held_in: Literal["chunks", "bytes"]
     peak: int
     peak_rank: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Picture(PictureFacts):
+    """A simulated schedule, ready to be drawn. Frames hold the ranks that are drawn.
+
+    ranks: of each drawn rank rank, busy_ns, idle_ns, warm_up_ns, steady_ns, cool_down_ns and peak.
+    memory: rank, time_ns, held: what each drawn rank holds from that time on.
+    """
+
     ranks: pl.DataFrame
     cells: pl.DataFrame
     memory: pl.DataFrame
@@ -87,16 +96,12 @@ def picture_of(simulation: Simulation, most_ranks: int) -> Picture:
     peak_rank = ranks.get_column("peak").arg_max() or 0
     idlest = ranks.row(ranks.get_column("idle_ns").arg_max() or 0, named=True)
     chosen = _chosen(schedule.num_ranks, most_ranks, peak_rank)
-    return Picture(
-        name=schedule.name,
-        num_ranks=schedule.num_ranks,
-        num_stages=schedule.num_stages,
-        num_micro_batches=schedule.num_micro_batches,
-        boundary=simulation.boundary,
-        makespan_ns=simulation.makespan_ns,
-        bubble_ns=simulation.bubble_ns,
+    return filled(
+        Picture,
+        schedule,
+        simulation,
+        costs,
         bubble_share=idle_share(idlest),
-        unit_ns=costs.unit_ns,
         shades=shades_of(schedule)[0],
         held_in="bytes" if in_bytes else "chunks",
         peak=ranks["peak"][peak_rank],

@@ -31,7 +31,7 @@ def render_slip_html(report: SlipReport) -> str:
     planned = "planned" if found.costs_from == "plan" else "predicted from its own costs"
     pictures = [(planned, simulate(found.schedule, found.costs)), ("measured", measured_simulation(found))]
     return render_pictures(
-        [{**picture_block(each), "name": name} for name, each in pictures],
+        [picture_block(each, name) for name, each in pictures],
         title=f"{report.schedule}: planned and measured",
         headline=report.headline,
     )
