@@ -11,7 +11,16 @@ from weftrace.analysis.activity import Stretches, stretches_of
 from weftrace.analysis.arrival_times import arrivals
 from weftrace.analysis.clocks import ClockOffset, offsets_of
 from weftrace.analysis.data_quality import Quality, quality
-from weftrace.analysis.excluded_ranks import Apart, apart_notes, apart_of, by_rank, excluded_words, names_of, placed
+from weftrace.analysis.excluded_ranks import (
+    Apart,
+    apart_notes,
+    apart_of,
+    by_rank,
+    excluded_words,
+    file_name,
+    names_of,
+    placed,
+)
 from weftrace.analysis.headroom_bound import Headroom, headroom
 from weftrace.analysis.hidden_communication import Overlap, overlap
 from weftrace.analysis.idle_causes import IdleCauses, idle
@@ -209,7 +218,13 @@ def _slow_work(ranks: list[RankAnalysis]) -> SlowWork | None:
     """Operators on a host wait for others within, so their time compares nothing."""
     if any(rank.basis not in ("device", "ranges") for rank in ranks):
         return None
-    return slow_work([_compute_times(rank) for rank in ranks], [dict(rank.places).get("pp") for rank in ranks])
+    stages = [dict(rank.places).get("pp") for rank in ranks]
+    found = slow_work([_compute_times(rank) for rank in ranks], stages)
+    called = {name: [getattr(rank, name) for rank in ranks] for name in ("rank", "device", "name")}
+    called |= {"path": [file_name(rank.path) for rank in ranks], "stage": stages}
+    return found and replace(
+        found, ranks=found.ranks.drop("at").with_columns(**{name: pl.Series(each) for name, each in called.items()})
+    )
 
 
 def _compute_times(rank: RankAnalysis) -> pl.DataFrame:

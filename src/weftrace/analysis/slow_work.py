@@ -9,7 +9,8 @@ from typing import Annotated, TypedDict
 import polars as pl
 from msgspec import Meta
 
-from weftrace.files.schemas import Count, Ns
+from weftrace.files.schemas import Amount, Count, Ns, Share
+from weftrace.files.values import As
 from weftrace.notebook import InNotebook
 from weftrace.units import duration
 
@@ -23,6 +24,26 @@ TIMES_SCHEMA: dict[str, pl.DataType] = {"step": pl.Int64(), "phase": pl.String()
 ALL = ""  # the phase that stands for all compute of the step
 
 
+class SlowRankRow(TypedDict):
+    """How long a rank computes in a step, against its peers: the ranks of its stage where stages are told, else all."""
+
+    rank: Annotated[Count | None, Meta(description="As in `ranks`; so are device, path and name.")]
+    device: Count | None
+    path: str
+    name: str
+    stage: Annotated[Count | None, Meta(description="Pipeline stage; null where none is told.")]
+    compute_ns: Annotated[Ns, Meta(description="Mean over the steps that all ranks tell; else of the whole trace.")]
+    peers_ns: Annotated[Ns, Meta(description="Mean over the steps of the lower median of its peers', itself included.")]
+    ratio: Annotated[Amount, Meta(description="compute_ns / peers_ns.")]
+    share_of_steps: Annotated[Share, Meta(description="Steps in which it computes longer than that median.")]
+    phase: Annotated[str | None, Meta(description="The phase in which it loses most; null where none is told.")]
+    phase_ratio: Amount | None
+    is_slow: Annotated[
+        bool,
+        Meta(description="ratio of 1.1 or more, in two thirds of the steps, and far beyond how the others differ."),
+    ]
+
+
 class SlowStageRow(TypedDict):
     """How long the ranks of a pipeline stage compute in a step, against those of the other stages."""
 
@@ -34,32 +55,35 @@ class SlowStageRow(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class SlowWork(InNotebook):
-    """How long each rank computes in a step, against its peers: the ranks of its stage where stages are told, else all.
+    """Who computes longer than those that do the same."""
 
-    ranks: a row a rank (`at`, its position): compute_ns, mean over the steps; peers_ns, mean over the steps of the
-    lower median of its peers', itself included; ratio, of the two; share_of_steps, in which it takes more than its
-    peers; phase and phase_ratio, of the phase in which it loses most; is_slow.
-    stages: frame of `SlowStageRow`s; empty where fewer than two are told.
-    varies: how much longer than its peers the slowest rank of a step takes, median over steps, where another one is the
-    slowest most of the time; None where it is not so. num_slowest: how many different ranks are the slowest of a step.
-    num_steps: steps that the means are over; 0 where no step is told, and all of the trace counts as one.
-    """
-
-    ranks: pl.DataFrame
-    stages: pl.DataFrame
-    varies: float | None
-    num_slowest: int
-    num_steps: int
+    ranks: Annotated[
+        pl.DataFrame,
+        As(list[SlowRankRow]),
+        Meta(description="Those in the sums of the job, in the order of `ranks`."),
+    ]
+    stages: Annotated[pl.DataFrame, As(list[SlowStageRow]), Meta(description="Where two stages or more are told.")]
+    varies: Annotated[
+        Amount | None,
+        Meta(
+            description="The slowest of a step against its peers, median over steps, where no rank is slow in all and "
+            "another one is the slowest most of the time; null where it is not so."
+        ),
+    ]
+    num_slowest: Annotated[Count, Meta(description="How many ranks are the slowest of a step.")]
+    num_steps: Annotated[Count, Meta(description="Steps the means are over; 0 where no step is told.")]
 
     def _describe(self) -> Iterator[tuple[str, str]]:
-        for row in self.ranks.filter("is_slow").iter_rows(named=True):
-            yield f"rank at {row['at']}", f"{row['ratio']:.2f}× its peers, {duration(row['compute_ns'])} a step"
+        for at, row in enumerate(self.ranks.iter_rows(named=True)):
+            if row["is_slow"]:
+                yield f"rank at {at}", f"{row['ratio']:.2f}× its peers, {duration(row['compute_ns'])} a step"
         for row in self.stages.filter("is_slow").iter_rows(named=True):
             yield f"stage {row['stage']}", f"{row['ratio']:.2f}× the other stages"
 
 
 def slow_work(times: Sequence[pl.DataFrame], stages: Sequence[int | None] | None = None) -> SlowWork | None:
-    """Compare the ranks of a job; None of fewer than two, or where none computes.
+    """Compare the ranks of a job; None of fewer than two, or where none computes. `ranks` has the position of each rank
+    (`at`) in place of what it is called.
 
     times: of each rank a frame of `TIMES_SCHEMA`, with phase `ALL` for all that it computes in a step. stages: of each
     rank its pipeline stage, None where it is not told.

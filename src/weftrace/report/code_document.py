@@ -11,14 +11,13 @@ from weftrace.analysis.module_times import CodeTimes
 from weftrace.report.document_types import CodeDocument
 
 #: Nodes of a tree that a document holds: those with most time. Of the trees of a job, fewer.
-MOST_NODES, _LEAST_NODES = 5_000, 500
+MOST_NODES = 5_000
 #: What roots that are left out are called together. Their busy and exposed times are sums, at most too long.
 SMALLER = "(smaller ones)"
 
 
-def code_document(times: CodeTimes, *, num_ranks: int = 1) -> CodeDocument:
-    """What `CodeTimes` tells. num_ranks: of the document, which share the room."""
-    most = max(_LEAST_NODES, MOST_NODES // max(1, num_ranks))
+def code_document(times: CodeTimes, most: int = MOST_NODES) -> CodeDocument:
+    """What `CodeTimes` tells, in at most so many nodes."""
     return {
         "told_by": times.told_by,
         "num_nodes": times.nodes.height,

@@ -21,7 +21,7 @@ from weftrace.analysis.module_times import CodeNode
 from weftrace.analysis.operator_times import OperatorRow
 from weftrace.analysis.phase_times import PhaseMeanRow, PhaseRow
 from weftrace.analysis.rank_tables import tables_type
-from weftrace.analysis.slow_work import SlowStageRow
+from weftrace.analysis.slow_work import SlowWork
 from weftrace.analysis.step_shares_document import SharesDocument
 from weftrace.files.columns import Shown
 from weftrace.files.schemas import Count, Ns, Share
@@ -152,42 +152,6 @@ class LatenessDocument(TypedDict):
     notes: Annotated[list[str], Meta(description="What these numbers rest on, where it is not as usual.")]
 
 
-class SlowRankDocument(TypedDict):
-    """How long a rank computes in a step, against its peers: the ranks of its stage where stages are told, else all."""
-
-    rank: Annotated[Count | None, Meta(description="As in `ranks`; so are device, path and name.")]
-    device: Count | None
-    path: str
-    name: str
-    stage: Annotated[Count | None, Meta(description="Pipeline stage; null where none is told.")]
-    compute_ns: Annotated[Ns, Meta(description="Mean over the steps that all ranks tell; else of the whole trace.")]
-    peers_ns: Annotated[Ns, Meta(description="Mean over the steps of the lower median of its peers', itself included.")]
-    ratio: Annotated[Ratio, Meta(description="compute_ns / peers_ns.")]
-    share_of_steps: Annotated[Share, Meta(description="Steps in which it computes longer than that median.")]
-    phase: Annotated[str | None, Meta(description="The phase in which it loses most; null where none is told.")]
-    phase_ratio: Ratio | None
-    is_slow: Annotated[
-        bool,
-        Meta(description="ratio of 1.1 or more, in two thirds of the steps, and far beyond how the others differ."),
-    ]
-
-
-class SlowWorkDocument(TypedDict):
-    """Who computes longer than those that do the same."""
-
-    num_steps: Annotated[Count, Meta(description="Steps the means are over; 0 where no step is told.")]
-    ranks: Annotated[list[SlowRankDocument], Meta(description="Those in the sums of the job, in the order of `ranks`.")]
-    stages: Annotated[list[SlowStageRow], Meta(description="Where two stages or more are told.")]
-    varies: Annotated[
-        Ratio | None,
-        Meta(
-            description="The slowest of a step against its peers, median over steps, where no rank is slow in all and "
-            "another one is the slowest most of the time; null where it is not so."
-        ),
-    ]
-    num_slowest: Annotated[Count, Meta(description="How many ranks are the slowest of a step.")]
-
-
 class WindowDocument(TypedDict):
     """A stretch of the device's time, and what all that ran in it makes of it."""
 
@@ -299,7 +263,7 @@ class CodeDocument(TypedDict):
     graph_ns: Annotated[Ns, Meta(description="Of outside's total_ns: launched with others by one call (a CUDA graph).")]
 
 
-class RankDocument(TypedDict):
+class RankDocument(WindowDocument):
     """One device of one rank. Starts and ends count from start_ns."""
 
     rank: Annotated[Count | None, Meta(description="Rank in the job; null where neither the file nor its name says.")]
@@ -332,19 +296,13 @@ class RankDocument(TypedDict):
         ),
     ]
     start_ns: Annotated[int, Meta(description="First device start, absolute nanoseconds; does not fit a float64.")]
-    span_ns: Ns
     busy_ns: Ns
-    idle_ns: Ns
-    compute_ns: Ns
     fused_ns: Annotated[
         int, Meta(ge=0, description="Of compute_ns: kernels that compute and communicate in one, not separable.")
     ]
     communication_ns: Ns
     hidden_communication_ns: Ns
-    exposed_communication_ns: Ns
-    hidden_fraction: Share | None
     memory_ns: Ns
-    exposed_memory_ns: Ns
     serial_ns: Ns
     overlap_speedup: Ratio | None
     data_ns: Ns
@@ -427,7 +385,7 @@ class ReportDocument(TypedDict):
     lateness: Annotated[
         LatenessDocument | None, Meta(description="Of a job; null of one rank, or where nothing could be matched.")
     ]
-    slow_work: Annotated[SlowWorkDocument | None, Meta(description="Of a job; null of one rank.")]
+    slow_work: Annotated[Annotated[Block, As(SlowWork)] | None, Meta(description="Of a job; null of one rank.")]
     notes: Annotated[
         list[str], Meta(description="What is missing from the whole: ranks without a file, ranks with several.")
     ]

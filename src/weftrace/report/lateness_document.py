@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePath
-from typing import cast
+from typing import Any, cast
 
 import polars as pl
 
 from weftrace.analysis.activity import Stretches
-from weftrace.analysis.excluded_ranks import names_of
+from weftrace.analysis.excluded_ranks import file_name, names_of
 from weftrace.analysis.intervals import union
 from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.analysis.stragglers import Lateness
-from weftrace.report.document_types import (
-    LateCollectiveDocument,
-    LatenessDocument,
-    LateRankDocument,
-    LateStepDocument,
-    WorstCollectiveDocument,
-)
+from weftrace.files.values import to_document
+from weftrace.report.document_types import LatenessDocument
 
 _MOST_PAIRS = 10_000
 _MOST_WORST = 100
 _MOST_STEP_VALUES = 100_000
+#: Fields that are the analysis' own.
+_OWN = (
+    "num_matched",
+    "num_unmatched",
+    "not_the_same",
+    "clocks_applied",
+    "uncertainty_ns",
+    "late",
+    "collectives",
+    "notes",
+)
 
 
 def lateness_document(analysis: Analysis) -> LatenessDocument | None:
@@ -33,27 +38,18 @@ def lateness_document(analysis: Analysis) -> LatenessDocument | None:
         return None
     ranks = [rank for rank in analysis.ranks if rank.apart is None]
     pairs = found.pairs.select("waiter", "last", "waiting_ns", "count")
-    return {
-        "num_matched": found.num_matched,
-        "num_unmatched": found.num_unmatched,
-        "by": {"sequence": found.num_by_sequence, "order": found.num_matched - found.num_by_sequence},
-        "not_the_same": found.not_the_same,
-        "clocks_applied": found.clocks_applied,
-        "uncertainty_ns": found.uncertainty_ns,
-        "late": found.late,
-        "ranks": _ranks(ranks, found),
-        "pairs": [list(row) for row in pairs.head(_MOST_PAIRS).iter_rows()],
-        "pairs_left_ns": int(pairs[_MOST_PAIRS:].get_column("waiting_ns").sum()),
-        "collectives": cast(list[LateCollectiveDocument], found.collectives.to_dicts()),
-        "worst": _worst(found, zero_ns(analysis)),
-        "steps": _steps(found, len(ranks)),
-        "notes": list(found.notes),
-    }
-
-
-def file_name(path: str) -> str:
-    """The last part: reports are passed around, and where a file lay is nobody's business."""
-    return PurePath(path).name or path
+    return cast(
+        LatenessDocument,
+        {
+            **{name: to_document(getattr(found, name)) for name in _OWN},
+            "by": {"sequence": found.num_by_sequence, "order": found.num_matched - found.num_by_sequence},
+            "ranks": _ranks(ranks, found),
+            "pairs": [list(row) for row in pairs.head(_MOST_PAIRS).iter_rows()],
+            "pairs_left_ns": int(pairs[_MOST_PAIRS:].get_column("waiting_ns").sum()),
+            "worst": _worst(found, zero_ns(analysis)),
+            "steps": _steps(found, len(ranks)),
+        },
+    )
 
 
 def zero_ns(analysis: Analysis) -> int:
@@ -68,27 +64,19 @@ def ahead_ns(analysis: Analysis) -> list[int]:
     return [0 if rank.apart is not None else next(summary, 0) for rank in analysis.ranks]
 
 
-def _worst(found: Lateness, zero: int) -> list[WorstCollectiveDocument]:
+def _worst(found: Lateness, zero: int) -> list[dict[str, Any]]:
     start = (pl.col("last_start") - zero).alias("start_ns")
     columns = ("collective", "group", "seq", "step", start, "last", "caused_ns", "waiting_ns", "transfer_ns")
-    return cast(list[WorstCollectiveDocument], found.worst.head(_MOST_WORST).select(*columns).to_dicts())
+    return found.worst.head(_MOST_WORST).select(*columns).to_dicts()
 
 
-def _ranks(ranks: Sequence[RankAnalysis], found: Lateness) -> list[LateRankDocument]:
-    summary = [
-        {
-            "rank": r.rank,
-            "device": r.device,
-            "path": file_name(r.path),
-            "name": name,
-            **row,
-            "exposed_ns": min(row["suffered_ns"], _exposed(r, waits)),
-        }
-        for r, name, row, waits in zip(
-            ranks, names_of(ranks), found.ranks.drop("at").to_dicts(), found.waits, strict=True
-        )
-    ]
-    return cast(list[LateRankDocument], summary)
+def _ranks(ranks: Sequence[RankAnalysis], found: Lateness) -> list[dict[str, Any]]:
+    rows = found.ranks.drop("at").to_dicts()
+    return [
+        {"rank": r.rank, "device": r.device, "path": file_name(r.path), "name": name, **row,
+         "exposed_ns": min(row["suffered_ns"], _exposed(r, waits))}
+        for r, name, row, waits in zip(ranks, names_of(ranks), rows, found.waits, strict=True)
+    ]  # fmt: skip
 
 
 def _exposed(rank: RankAnalysis, waits: Stretches) -> int:
@@ -97,12 +85,12 @@ def _exposed(rank: RankAnalysis, waits: Stretches) -> int:
     return (waited & rank.overlap.exposed).total_ns + (waited - busy).total_ns
 
 
-def _steps(found: Lateness, number: int) -> list[LateStepDocument]:
-    summary: dict[int, LateStepDocument] = {}
+def _steps(found: Lateness, number: int) -> list[dict[str, Any]]:
+    rows: dict[int, dict[str, Any]] = {}
     for step, at, caused, suffered in found.steps.select("step", "at", "caused_ns", "suffered_ns").iter_rows():
-        if step not in summary:
-            if (len(summary) + 1) * 2 * number > _MOST_STEP_VALUES:
+        if step not in rows:
+            if (len(rows) + 1) * 2 * number > _MOST_STEP_VALUES:
                 break
-            summary[step] = {"step": step, "caused_ns": [0] * number, "suffered_ns": [0] * number}
-        summary[step]["caused_ns"][at], summary[step]["suffered_ns"][at] = caused, suffered
-    return list(summary.values())
+            rows[step] = {"step": step, "caused_ns": [0] * number, "suffered_ns": [0] * number}
+        rows[step]["caused_ns"][at], rows[step]["suffered_ns"][at] = caused, suffered
+    return list(rows.values())

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 
 from weftrace.render.console_parts import section, table
 from weftrace.render.console_text import clean
-from weftrace.report.document_types import ReportDocument, SlowRankDocument, SlowWorkDocument
+from weftrace.report.document_types import Block, ReportDocument
 from weftrace.units import unit_for
 
 _MAX_RANKS = 8
@@ -38,16 +38,16 @@ def slow_work_block(document: ReportDocument, width: int) -> list[RenderableType
     ]
 
 
-def _name(rank: SlowRankDocument) -> str:
+def _name(rank: Block) -> str:
     return clean(rank["name"]) or (clean(rank["path"]) if rank["rank"] is None else f"rank {rank['rank']}")
 
 
-def _phase(rank: SlowRankDocument) -> tuple[str, str]:
+def _phase(rank: Block) -> tuple[str, str]:
     if rank["phase"] is None or rank["phase_ratio"] is None:
         return "", ""
     return clean(rank["phase"]), f"{rank['phase_ratio']:.2f}×"
 
 
-def _note(found: SlowWorkDocument) -> str:
+def _note(found: Block) -> str:
     peers = "the ranks of its stage, or the other stages" if found["stages"] else "the median of the ranks"
     return f"{'a step, ' if found['num_steps'] else ''}against {peers}"

@@ -1,40 +1,16 @@
-"""Which rank computes longer than its peers, as plain JSON values, and in a sentence."""
+"""Which rank computes longer than its peers, in a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
-from weftrace.analysis.rank import Analysis
-from weftrace.files.values import to_document
-from weftrace.report.document_types import SlowRankDocument, SlowWorkDocument
-from weftrace.report.lateness_document import file_name
+from weftrace.report.document_types import Block
 from weftrace.units import duration
 
 _MOST_NAMED = 3
 
 
-def slow_work_document(analysis: Analysis) -> SlowWorkDocument | None:
-    """Of the ranks that are in sums, in their order."""
-    found = analysis.slow_work
-    if found is None:
-        return None
-    counted = [rank for rank in analysis.ranks if rank.apart is None]
-    ranks = [
-        {
-            "rank": rank.rank,
-            "device": rank.device,
-            "path": file_name(rank.path),
-            "name": rank.name,
-            **row,
-            "stage": dict(rank.places).get("pp"),
-        }
-        for rank, row in zip(counted, found.ranks.drop("at").to_dicts(), strict=True)
-    ]
-    return cast(SlowWorkDocument, {**to_document(found), "ranks": ranks})
-
-
-def slow_sentence(found: SlowWorkDocument | None) -> str:
+def slow_sentence(found: Block | None) -> str:
     """What stands out, in a sentence or two, with a blank before; nothing where nothing does."""
     if found is None:
         return ""
@@ -72,7 +48,7 @@ def slow_sentence(found: SlowWorkDocument | None) -> str:
     return "".join(f" {sentence}" for sentence in summary)
 
 
-def _named(ranks: Sequence[SlowRankDocument]) -> str:
+def _named(ranks: Sequence[Block]) -> str:
     names = [rank["name"] or (rank["path"] if rank["rank"] is None else f"rank {rank['rank']}") for rank in ranks]
     names[0] = names[0][0].upper() + names[0][1:]
     more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
