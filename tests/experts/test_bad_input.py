@@ -37,7 +37,7 @@ def refused(error: type[WeftraceError], text: str, loads: object = GOOD, *number
         (np.zeros((0, 4)), "0 layers of 4 experts"),
         ([[]], "1 layers of 0 experts"),
         (3, "these have shape []"),
-        ([["a", "b"]], "loads must be numbers"),
+        ([["a", "b"]], "not an array of numbers but of <U1"),
         (None, "loads must be [layers, experts]"),
         ([[1e308, 1e308]], "the sum of layer 0 is above the range of float64"),
     ],

@@ -100,15 +100,16 @@ DEFAULT_MAX_BYTES = "64GiB"
 MAX_TOLD = 10
 
 
-def parse_ranks(text: str | None, *, what: str = "ranks") -> list[int] | None:
-    """ "0,3-5" -> [0, 3, 4, 5]. what: they are, and the option is called."""
+def parse_ranks(text: str | None, *, what: str = "ranks", option: str = "") -> list[int] | None:
+    """ "0,3-5" -> [0, 3, 4, 5]. what: they are, and the option is called where `option` says no other name."""
     if text is None:
         return None
+    option = option or f"--{what}"
     ranks: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", part)
         if match is None or (match[2] and int(match[2]) < int(match[1])):
-            raise typer.BadParameter(f"{text!r} is no list of {what}; write it like 0,3-5", param_hint=f"--{what}")
+            raise typer.BadParameter(f"{text!r} is no list of {what}; write it like 0,3-5", param_hint=option)
         ranks += range(int(match[1]), int(match[2] or match[1]) + 1)
     return ranks
 

@@ -179,6 +179,17 @@ def stderr() -> Console:
 
 
 @contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """A sign of life on stderr, where that is a terminal; gives the function to call with what is being done now."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda text: progress.update(task, description=text)
+
+
+@contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on stderr, where that is a terminal; gives the function to call with how many are done, and of how many."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

@@ -12,10 +12,13 @@ from weftrace.experts.arrays import Floats
 from weftrace.experts.document import BeforeAndAfter, GpuLoad, MovesSummary, PlacementReport
 from weftrace.experts.moves.break_even import break_even
 from weftrace.experts.moves.moves import moves_between
+from weftrace.experts.moves.replan import replan
 from weftrace.experts.placement import Placement
+from weftrace.experts.problem import NotApplicable
 from weftrace.experts.recorded.read import LoadHistory
 from weftrace.experts.replays.held_out import Plan, judge_next_windows
-from weftrace.experts.replays.ways import baseline_of, published_name, ways_of
+from weftrace.experts.solvers.balance import balance
+from weftrace.experts.solvers.deepseek import published_placement
 from weftrace.experts.traffic.policy_cost import CostModel, cost_model_of, model_of_shape
 from weftrace.files.values import filled
 
@@ -53,14 +56,14 @@ def placement_report(
     if isinstance(loads, LoadHistory):
         source, layers, load_LN = source or loads.source, loads.layers, loads.total(last)
         placement.checked_loads(load_LN)
-        ways = ways_of(placement, loads, num_groups, before, plan)
-        judged = judge_next_windows(loads, ways, look_back=last, on_progress=on_progress)
+        plans = _plans(placement, loads, num_groups, before, plan)
+        judged = judge_next_windows(loads, plans, look_back=last, on_progress=on_progress)
     elif last is not None:
         raise LoadsError("loads without windows have no last ones; give the LoadHistory that they are from")
     load_LN = placement.checked_loads(load_LN)
     if before is None:
-        old = baseline_of(placement, num_groups, load_LN)
-        label = "" if old is None else published_name(old)
+        old = _baseline(placement, num_groups, load_LN)
+        label = "" if old is None else _published_name(old)
     else:
         old, label = before, "the placement before"
     return filled(
@@ -100,6 +103,54 @@ def slot_table(report: PlacementReport) -> pl.DataFrame:
             "load": load_LP.ravel(),
         }
     ).with_columns(pl.col("expert").replace(-1, None))
+
+
+def _published_name(placement: Placement) -> str:
+    """What sentences and pictures call a placement of the published algorithm."""
+    return "the published EPLB by node" if placement.policy == "hierarchical" else "the published EPLB"
+
+
+def _baseline(placement: Placement, num_groups: int, load_LN: Floats) -> Placement | None:
+    """The published algorithm in the same slots; None where it has no answer, or slots are left empty by a budget."""
+    if (placement.expert_of_slot_LP < 0).any():
+        return None
+    found = published_placement(load_LN, placement.cluster, num_groups)
+    return None if isinstance(found, NotApplicable) else found
+
+
+def _plans(
+    placement: Placement, history: LoadHistory, num_groups: int, before: Placement | None, plan: Plan | None
+) -> dict[str, Plan]:
+    """Name -> way of planning: this placement's, then what it is compared with, then what stands beside them.
+
+    The placement before is compared with where it could stay: not where it used GPUs that are now out of service.
+    """
+    cluster, policy = placement.cluster, placement.policy
+
+    def balanced(load_LN: Floats, policy: str = policy) -> Placement:
+        split = "even" if placement.is_even else "uneven"
+        return balance(load_LN, cluster=cluster, num_groups=num_groups, policy=policy, split=split, time_budget_s=0)
+
+    def replanned(load_LN: Floats) -> Placement:
+        assert before is not None
+        return replan(before, load_LN, cluster=cluster, num_groups=num_groups).placement
+
+    def published(load_LN: Floats, groups: int = num_groups) -> Placement:
+        found = published_placement(load_LN, cluster, groups)
+        assert not isinstance(found, NotApplicable), found.reason  # it has answered for all windows together
+        return found
+
+    plans: dict[str, Plan] = {policy if before is None else "this re-plan": plan or (replanned if before else balanced)}
+    baseline = _baseline(placement, num_groups, history.total())
+    if before is not None and (before.cluster.usable_G == cluster.usable_G).all():
+        plans["the placement before, kept"] = lambda load_LN: before
+    if baseline is not None:
+        plans[_published_name(baseline)] = published
+        if baseline.policy == "hierarchical":
+            plans["the published EPLB globally"] = lambda load_LN: published(load_LN, 1)
+    if before is None and policy == "semi-hierarchical":
+        plans["hierarchical"] = lambda load_LN: balanced(load_LN, "hierarchical")
+    return plans
 
 
 def _gpu_load(placement: Placement, load_LN: Floats, label: str) -> GpuLoad:

@@ -112,7 +112,7 @@ class Cluster(InNotebook):
 
 def make_cluster(
     num_slots: int | None,
-    num_gpus: int,
+    num_gpus: int | None = None,
     num_nodes: int = 1,
     *,
     slots_of_gpu: Sequence[int] | None = None,
@@ -122,10 +122,14 @@ def make_cluster(
 ) -> Cluster:
     """A checked `Cluster`.
 
-    num_slots: P, the same number on every GPU; None where slots_of_gpu says how many each has.
+    num_slots: P, the same number on every GPU. slots_of_gpu: those of each GPU instead, which says num_gpus too.
     Raises `PlacementError`, naming the numbers that disagree: P not a multiple of G, G not of num_nodes, a GPU
     that does not exist, a speed that is not above 0, no GPU left in service.
     """
+    if num_gpus is None:
+        if slots_of_gpu is None:
+            raise PlacementError("how many GPUs are there? give num_gpus, or slots_of_gpu")
+        num_gpus = len(slots_of_gpu)
     num_gpus, num_nodes = _count(num_gpus, "num_gpus"), _count(num_nodes, "num_nodes")
     if num_gpus % num_nodes:
         raise PlacementError(f"{num_gpus} GPUs cannot be shared evenly by {num_nodes} nodes")

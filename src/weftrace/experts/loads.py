@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weftrace.errors import LoadsError
 from weftrace.experts.arrays import Floats
@@ -21,7 +23,7 @@ def as_loads(loads: object, *, what: str = "loads") -> Floats:
     Raises `LoadsError` where a value is NaN, infinite or negative (naming layer and expert), where rows differ in
     length, where there is no layer or no expert, or where the values are not numbers.
     """
-    array = _array(loads, what)
+    array = as_numbers(loads, what)
     if array.ndim == 1:
         array = array[None, :]
     if array.ndim != 2:
@@ -29,8 +31,7 @@ def as_loads(loads: object, *, what: str = "loads") -> Floats:
     if 0 in array.shape:
         raise LoadsError(f"{what}: {array.shape[0]} layers of {array.shape[1]} experts: there is nothing to place")
     load_LN = np.array(array, dtype=np.float64, order="C", copy=True)
-    _refuse(~np.isfinite(load_LN), load_LN, what, "is not finite")
-    _refuse(load_LN < 0, load_LN, what, "is negative")
+    refuse_wrong(load_LN, what)
     with np.errstate(over="ignore"):
         total_L = load_LN.sum(axis=1)
     if not np.isfinite(total_L).all():
@@ -40,31 +41,29 @@ def as_loads(loads: object, *, what: str = "loads") -> Floats:
     return load_LN
 
 
-def _array(loads: Any, what: str) -> np.ndarray[Any, Any]:
-    if hasattr(loads, "detach"):  # a tensor, on whatever device, with or without a gradient
-        loads = loads.detach().cpu()
-        if str(getattr(loads, "dtype", "")) in ("torch.bfloat16", "torch.float16"):  # NumPy has no bfloat16
-            loads = loads.float()
+def as_numbers(value: Any, what: str) -> NDArray[Any]:
+    """An array of numbers, or a tensor's; raises `LoadsError` for what is none: text, rows of different lengths."""
+    if hasattr(value, "detach"):  # a tensor, on whatever device, with or without a gradient
+        value = value.detach().cpu()
+        if str(getattr(value, "dtype", "")) in ("torch.bfloat16", "torch.float16"):  # NumPy has no bfloat16
+            value = value.float()
     try:
-        array = np.asarray(loads)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise LoadsError(f"{what}: not an array of numbers [layers, experts]: {error}") from error
-    if array.dtype == object:  # whole numbers beyond int64 arrive as Python's own
-        try:
+        array = np.asarray(value)
+        if array.dtype == object:  # whole numbers beyond int64 arrive as Python's own
             array = array.astype(np.float64)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise LoadsError(f"{what}: not an array of numbers [layers, experts]: {error}") from error
+    except (ValueError, TypeError, OverflowError) as error:
+        raise LoadsError(f"{what}: not an array of numbers: {error}") from error
     if array.dtype.kind not in "biuf":
-        raise LoadsError(f"{what}: loads must be numbers; these are {array.dtype}")
+        raise LoadsError(f"{what}: not an array of numbers but of {array.dtype}")
     return array
 
 
-def _refuse(wrong_LN: np.ndarray[Any, Any], load_LN: Floats, what: str, fault: str) -> None:
-    """Raise for the first marked value."""
-    if wrong_LN.any():
-        layer, expert = (int(i) for i in np.argwhere(wrong_LN)[0])
-        count = int(wrong_LN.sum())
-        others = "" if count == 1 else f" (and {count - 1:,} more)"
-        raise LoadsError(
-            f"{what}: the load of expert {expert} in layer {layer} {fault}: {load_LN[layer, expert]}{others}"
-        )
+def refuse_wrong(loads: Floats, what: str, layers: Sequence[int] | None = None) -> None:
+    """Raise `LoadsError` for the first of [L, N] or [T, L, N] that is not finite or negative. layers: their numbers."""
+    for wrong, fault in ((~np.isfinite(loads), "is not finite"), (loads < 0, "is negative")):
+        if wrong.any():
+            at = tuple(np.argwhere(wrong)[0].tolist())
+            *window, layer, expert = at
+            place = f"layer {layer if layers is None else layers[layer]}" + "".join(f", window {at}" for at in window)
+            others = f" (and {wrong.sum() - 1:,} more)" if wrong.sum() > 1 else ""
+            raise LoadsError(f"{what}: the load of expert {expert} in {place} {fault}: {loads[at]}{others}")

@@ -246,7 +246,7 @@ def test_saved_loads_keep_the_numbers_of_their_layers(name: str, tmp_path: Path)
 
 def test_wrong_loads_are_named_by_their_layers_number(tmp_path: Path) -> None:
     (tmp_path / "loads.csv").write_text("layer,expert,count\n3,0,1\n4,0,2\n4,1,-5\n")
-    with pytest.raises(LoadsError, match=r"expert 1, layer 4, window 0 is -5\.0, which is negative"):
+    with pytest.raises(LoadsError, match=r"expert 1 in layer 4, window 0 is negative: -5\.0"):
         read_loads(tmp_path / "loads.csv")
 
 
@@ -302,9 +302,9 @@ BAD: dict[str, tuple[bytes, str]] = {
         r"load_history\[1\]",
     ),
     "history3.json": (b'{"load_history": 7}', "a list of steps was expected"),
-    "negative.json": (b"[[[1, 2], [3, -4]]]", "expert 1, layer 1, window 0 is -4.0, which is negative"),
+    "negative.json": (b"[[[1, 2], [3, -4]]]", "expert 1 in layer 1, window 0 is negative: -4.0"),
     "zero.json": (b"[[0, 0]]", "all loads are 0"),
-    "infinite.npy": (_npy([[1.0, np.inf]]), "expert 1, layer 0, window 0 is inf, which is not finite"),
+    "infinite.npy": (_npy([[1.0, np.inf]]), "expert 1 in layer 0, window 0 is not finite: inf"),
     "objects.npy": (_objects(), "Python objects, which are not unpickled"),
     "cut.npy": (_npy(LOADS)[:-9], "not a readable .npy"),
     "cut.npz": (_npz(a=LOADS)[:-40], "not a readable .npz"),

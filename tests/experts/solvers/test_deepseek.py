@@ -192,7 +192,7 @@ def test_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
         ([[[1.0]]], (2, 1, 1, 1), "weight: loads must be [layers, experts]; these have shape [1, 1, 1]"),
         (np.zeros((0, 4)), (4, 1, 1, 1), "weight: 0 layers of 4 experts: there is nothing to place"),
         (np.zeros((4, 0)), (4, 1, 1, 1), "weight: 4 layers of 0 experts: there is nothing to place"),
-        ([["a"]], (1, 1, 1, 1), "weight: loads must be numbers; these are <U1"),
+        ([["a"]], (1, 1, 1, 1), "weight: not an array of numbers but of <U1"),
         ([[1e39, 0]], (2, 1, 1, 1), "weight: layer 0 sums to 1e+39, above 1.7e+38, too large for float32"),
         ([[2e38, 2e38]], (2, 1, 1, 1), "weight: layer 0 sums to 4e+38, above 1.7e+38, too large for float32"),
         (EXAMPLE, (11, 1, 1, 1), "12 experts need as many slots at least, and num_replicas is 11"),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from weftrace.advice.cli.inferring import Traces, exit_if_off, inferred_from, working
+from weftrace.advice.cli.inferring import Traces, exit_if_off, inferred_from
 from weftrace.cli import options, outputs
 from weftrace.cli.requests import command_of
 from weftrace.errors import NOT_MET, UNUSABLE_INPUT
@@ -47,7 +47,7 @@ def run(request: Request, traces: Traces, to: outputs.Destination) -> None:
     from weftrace.advice.document import critical_path_report
     from weftrace.advice.render.terminal import print_critical_path
 
-    with working("following the path"):
+    with outputs.working("following the path"):
         report = critical_path_report(inferred, step=request.step)
     show = partial(print_critical_path, top=traces.top)
     outputs.deliver(report, CRITICAL_PATH, wanted, show=show)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +10,7 @@ import typer
 from msgspec import Meta
 
 from weftrace.cli import options
-from weftrace.cli.outputs import stderr
+from weftrace.cli.outputs import working
 from weftrace.errors import NOT_MET
 from weftrace.options import Option
 
@@ -61,17 +58,6 @@ def inferred_from(traces: Traces) -> Inferred:
     with working("inferring the plan"):
         inferred = infer_job(source, workers=traces.workers)
         return by_phase(inferred) if traces.level is LevelChoice.phase else inferred
-
-
-@contextmanager
-def working(what: str) -> Iterator[None]:
-    """A sign of life on stderr, where that is a terminal."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
-        progress.add_task(what, total=None)
-        yield
 
 
 def exit_if_off(replay: Replay, *, strict: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weftrace.advice.cli.inferring import Traces, exit_if_off, inferred_from, working
+from weftrace.advice.cli.inferring import Traces, exit_if_off, inferred_from
 from weftrace.cli import options, outputs
 from weftrace.cli.requests import command_of
 from weftrace.options import Option
@@ -151,7 +151,7 @@ def _sensitivity(request: Request, inferred: Inferred) -> SensitivityReport:
     from weftrace.advice import sensitivities
     from weftrace.advice.whatif_document import sensitivity_report
 
-    with working("trying each selection"):
+    with outputs.working("trying each selection"):
         curves = [sensitivities.curve(inferred, selector) for selector in request.curve]
         found = sensitivities.sensitivity(inferred, by=options.parse_part(request.by or "1%", "--by"))
     return sensitivity_report(found, curves, inferred)
@@ -161,7 +161,7 @@ def _what_if(changes: list[Change], inferred: Inferred) -> WhatIfReport:
     from weftrace.advice.whatif_document import what_if_report
     from weftrace.advice.whatifs import what_if
 
-    with working("trying the changes"):
+    with outputs.working("trying the changes"):
         return what_if_report(what_if(inferred, changes), inferred)
 
 
@@ -195,7 +195,7 @@ def _swap_schedule(traces: Traces, name: str, to: outputs.Wanted) -> None:
     from weftrace.advice.swaps.schedules import measured_pipeline, swap_schedule
 
     source = traces.opened()
-    with working("simulating both schedules"):
+    with outputs.working("simulating both schedules"):
         found = swap_schedule(measured_pipeline(source, workers=traces.workers), name)
     outputs.deliver(found, SCHEDULE_SWAP, to)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -42,10 +41,7 @@ def parse_whole_numbers(text: str | None, name: str) -> list[int] | None:
 
 def parse_gpus(text: str | None, name: str) -> frozenset[int]:
     """ "0,3-5" -> {0, 3, 4, 5}."""
-    try:
-        return frozenset(options.parse_ranks(text) or ())
-    except typer.BadParameter as error:
-        raise typer.BadParameter(error.message.replace("ranks", "GPUs"), param_hint=name) from error
+    return frozenset(options.parse_ranks(text, what="GPUs", option=name) or ())
 
 
 def parse_pins(texts: Iterable[str], layers: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -67,10 +63,9 @@ def parse_fraction(text: str | None, name: str) -> float | None:
     """ "6%" or "0.06" -> 0.06; "all" and no text -> None."""
     if text is None or text == "all":
         return None
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
-    fraction = float(match[1]) / (100 if match[2] else 1) if match else 2.0
+    fraction = options.parse_part(text, name)
     if fraction > 1:
-        raise typer.BadParameter(f"{text!r} is no part of a whole; write it like 6% or 0.06", param_hint=name)
+        raise typer.BadParameter(f"{text!r} is more than the whole; write it like 6% or 0.06", param_hint=name)
     return fraction
 
 
@@ -120,13 +115,9 @@ def read_before(path: str, history: LoadHistory) -> tuple[Placement, LoadHistory
 @contextmanager
 def summary(what: str) -> Iterator[Callable[[str], None]]:
     """What is being done, on stderr where that is a terminal; gives the function to call with each next thing."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     _tell_of_compiling()
-    with Progress(*columns, console=outputs.stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda text: progress.update(task, description=f"{what}: {text}")
+    with outputs.working(what) as on_progress:
+        yield lambda text: on_progress(f"{what}: {text}")
 
 
 @contextmanager

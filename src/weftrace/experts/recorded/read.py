@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 
 from weftrace.errors import LoadsError, OutputError
-from weftrace.experts.arrays import Bools, Floats, frozen, is_whole
+from weftrace.experts.arrays import Floats, frozen, is_whole
+from weftrace.experts.loads import refuse_wrong
 from weftrace.experts.recorded.engines import is_sglang_records, json_values, sglang_records, steps_of
 from weftrace.experts.recorded.files import RecordedFile, arrays_of, files_of, read_file
 from weftrace.experts.recorded.steps import Steps, as_steps, numbered
@@ -85,10 +86,7 @@ def as_history(loads: object, *, source: str = "loads") -> LoadHistory:
     """
     if isinstance(loads, LoadHistory):
         return loads
-    given: Any = loads
-    if hasattr(given, "detach"):  # a tensor; NumPy has no bfloat16
-        given = given.detach().cpu().double()
-    return _checked(numbered("arrays", as_steps(given, source)), source)
+    return _checked(numbered("arrays", as_steps(loads, source)), source)
 
 
 def read_loads(
@@ -240,8 +238,7 @@ def _in_time(recordings: Sequence[tuple[str, Steps]]) -> Steps:
 
 def _checked(steps: Steps, source: str, *, drop_empty: bool = False) -> LoadHistory:
     load_TLN = steps.load_TLN
-    _refuse(~np.isfinite(load_TLN), steps, source, "is not finite")
-    _refuse(load_TLN < 0, steps, source, "is negative")
+    refuse_wrong(load_TLN, source, steps.layers)
     with np.errstate(over="ignore"):
         if not np.isfinite(load_TLN.sum()):
             raise LoadsError(f"{source}: the sum of the loads is above the range of float64")
@@ -259,12 +256,3 @@ def _checked(steps: Steps, source: str, *, drop_empty: bool = False) -> LoadHist
     return LoadHistory(
         load_TLN=frozen(load_TLN), layers=tuple(int(layer) for layer in layers), source=source, notes=tuple(notes)
     )
-
-
-def _refuse(wrong_TLN: Bools, steps: Steps, source: str, what: str) -> None:
-    if wrong_TLN.any():
-        window, layer, expert = (int(i) for i in np.argwhere(wrong_TLN)[0])
-        raise LoadsError(
-            f"{source}: the load of expert {expert}, layer {steps.layers[layer]}, window {window} is "
-            f"{steps.load_TLN[window, layer, expert]}, which {what}"
-        )

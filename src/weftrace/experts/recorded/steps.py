@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from weftrace.errors import LoadsError
 from weftrace.experts.arrays import Floats, Ints
+from weftrace.experts.loads import as_numbers
 
 #: Values that one history may hold, 4 GiB of float64: a table that names expert 10^9 once must not take all memory.
 MOST_VALUES = 1 << 29
@@ -33,19 +33,6 @@ class Steps:
 def numbered(format: str, load_TLN: Floats, notes: Sequence[str] = ()) -> Steps:
     """`Steps` whose layers have no numbers of their own: 0 to L - 1."""
     return Steps(format=format, load_TLN=load_TLN, layers=tuple(range(load_TLN.shape[1])), notes=tuple(notes))
-
-
-def as_numbers(value: Any, what: str) -> NDArray[Any]:
-    """An array of numbers; raises `LoadsError` for what is none: text, rows of different lengths."""
-    try:
-        array = np.asarray(value)
-        if array.dtype == object:  # whole numbers beyond int64 arrive as Python's own
-            array = array.astype(np.float64)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise LoadsError(f"{what}: not an array of numbers: {error}") from error
-    if array.dtype.kind not in "biuf":
-        raise LoadsError(f"{what}: not an array of numbers but of {array.dtype}")
-    return array
 
 
 def as_steps(value: Any, what: str) -> Floats:

@@ -17,6 +17,7 @@ from weftrace.experts.render.words import (
     row_words,
 )
 from weftrace.experts.replays.document import ReplayReport
+from weftrace.experts.replays.replay import ReplayRow
 from weftrace.files.values import to_document
 from weftrace.render.page import render_page, short_numbers
 from weftrace.version import __version__
@@ -64,6 +65,7 @@ def render_replay_html(report: ReplayReport) -> str:
         styles=STYLES,
         blocks=[("weftrace-replay", replay_block(report))],
         terms=REPLAY_TERMS,
+        tables={"rows": ReplayRow},
         title=report.source or "replay",
         headline=replay_headline(report),
         version=__version__,

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -29,8 +29,7 @@ from weftrace.experts.recorded.estimators import ESTIMATORS, make_estimator
 from weftrace.experts.recorded.read import LoadHistory, as_history
 from weftrace.experts.replays.bootstrap import band, block_length, resampled_means
 from weftrace.experts.replays.planners import PLANNERS, Setting, moved_fraction, plan_balance
-from weftrace.experts.solvers.balance import balance
-from weftrace.files.columns import frame_of
+from weftrace.files.columns import Shown, frame_of
 from weftrace.files.schemas import Amount, Count, Fraction
 from weftrace.files.values import filled
 from weftrace.notebook import InNotebook
@@ -47,21 +46,37 @@ class Row:
     """
 
     solver: str
-    estimator: str
-    window: Annotated[int | None, Meta(description="Windows the estimator looks back over; null where it has none.")]
-    interval: Annotated[int | None, Meta(description="Windows between re-plans; null where it plans once.")]
+    estimator: Annotated[str, Shown(term="estimator")]
+    window: Annotated[
+        int | None,
+        Meta(description="Windows the estimator looks back over; null where it has none."),
+        Shown("look-back", term="look_back"),
+    ]
+    interval: Annotated[
+        int | None, Meta(description="Windows between re-plans; null where it plans once."), Shown(term="interval")
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRow(Row):
     """One combination of solver, estimator, window and interval, and what it would have reached."""
 
-    balancedness: Annotated[Fraction, Meta(description="Mean over layers and scored windows.")]
-    low: Annotated[Fraction, Meta(description="95 % moving-block bootstrap.")]
+    balancedness: Annotated[
+        Fraction, Meta(description="Mean over layers and scored windows."), Shown(term="balancedness")
+    ]
+    low: Annotated[Fraction, Meta(description="95 % moving-block bootstrap."), Shown("95 % band", term="band")]
     high: Fraction
-    moved_fraction: Annotated[Amount, Meta(description="Mean share of slots rewritten by a re-plan; 0 without one.")]
+    moved_fraction: Annotated[
+        Amount,
+        Meta(description="Mean share of slots rewritten by a re-plan; 0 without one."),
+        Shown("moved a re-plan", "number", "moved"),
+    ]
     num_plans: Count
-    plan_ms: Annotated[float | None, Meta(description="Mean time of a plan; null where not measured.")]
+    plan_ms: Annotated[
+        float | None,
+        Meta(description="Mean time of a plan; null where not measured."),
+        Shown("plan ms", term="plan_time"),
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -193,34 +208,29 @@ def replay(
     cluster = make_cluster(num_slots, num_gpus, num_nodes)
     first_LN = past.load_TLN[0]
     make_problem(first_LN, cluster, num_groups=num_groups, split=split)  # raises what is wrong with the numbers
-    if policy == "auto":
-        policy = balance(first_LN, cluster=cluster, num_groups=num_groups, split=split, time_budget_s=0).policy
     setting = Setting(
-        cluster=cluster,
-        num_experts=past.num_experts,
-        num_groups=num_groups,
-        policy=policy,
-        split=split,
+        cluster=cluster, num_experts=past.num_experts, num_groups=num_groups, policy=policy, split=split,
         max_moves=max_moves,
-    )
+    )  # fmt: skip
+    if policy == "auto":
+        setting = replace(setting, policy=plan_balance(setting, first_LN).policy)
     jobs = [
         _Job(solver, estimator, window, tuple(int(interval) for interval in dict.fromkeys(intervals)))
         for solver in dict.fromkeys(solvers)
         for estimator, window in dict.fromkeys(_pairs(estimators, windows))
     ]
     played = _played(past, setting, jobs, workers or os.cpu_count() or 1, on_progress)
-    return Replay(
+    return filled(
+        Replay,
+        past,
+        setting,
         rows=tuple(each.row for each in played),
         balancedness_RT=frozen(np.array([each.balancedness_T for each in played])),
         moved_RT=frozen(np.array([each.moved_T for each in played])),
         num_plans_R=tuple(each.num_plans for each in played),
         plan_ms_R=tuple(1e3 * each.plan_s / each.num_plans for each in played),
-        source=past.source,
-        num_layers=past.num_layers,
-        num_experts=past.num_experts,
         num_slots=num_slots,
         num_gpus=num_gpus,
-        policy=policy,
         block=block or block_length(past.num_windows - 1),
         num_resamples=num_resamples,
         seed=seed,

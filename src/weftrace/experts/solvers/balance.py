@@ -74,7 +74,12 @@ def balance(
     """
     given = as_loads(loads)
     if cluster is None:
-        cluster = _cluster(num_slots, num_gpus, num_nodes, slots_of_gpu, speed_of_gpu, dead, draining, slots_of_layer)
+        if num_slots is None and slots_of_gpu is None and num_gpus is not None and slots_of_layer is not None:
+            num_slots = -(-max(slots_of_layer, default=num_gpus) // num_gpus) * num_gpus
+        cluster = make_cluster(
+            num_slots, num_gpus, num_nodes, slots_of_gpu=slots_of_gpu, speed_of_gpu=speed_of_gpu, dead=dead,
+            draining=draining,
+        )  # fmt: skip
     elif num_slots is not None or num_gpus is not None or slots_of_gpu or speed_of_gpu or dead or draining:
         raise PlacementError("give either a cluster or num_slots, num_gpus and what goes with them, not both")
     problem = make_problem(
@@ -105,33 +110,6 @@ def balance(
     chosen = choice.costs[0].policy if choice.costs else next(iter(found))
     best, certificate = found[chosen]
     return _placement(problem, best, chosen, _for_loads(certificate, given.sum(axis=1) == 0), choice)
-
-
-def _cluster(
-    num_slots: int | None,
-    num_gpus: int | None,
-    num_nodes: int,
-    slots_of_gpu: Sequence[int] | None,
-    speed_of_gpu: Sequence[float] | None,
-    dead: Iterable[int],
-    draining: Iterable[int],
-    slots_of_layer: Sequence[int] | None,
-) -> Cluster:
-    if num_gpus is None:
-        if slots_of_gpu is None:
-            raise PlacementError("how many GPUs are there? give num_gpus, or a cluster")
-        num_gpus = len(slots_of_gpu)
-    if num_slots is None and slots_of_gpu is None and slots_of_layer is not None and len(slots_of_layer):
-        num_slots = -(-max(slots_of_layer) // num_gpus) * num_gpus
-    return make_cluster(
-        num_slots,
-        num_gpus,
-        num_nodes,
-        slots_of_gpu=slots_of_gpu,
-        speed_of_gpu=speed_of_gpu,
-        dead=dead,
-        draining=draining,
-    )
 
 
 def _possible(problem: Problem, policy: str) -> tuple[tuple[str, ...], dict[str, str]]:

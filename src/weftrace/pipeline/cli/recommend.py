@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -96,17 +95,12 @@ def _cap(text: str | None) -> tuple[float | None, int | None]:
 @contextmanager
 def _looking() -> Iterator[Callable[[], object] | None]:
     """A bar on stderr, where that is a terminal, while changes of cost are looked at."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"))
-    progress = Progress(*columns, console=outputs.stderr(), transient=True, disable=not sys.stderr.isatty())
-    with progress:
-        task = progress.add_task("simulating every schedule")
+    with outputs.working("simulating every schedule") as on_progress:
         count = 0
 
         def on_look() -> None:
             nonlocal count
             count += 1
-            progress.update(task, description=f"simulating every schedule with changed costs, {count} times")
+            on_progress(f"simulating every schedule with changed costs, {count} times")
 
         yield on_look

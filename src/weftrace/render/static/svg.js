@@ -282,6 +282,21 @@ export function columnNames({ count, cell, x, floor, left }, what, name = String
 }
 
 /**
+ * Where columns of one width are, from `left` on: what `columnPicker` asks for.
+ * @param {number} count
+ * @param {number} left
+ * @param {number} cell
+ */
+export function evenColumns(count, left, cell) {
+  return {
+    count,
+    indexAt: (/** @type {number} */ at) => Math.floor((at - left) / cell),
+    from: (/** @type {number} */ at) => left + at * cell,
+    to: (/** @type {number} */ at) => left + (at + 1) * cell,
+  };
+}
+
+/**
  * How thick the bar of a column is, and how far from its column's edge.
  * @param {number} cell
  * @param {number} most

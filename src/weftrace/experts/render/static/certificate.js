@@ -6,6 +6,7 @@ import { plural, smallPercent } from "render/format.js";
 import {
   columnPicker,
   drawnToWidth,
+  evenColumns,
   grid,
   roundTicks,
   barIn,
@@ -94,8 +95,8 @@ function picture(model, width, onLayer) {
     document: { certificate },
   } = model;
   const cell = (width - LEFT - RIGHT) / numLayers;
-  /** @param {number} layer */
-  const x = (layer) => LEFT + layer * cell;
+  const columns = evenColumns(numLayers, LEFT, cell);
+  const x = columns.from;
   /** @param {number} value */
   const y = (value) => TOP + (1 - value) * MAIN;
   const restTop = TOP + MAIN + SPACE;
@@ -127,10 +128,7 @@ function picture(model, width, onLayer) {
   const label = "Balancedness by layer: baseline, this placement and at best. Arrow keys move, Enter chooses a layer.";
   const drawn = svgChart(width, height, label, parts, { class: "chart picks" });
   columnPicker(drawn, {
-    count: numLayers,
-    indexAt: (at) => Math.floor((at - LEFT) / cell),
-    from: x,
-    to: (layer) => x(layer + 1),
+    ...columns,
     mark,
     onPick: onLayer,
     tip: (layer) => layerTip(model, layer),

@@ -2,7 +2,17 @@
 
 import { byId, fill, h, fact } from "render/dom.js";
 import { duration, grouped, plural, si, smallPercent } from "render/format.js";
-import { columnPicker, drawnToWidth, grid, roundTicks, barIn, columnNames, svgRect, svgChart } from "render/svg.js";
+import {
+  columnPicker,
+  drawnToWidth,
+  evenColumns,
+  grid,
+  roundTicks,
+  barIn,
+  columnNames,
+  svgRect,
+  svgChart,
+} from "render/svg.js";
 import { balance } from "./words.js";
 import { sortableTable } from "render/tables.js";
 import { defined, tipRows } from "render/tooltip.js";
@@ -207,8 +217,8 @@ function counted(rows, size, index) {
 function bars(width, { upper, lower, axis, named = (i) => i, tip, onPick }) {
   const count = upper.length;
   const cell = (width - LEFT - RIGHT) / count;
-  /** @param {number} i */
-  const x = (i) => LEFT + i * cell;
+  const columns = evenColumns(count, LEFT, cell);
+  const x = columns.from;
   const up = Math.max(1, ...upper);
   const down = lower ? Math.max(1, ...lower) : 0;
   const floor = HEIGHT - BOTTOM;
@@ -230,15 +240,7 @@ function bars(width, { upper, lower, axis, named = (i) => i, tip, onPick }) {
     ],
     { class: `chart ${onPick ? "picks" : ""}` },
   );
-  columnPicker(drawn, {
-    count,
-    indexAt: (at) => Math.floor((at - LEFT) / cell),
-    from: x,
-    to: (i) => x(i + 1),
-    mark,
-    tip,
-    onPick,
-  });
+  columnPicker(drawn, { ...columns, mark, tip, onPick });
   return drawn;
 }
 

@@ -3,10 +3,17 @@
 import { h } from "render/dom.js";
 import { grouped, percent } from "render/format.js";
 import { balance } from "./words.js";
-import { showTable } from "render/tables.js";
+import { columnsOf, showTable } from "render/tables.js";
 import { moves } from "./trade_off.js";
 
-/** @typedef {import("./replay_model.js").ReplayModel} ReplayModel */
+/**
+ * @typedef {import("./replay_model.js").ReplayModel} ReplayModel
+ * @typedef {page.ReplayRow & { at: number, every: number }} Row
+ */
+
+const KEYS = "solver estimator window interval balancedness low range moved_fraction every num_plans plan_ms".split(
+  " ",
+);
 
 /**
  * Returns a function that draws again.
@@ -15,6 +22,7 @@ import { moves } from "./trade_off.js";
  * @param {(row: number) => void} onRow
  */
 export function rowTable(model, shown, onRow) {
+  /** @type {Row[]} */
   const rows = model.rows.map((row, at) => ({ ...row, at, every: moves(row) }));
   const least = Math.min(...rows.map((row) => row.low));
   const span = 1 - least || 1;
@@ -25,11 +33,8 @@ export function rowTable(model, shown, onRow) {
     sort: { key: "balancedness", down: true },
     onRow: (row) => onRow(row.at),
     rowClass: (row) => (shown.has(row.at) ? "current" : ""),
-    columns: [
-      {
-        key: "solver",
-        label: "solver",
-        kind: "text",
+    columns: columnsOf("rows", KEYS, {
+      solver: {
         node: (row) =>
           h(
             "span",
@@ -40,33 +45,11 @@ export function rowTable(model, shown, onRow) {
             model.partOf(row.at) ? h("span", { class: "chip taken", text: model.partOf(row.at)?.word }) : null,
           ),
       },
-      { key: "estimator", label: "estimator", kind: "text", def: "estimator" },
-      { key: "window", label: "look-back", kind: "count", def: "look_back" },
-      {
-        key: "interval",
-        label: "interval",
-        kind: "count",
-        def: "interval",
-        text: (row) => (row.interval === null ? "once" : grouped(row.interval)),
-      },
-      {
-        key: "balancedness",
-        label: "balancedness",
-        kind: "count",
-        def: "balancedness",
-        text: (row) => balance(row.balancedness),
-      },
-      {
-        key: "low",
-        label: "95 % band",
-        kind: "count",
-        def: "band",
-        text: (row) => `${balance(row.low)} – ${balance(row.high)}`,
-      },
-      {
-        key: "range",
+      interval: { text: (row) => (row.interval === null ? "once" : grouped(row.interval)) },
+      balancedness: { text: (row) => balance(row.balancedness) },
+      low: { text: (row) => `${balance(row.low)} – ${balance(row.high)}` },
+      range: {
         label: `${least.toFixed(2)} to 1`,
-        kind: "text",
         value: (row) => row.balancedness,
         node: (row) =>
           h(
@@ -81,34 +64,10 @@ export function rowTable(model, shown, onRow) {
             }),
           ),
       },
-      {
-        key: "moved_fraction",
-        label: "moved a re-plan",
-        kind: "count",
-        def: "moved",
-        text: percents(
-          rows.map((row) => row.moved_fraction),
-          (row) => row.moved_fraction,
-        ),
-      },
-      {
-        key: "every",
-        label: "moved a window",
-        kind: "count",
-        text: percents(
-          rows.map((row) => row.every),
-          (row) => row.every,
-        ),
-      },
-      { key: "num_plans", label: "plans", kind: "count" },
-      {
-        key: "plan_ms",
-        label: "plan ms",
-        kind: "count",
-        def: "plan_time",
-        text: (row) => (row.plan_ms === null ? "–" : grouped(row.plan_ms, 1)),
-      },
-    ],
+      moved_fraction: { text: percents(rows, (row) => row.moved_fraction) },
+      every: { label: "moved a window", kind: "count", text: percents(rows, (row) => row.every) },
+      plan_ms: { text: (row) => (row.plan_ms === null ? "–" : grouped(row.plan_ms, 1)) },
+    }),
   });
   return () => table.setRows(rows);
 }
@@ -116,11 +75,11 @@ export function rowTable(model, shown, onRow) {
 /**
  * A column of shares with one number of decimals: two where any is below 1 %, else one.
  * @template Row
- * @param {(number | null)[]} values
- * @param {(row: Row) => number | null} value
+ * @param {Row[]} rows
+ * @param {(row: Row) => number} value
  * @returns {(row: Row) => string}
  */
-function percents(values, value) {
-  const digits = values.some((share) => share && share < 0.01) ? 2 : 1;
+function percents(rows, value) {
+  const digits = rows.some((row) => value(row) && value(row) < 0.01) ? 2 : 1;
   return (row) => percent(value(row), digits);
 }

@@ -7,6 +7,7 @@ import {
   columnPicker,
   digitsFor,
   drawnToWidth,
+  evenColumns,
   grid,
   roundTicks,
   svg,
@@ -102,12 +103,7 @@ function windows(model, rows, width) {
   const count = model.document.num_windows;
   const wide = width - LEFT - MEAN_GAP - MEAN_STEP * Math.max(1, rows.length) - 6;
   const cell = wide / count;
-  const columns = {
-    count,
-    indexAt: (/** @type {number} */ at) => Math.floor((at - LEFT) / cell),
-    from: (/** @type {number} */ at) => LEFT + at * cell,
-    to: (/** @type {number} */ at) => LEFT + (at + 1) * cell,
-  };
+  const columns = evenColumns(count, LEFT, cell);
   /** @type {Scale} */
   const x = (at) => LEFT + (at + 0.5) * cell;
   return { count, wide, cell, x, columns };
