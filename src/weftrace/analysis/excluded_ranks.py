@@ -138,11 +138,6 @@ def excluded_words(number: int) -> str:
     return f"in no sum and shown by {'itself' if number == 1 else 'themselves'}"
 
 
-def file_name(path: str) -> str:
-    """The last part: reports are passed around, and where a file lay is nobody's business."""
-    return PurePath(path).name or path
-
-
 def name_of(rank: OneRank) -> str:
     """What a rank is called where its file matters: "rank 2 (trace2.json)", or its file alone."""
     file = Path(rank.path).name

@@ -11,16 +11,7 @@ from weftrace.analysis.activity import Stretches, stretches_of
 from weftrace.analysis.arrival_times import arrivals
 from weftrace.analysis.clocks import ClockOffset, offsets_of
 from weftrace.analysis.data_quality import Quality, quality
-from weftrace.analysis.excluded_ranks import (
-    Apart,
-    apart_notes,
-    apart_of,
-    by_rank,
-    excluded_words,
-    file_name,
-    names_of,
-    placed,
-)
+from weftrace.analysis.excluded_ranks import Apart, apart_notes, apart_of, by_rank, excluded_words, names_of, placed
 from weftrace.analysis.headroom_bound import Headroom, headroom
 from weftrace.analysis.hidden_communication import Overlap, overlap
 from weftrace.analysis.idle_causes import IdleCauses, idle
@@ -39,6 +30,7 @@ from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, step
 from weftrace.analysis.stragglers import Lateness, lateness_of
 from weftrace.analysis.time_account import Breakdown, account_of
 from weftrace.analysis.waiting_shares import waiting_shares
+from weftrace.files.sources import file_name
 from weftrace.notebook import InNotebook
 from weftrace.trace.code_names import By
 from weftrace.trace.job import Failure
@@ -221,10 +213,8 @@ def _slow_work(ranks: list[RankAnalysis]) -> SlowWork | None:
     stages = [dict(rank.places).get("pp") for rank in ranks]
     found = slow_work([_compute_times(rank) for rank in ranks], stages)
     called = {name: [getattr(rank, name) for rank in ranks] for name in ("rank", "device", "name")}
-    called |= {"path": [file_name(rank.path) for rank in ranks], "stage": stages}
-    return found and replace(
-        found, ranks=found.ranks.drop("at").with_columns(**{name: pl.Series(each) for name, each in called.items()})
-    )
+    named = pl.DataFrame({**called, "path": [file_name(rank.path) for rank in ranks], "stage": stages})
+    return found and replace(found, ranks=named.hstack(found.ranks.drop("at", "stage")))
 
 
 def _compute_times(rank: RankAnalysis) -> pl.DataFrame:

@@ -6,7 +6,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO, Any
 
 from isal import isal_zlib
@@ -33,6 +33,11 @@ class ByteStream:
     path: str
     chunks: Iterator[bytes]
     truncated: str | None = None
+
+
+def file_name(path: str) -> str:
+    """The last part of a path: reports are passed around, and where a file lay is nobody's business."""
+    return PurePath(path).name or path
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:

@@ -84,17 +84,18 @@ def rows_table(
     cells: Mapping[str, Callable[[Any], str]] | None = None,
     heads: Mapping[str, str] | None = None,
     unit: Unit | None = None,
+    units: Mapping[str, Unit] | None = None,
     **how: Any,
 ) -> RenderableType:
     """A table of rows, mappings or dataclasses, by the columns of their type `row` (`files.columns`).
 
     names: which columns, in which order; all by default. A column in which no row has a value is left out.
     cells: name -> text of a row's cell, where the column's own is not it. heads: name -> head, instead of the column's
-    label. unit: of all times, which the first head names; by default each column has that of its largest. how: see
-    `table`.
+    label. unit: of all times, which the first head names; by default each column has that of its largest. units: of
+    columns that have one of their own. how: see `table`.
     """
     known = {column.name: column for column in columns_of(row)}
-    made = dict(cells or {})
+    made, each_unit = dict(cells or {}), dict(units or {})
     shown = [
         name for name in names or known if name in made or any(_cell_value(each, name) is not None for each in rows)
     ]
@@ -105,8 +106,10 @@ def rows_table(
         own = unit
         title = (heads or {}).get(name, column.label)
         if column.style == "time" and name not in made:
-            own = unit or unit_for(max((abs(_cell_value(each, name) or 0) for each in rows), default=0))
-            title, is_named = title if is_named else f"{title} {own.name}", unit is not None
+            largest = max((abs(_cell_value(each, name) or 0) for each in rows), default=0)
+            own = each_unit.get(name) or unit or unit_for(largest)
+            is_common = unit is not None and name not in each_unit
+            title, is_named = title if is_common and is_named else f"{title} {own.name}", is_named or is_common
         titles.append(title)
         texts.append(
             [made[name](each) if name in made else cell_text(column, _cell_value(each, name), own) for each in rows]
@@ -137,13 +140,19 @@ def _cell_value(row: Any, name: str) -> Any:
     return row.get(name) if isinstance(row, Mapping) else getattr(row, name, None)
 
 
+def plain_grid(*columns: Mapping[str, Any], gap: int = 2) -> Table:
+    """A table without heads. columns: what `Table.add_column` takes of each."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, gap, 0, 0))
+    for column in columns:
+        table.add_column(**column)
+    return table
+
+
 def settings_table(settings: Mapping[str, str], width: int) -> Table:
     """A line a setting: its name and its text, each cut in the middle where it does not fit."""
     names = {name: shorten_middle(clean(name), max(width // 3, _LEAST_FIRST)) for name in settings}
     room = max(width - 2 - max(map(cell_len, names.values()), default=0), _LEAST_FIRST)
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
+    table = plain_grid({"no_wrap": True}, {"no_wrap": True})
     for name, text in settings.items():
         table.add_row(Text(names[name], style=DIM), Text(shorten_middle(clean(text), room)))
     return table

@@ -13,13 +13,13 @@ import msgspec
 import polars as pl
 
 from weftrace.analysis.activity import Stretches, fewer, stretches_of
-from weftrace.analysis.excluded_ranks import file_name
 from weftrace.analysis.intervals import EMPTY
 from weftrace.analysis.lane_boxes import Lane, coarser
 from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.analysis.step_shares_document import MOST_LABELS, MOST_STEPS, shares_document
 from weftrace.analysis.step_times import Step
 from weftrace.errors import DocumentError
+from weftrace.files.sources import file_name
 from weftrace.files.values import document_type, to_document
 from weftrace.report.code_document import MOST_NODES, code_document
 from weftrace.report.document_types import (

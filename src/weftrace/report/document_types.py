@@ -55,15 +55,22 @@ class LateRankDocument(TypedDict):
     device: Count | None
     path: str
     name: Annotated[str, Meta(description="What it is called.")]
-    caused_ns: Annotated[Ns, Meta(description="Own start - second last start, where it came last.")]
+    caused_ns: Annotated[
+        Ns, Meta(description="Own start - second last start, where it came last."), Shown("came late", term="caused")
+    ]
     origin_ns: Annotated[
         Ns,
         Meta(
             description="Waiting of all ranks that began with this one: what a rank is late from waiting itself is "
             "passed on to whom it waited for."
         ),
+        Shown("began", term="origin"),
     ]
-    suffered_ns: Annotated[Ns, Meta(description="Its waiting: last start - own start, within its collectives.")]
+    suffered_ns: Annotated[
+        Ns,
+        Meta(description="Its waiting: last start - own start, within its collectives."),
+        Shown("waited", term="suffered"),
+    ]
     exposed_ns: Annotated[
         Ns,
         Meta(
@@ -71,8 +78,10 @@ class LateRankDocument(TypedDict):
             "transfer only, in idle time. Beyond 20,000 stretches of waiting neighbours count as one."
         ),
     ]
-    transfer_ns: Annotated[Ns, Meta(description="The rest of its matched collectives: own end - last start.")]
-    num_last: Annotated[Count, Meta(description="Collectives into which it came last.")]
+    transfer_ns: Annotated[
+        Ns, Meta(description="The rest of its matched collectives: own end - last start."), Shown("transferred")
+    ]
+    num_last: Annotated[Count, Meta(description="Collectives into which it came last."), Shown("last")]
     num_matched: Count
 
 
@@ -91,10 +100,12 @@ class LateCollectiveDocument(TypedDict):
     """Matched collectives of one kind."""
 
     collective: str
-    num: Count
-    waiting_ns: Annotated[Ns, Meta(description="Of all ranks.")]
-    transfer_ns: Ns
-    last: Annotated[Count, Meta(description="Position of the rank that came last most often.")]
+    num: Annotated[Count, Shown("matched")]
+    waiting_ns: Annotated[Ns, Meta(description="Of all ranks."), Shown(term="waiting")]
+    transfer_ns: Annotated[Ns, Shown("transferring", term="transfer")]
+    last: Annotated[
+        Count, Meta(description="Position of the rank that came last most often."), Shown("most often last")
+    ]
     num_last: Annotated[Count, Meta(description="How often it did.")]
 
 
@@ -105,11 +116,11 @@ class WorstCollectiveDocument(TypedDict):
     group: str
     seq: int | None
     step: int | None
-    start_ns: Annotated[int, Meta(description="Last start, from the job's zero.")]
-    last: Annotated[Count, Meta(description="Position of the rank that came last.")]
-    caused_ns: Ns
-    waiting_ns: Annotated[Ns, Meta(description="Of all ranks.")]
-    transfer_ns: Ns
+    start_ns: Annotated[int, Meta(description="Last start, from the job's zero."), Shown("last came at")]
+    last: Annotated[Count, Meta(description="Position of the rank that came last."), Shown("came last")]
+    caused_ns: Annotated[Ns, Shown("late by", term="caused")]
+    waiting_ns: Annotated[Ns, Meta(description="Of all ranks."), Shown("waited, sum", term="waiting")]
+    transfer_ns: Annotated[Ns, Shown("transferring, sum", term="transfer")]
 
 
 class LateStepDocument(TypedDict):

@@ -8,10 +8,11 @@ from typing import Any, cast
 import polars as pl
 
 from weftrace.analysis.activity import Stretches
-from weftrace.analysis.excluded_ranks import file_name, names_of
+from weftrace.analysis.excluded_ranks import names_of
 from weftrace.analysis.intervals import union
 from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.analysis.stragglers import Lateness
+from weftrace.files.sources import file_name
 from weftrace.files.values import to_document
 from weftrace.report.document_types import LatenessDocument
 

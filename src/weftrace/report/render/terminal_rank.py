@@ -9,19 +9,19 @@ from typing import Any, Literal
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.style import Style
-from rich.table import Table
 from rich.text import Text
 
 from weftrace.analysis.hidden_communication import CollectiveRow
 from weftrace.analysis.idle_causes import StreamGapsRow
 from weftrace.analysis.kernel_times import KernelRow, UnnamedRow
 from weftrace.analysis.operator_times import OperatorRow
+from weftrace.analysis.phase_times import PhaseMeanRow
 from weftrace.analysis.rank_tables import TABLES
 from weftrace.render import palette
 from weftrace.render.configuration import in_words
-from weftrace.render.console_parts import BOLD, DIM, rows_table, section, settings_table, table
+from weftrace.render.console_parts import BOLD, DIM, plain_grid, rows_table, section, settings_table, table
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
-from weftrace.report.document_types import RankDocument, WindowDocument
+from weftrace.report.document_types import RankDocument, StepDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, CAUSES, PARTS
 from weftrace.report.render.terminal_code import code_blocks
 from weftrace.report.render.terminal_quality import quality_frame, quality_line
@@ -83,80 +83,62 @@ def _span(rank: RankDocument, width: int) -> RenderableType:
         bar.append(fill * (until - column), style=Style(color=colour))
         column = until
     unit = unit_for(span)
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for justify in ("left", "left", "right", "right"):
-        table.add_column(justify=justify, no_wrap=True)
+    grid = plain_grid(*({"justify": justify, "no_wrap": True} for justify in ("left", "left", "right", "right")))
+
+    def line(swatch: Text, name: str, text: str, time_ns: int, style: Style | str = "") -> None:
+        share = Text(percent(time_ns / span))
+        grid.add_row(swatch, Text(name, style=style), Text(f"{text} {unit.name}", style=style), share)
+
     absent = {"exposed communication": not rank["communication_ns"], "exposed memory": not rank["memory_ns"]}
     shown = adding_up((time_ns for _, time_ns, _, _ in parts), unit)
     for (name, time_ns, fill, colour), text in zip(parts, shown, strict=True):
-        if absent.get(name):
-            continue
-        summary = Text(f"{text} {unit.name}"), Text(percent(time_ns / span))
-        table.add_row(Text(fill * 2, style=Style(color=colour)), Text(name), *summary)
+        if not absent.get(name):
+            line(Text(fill * 2, style=Style(color=colour)), name, text, time_ns)
         if name == "compute" and (fused := rank["fused_ns"]):
-            summary = Text(f"{unit(fused)} {unit.name}"), Text(percent(fused / span))
-            table.add_row(Text(), Text("  of which fused"), *summary)
-    table.add_row(Text(), Text("span", style=BOLD), Text(f"{unit(span)} {unit.name}", style=BOLD), Text(percent(1.0)))
-    device = clean(rank["device_name"])
-    about = [device, f"{rank['num_sms']} {rank['sm_unit']}" if rank["num_sms"] else "", _step_name(rank)]
-    return Group(section("Where the time went", " · ".join(part for part in about if part)), bar, table)
+            line(Text(), "  of which fused", unit(fused), fused)
+    line(Text(), "span", unit(span), span, BOLD)
+    sms = f"{rank['num_sms']} {rank['sm_unit']}" if rank["num_sms"] else ""
+    about = filter(None, [clean(rank["device_name"]), sms, _step_name(rank)])
+    return Group(section("Where the time went", " · ".join(about)), bar, grid)
 
 
 def _accounts(rank: RankDocument) -> RenderableType:
     """Communication, overlap, headroom and streams, a line of facts each."""
-    total = rank["communication_ns"]
-    rows: list[tuple[str, str]] = []
-    if total:
-        hidden, exposed = rank["hidden_communication_ns"], rank["exposed_communication_ns"]
-        rows.append(
-            (
-                "communication",
-                f"{duration(total)}: {duration(hidden)} hidden ({hidden_share(rank)}), {duration(exposed)} exposed",
-            )
-        )
-        data, barrier = rank["data_ns"], rank["barrier_ns"]
-        if barrier:
-            rows.append(
-                (
-                    "",
-                    f"{duration(data)} move data, {duration(barrier)} ({percent(barrier / total)}) only notify or wait",
-                )
-            )
+    grid = plain_grid({"no_wrap": True}, {"overflow": "fold"})
+
+    def tell(name: str, text: str) -> None:
+        grid.add_row(Text(name, style=BOLD), Text(text))
+
+    span = rank["span_ns"]
+    if total := rank["communication_ns"]:
+        hidden, exposed = duration(rank["hidden_communication_ns"]), duration(rank["exposed_communication_ns"])
+        tell("communication", f"{duration(total)}: {hidden} hidden ({hidden_share(rank)}), {exposed} exposed")
+        if barrier := rank["barrier_ns"]:
+            waits = f"{duration(barrier)} ({percent(barrier / total)}) only notify or wait"
+            tell("", f"{duration(rank['data_ns'])} move data, {waits}")
     else:
-        rows.append(("communication", "none ran, so the hidden share is undefined"))
-    if rank["fused_ns"]:
-        rows.append(
-            ("fused", f"{duration(rank['fused_ns'])} in kernels that compute and communicate in one: not separable")
-        )
-    speedup = rank["overlap_speedup"]
-    if speedup:
-        rows.append(
-            ("overlap", f"{duration(rank['serial_ns'])} of work in {duration(rank['busy_ns'])}: {speedup:.2f}× as fast")
-        )
+        tell("communication", "none ran, so the hidden share is undefined")
+    if fused := rank["fused_ns"]:
+        tell("fused", f"{duration(fused)} in kernels that compute and communicate in one: not separable")
+    if speedup := rank["overlap_speedup"]:
+        times = f"{duration(rank['serial_ns'])} of work in {duration(rank['busy_ns'])}"
+        tell("overlap", f"{times}: {speedup:.2f}× as fast")
     headroom = rank["headroom"]
-    chain = "the longest chain" if headroom["bound_by"] == "chain" else "compute"
-    bound = f"at best {duration(headroom['ideal_ns'])}, bound by {chain}"
+    ideal = duration(headroom["ideal_ns"])
+    bound = f"at best {ideal}, bound by {'the longest chain' if headroom['bound_by'] == 'chain' else 'compute'}"
     if headroom["bound_by"] == "communication":  # NCCL waits for other ranks inside its kernels
-        bound = f"communication alone took {duration(headroom['ideal_ns'])}, waits for other ranks included: no bound"
-    share = percent(headroom["headroom_ns"] / rank["span_ns"])
-    rows.append(
-        ("headroom", f"{duration(headroom['headroom_ns'])} ({share}) by overlap alone, idle time filled; {bound}")
-    )
+        bound = f"communication alone took {ideal}, waits for other ranks included: no bound"
+    saved = f"{duration(headroom['headroom_ns'])} ({percent(headroom['headroom_ns'] / span)})"
+    tell("headroom", f"{saved} by overlap alone, idle time filled; {bound}")
     if headroom["assumption"]:
-        rows.append(("", clean(headroom["assumption"])))
-    streams = rank["streams"]
-    for place, stream in enumerate(streams[:MAX_STREAMS]):
-        busy = f"{duration(stream['busy_ns'])} busy ({percent(stream['busy_ns'] / rank['span_ns'])})"
+        tell("", clean(headroom["assumption"]))
+    for place, stream in enumerate(rank["streams"][:MAX_STREAMS]):
+        busy = f"{duration(stream['busy_ns'])} busy ({percent(stream['busy_ns'] / span)})"
         text = f"{clean(stream['kind'])}, {busy}, {counted(stream['num_events'], 'event')}"
-        rows.append(("" if place else "streams", f"{clean(stream['stream'])}  {text}"))
-    if len(streams) > MAX_STREAMS:
-        rows.append(("", f"… and {len(streams) - MAX_STREAMS:,} more"))
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, text in rows:
-        table.add_row(Text(name, style=BOLD), Text(text))
-    return table
+        tell("" if place else "streams", f"{clean(stream['stream'])}  {text}")
+    if (left := len(rank["streams"]) - MAX_STREAMS) > 0:
+        tell("", f"… and {left:,} more")
+    return grid
 
 
 def _configuration(rank: RankDocument, width: int) -> RenderableType | None:
@@ -202,23 +184,24 @@ def _phase_means(rank: RankDocument, width: int) -> RenderableType | None:
     rows = rank["phase_means"]
     if not rows:
         return None
-    sms = {phase["name"]: phase["sms"] for phase in rank["phases"] if phase["sms"]}
+    sms = {phase["name"]: f"{phase['sms']}" for phase in rank["phases"] if phase["sms"]}
     kept = sorted(rows, key=lambda row: -row["mean_busy_ns"] * row["count"])[:MAX_PHASES]
-    with_communication = any(row["lane"] == "communication" for row in kept)
     unit = unit_for(max(row["mean_busy_ns"] for row in kept))
-    heads = ["phase", "lane", "count", "busy", *["moves data", "hidden", "exposed"] * with_communication]
-    lines = []
-    for row in (row for row in rows if row in kept):
-        moving = row["lane"] == "communication"
-        cells = [clean(row["name"]), "comm." if moving else "compute", f"{row['count']:,}", unit(row["mean_busy_ns"])]
-        if with_communication:
-            times = (row["mean_data_ns"], row["mean_hidden_ns"], row["mean_exposed_ns"])
-            cells += [unit(time_ns) if moving else "" for time_ns in times]
-        lines.append([*cells, *[str(sms.get(row["name"], ""))] * bool(sms)])
-    body = table([*heads, *[rank["sm_unit"]] * bool(sms)], lines, width, left=("phase", "lane"))
-    left = len(rows) - len(kept)
-    note = f"mean of each, in {unit.name}{f'; {left:,} shorter phases are in the JSON report' if left else ''}"
-    return Group(section("Phases", note), body)
+    moves = ("mean_data_ns", "mean_hidden_ns", "mean_exposed_ns")
+    shown = moves if any(row["lane"] == "communication" for row in kept) else ()
+    body = rows_table(
+        PhaseMeanRow, [row for row in rows if row in kept], width,
+        ["name", "lane", "count", "mean_busy_ns", *shown, *["sms"] * bool(sms)],
+        heads={"count": "count", "mean_busy_ns": "busy", "sms": rank["sm_unit"]}, left=("phase", "lane"),
+        cells={
+            "lane": lambda row: "comm." if row["lane"] == "communication" else "compute",
+            "mean_busy_ns": lambda row: unit(row["mean_busy_ns"]),
+            **{name: partial(_where_moving, name=name, unit=unit) for name in moves},
+            "sms": lambda row: sms.get(row["name"], ""),
+        },
+    )  # fmt: skip
+    left = f"; {len(rows) - len(kept):,} shorter phases are in the JSON report" if len(rows) > len(kept) else ""
+    return Group(section("Phases", f"mean of each, in {unit.name}{left}"), body)
 
 
 def _matrix(rank: RankDocument, width: int) -> RenderableType | None:
@@ -269,14 +252,13 @@ def _kernels(rank: RankDocument, width: int) -> RenderableType | None:
     body = rows_table(
         KernelRow, rows, width,
         ["name", "num_events", "total_ns", "mean_ns", *spread, "share", "family", *["sms"] * any(sms)], unit=unit,
+        units=dict.fromkeys(("mean_ns", *spread), each),
         heads={
-            **{f"{name}_ns": f"{name} {each.name}" for name in ("mean", "p50", "p99")},
             "family": "class",
             "sms": rank["sm_unit"],
         },
         cells={
             "name": lambda row: kernel_label(row["name"]),
-            **{name: partial(_time_of, name=name, unit=each) for name in ("mean_ns", *spread)},
             "family": lambda row: shorten_middle(clean(row["family"]), 18),
             "sms": _kernel_sms,
         },
@@ -336,21 +318,16 @@ def _launch(rank: RankDocument) -> RenderableType | None:
     launch = rank["launch"]
     if not launch["num_linked"]:
         return None
-    delays = (launch["delay_p50_ns"], launch["delay_p99_ns"], launch["delay_max_ns"])
-    median, late, most = (duration(delay_ns) for delay_ns in delays if delay_ns is not None)  # all are, where one is
+    median, late, most = (duration(launch[f"delay_{name}_ns"]) for name in ("p50", "p99", "max"))
     lines = [
         f"A kernel started {median} after its launch call (median); 99 % within {late}, all within {most}.",
         f"The queue held {launch['queue_mean']:,.1f} launches on average, {launch['queue_max']:,} at most.",
     ]
-    blocked = [
-        f"{clean(call['name'])} {duration(call['total_ns'])} ({call['num_events']:,}×)"
-        for call in launch["host_blocked"][:4]
-    ]
+    blocked = [f"{_took(call)} ({call['num_events']:,}×)" for call in launch["host_blocked"][:4]]
     if blocked:
         lines.append("The host waited or polled in " + ", ".join(blocked) + ".")
     stalls = [
-        f"{clean(stall['name'])} {duration(stall['total_ns'])} "
-        f"({stall['num_events']:,}×, {duration(stall['longest_ns'])} at most)"
+        f"{_took(stall)} ({stall['num_events']:,}×, {duration(stall['longest_ns'])} at most)"
         for stall in launch["host_stalls"][:3]
     ]
     if stalls:
@@ -372,29 +349,38 @@ def _steps(rank: RankDocument, width: int) -> RenderableType | None:
         return None
     slowest = max(steps, key=lambda step: step["span_ns"])
     kept = sorted(steps, key=lambda step: -step["span_ns"])[:MAX_STEPS]
-    chosen = [step for step in steps if step in kept]
+    before, after = ([{"step": p["place"], **p} for p in outside if p["place"] == at] for at in ("before", "after"))
+    rows: list[Any] = [*before, *(step for step in steps if step in kept), *after]
     unit = unit_for(rank["span_ns"])
     apart = [column for column in _APART if any(step[column[0]] for step in steps)]
     narrow = bool(apart) and width < 100
     apart = apart[:1] if narrow else apart
+    body = rows_table(
+        StepDocument, rows, width, ["step", *ACCOUNT_KEYS, "hidden_fraction", *(key for key, _, _ in apart), ""],
+        heads={**dict(zip(ACCOUNT_KEYS[1:], ACCOUNT_HEADS, strict=False)), "hidden_fraction": ACCOUNT_HEADS[-1],
+               **{key: head for key, head, _ in apart}},
+        cells={
+            "step": lambda row: clean(row["step"]), "hidden_fraction": lambda row: percent(row["hidden_fraction"]),
+            **{key: partial(_time_or_nothing, name=key, unit=unit) for key, _, _ in apart},
+            "": lambda row: "slowest" if row is slowest and len(steps) > 1 else "",
+        },
+        unit=unit, left=("step", ""), bold=rows.index(slowest), gap=1 if narrow else 2,
+    )  # fmt: skip
+    notes = [Text(f"{head}: {meaning}", style=DIM) for _, head, meaning in apart]
+    left = f"; the {len(kept)} longest of {len(steps):,}" if len(steps) > len(kept) else ""
+    return Group(section("Steps", "from a step's first device event to the next step's" + left), body, *notes)
 
-    def line(name: object, row: WindowDocument, others: list[str], mark: str = "") -> list[str]:
-        times = (unit(row[key]) for key in ACCOUNT_KEYS)
-        return [clean(name), *times, percent(row["hidden_fraction"]), *others, mark]
 
-    lines = [line(part["place"], part, [""] * len(apart)) for part in outside if part["place"] == "before"]
-    bold = len(lines) + chosen.index(slowest)
-    for step in chosen:
-        mark = "slowest" if step is slowest and len(steps) > 1 else ""
-        lines.append(line(step["step"], step, [unit(step[key]) for key, _, _ in apart], mark))
-    lines += [line(part["place"], part, [""] * len(apart)) for part in outside if part["place"] == "after"]
-    heads = ("step", f"span {unit.name}", *ACCOUNT_HEADS, *(head for _, head, _ in apart), "")
-    body = table(heads, lines, width, left=("step", ""), bold=bold, gap=1 if narrow else 2)
-    notes = [Text(f"{head}: {summary}", style=DIM) for _, head, summary in apart]
-    left = len(steps) - len(kept)
-    note = "from a step's first device event to the next step's"
-    note += f"; the {len(kept)} longest of {len(steps):,}" if left else ""
-    return Group(section("Steps", note), body, *notes)
+def _time_or_nothing(row: Any, *, name: str, unit: Unit) -> str:
+    return unit(row[name]) if name in row else ""
+
+
+def _where_moving(row: Any, *, name: str, unit: Unit) -> str:
+    return unit(row[name]) if row["lane"] == "communication" else ""
+
+
+def _took(row: Any) -> str:
+    return f"{clean(row['name'])} {duration(row['total_ns'])}"
 
 
 def _step_name(rank: RankDocument) -> str:
@@ -412,10 +398,6 @@ def _kernel_sms(kernel: KernelRow) -> str:
     if kernel["sms"] is None:
         return ""
     return f"{'' if kernel['sms_exact'] else '≤'}{kernel['sms']}"
-
-
-def _time_of(row: KernelRow, *, name: Literal["mean_ns", "p50_ns", "p99_ns"], unit: Unit) -> str:
-    return unit(row[name])
 
 
 def _rate(value: float | None) -> str:
