@@ -47,25 +47,4 @@ if TYPE_CHECKING:
     from weftrace.advice.whatifs import what_if as what_if
 
 if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
-    __getattr__, __dir__, __all__ = lazily(
-        __name__,
-        {
-            "weftrace.advice.changed_plans": ("changed",),
-            "weftrace.advice.changes": (
-                "Change", "NoBarrierWait", "NoHostGaps", "PerfectOverlap", "Scale", "SmSplit", "parse_change",
-            ),
-            "weftrace.advice.critical_paths": ("CriticalPath", "critical_path_of"),
-            "weftrace.advice.deciding_ranks": ("decided_steps",),
-            "weftrace.advice.document": ("CriticalPathReport", "critical_path_report"),
-            "weftrace.advice.jobs": ("infer_job",),
-            "weftrace.advice.swaps.placements": ("PlacementSwap", "placement_swap"),
-            "weftrace.advice.swaps.schedules": ("ScheduleSwap", "swap_schedule"),
-            "weftrace.advice.sensitivities": ("Curve", "Sensitivity", "curve", "sensitivity"),
-            "weftrace.advice.waterfalls": ("Waterfall", "waterfall"),
-            "weftrace.advice.replay_checks": ("ReplayChecks", "check_replays"),
-            "weftrace.advice.whatif_document": (
-                "SensitivityReport", "WhatIfReport", "sensitivity_report", "what_if_report",
-            ),
-            "weftrace.advice.whatifs": ("WhatIf", "what_if"),
-        },
-    )  # fmt: skip
+    __getattr__, __dir__, __all__ = lazily(__name__)

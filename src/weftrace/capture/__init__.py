@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from weftrace.errors import CaptureError as CaptureError
 from weftrace.errors import CaptureWarning as CaptureWarning
-from weftrace.lazy import lazily
+from weftrace.lazy import lazily, without_torch
 
 if TYPE_CHECKING:
     from weftrace.capture.captured import Captured as Captured
@@ -27,24 +27,9 @@ if TYPE_CHECKING:
     from weftrace.capture.runtime.recording import record as record
     from weftrace.capture.schedule import Schedule as Schedule
 
-
-def _torch_is_missing(name: str, missing: ModuleNotFoundError) -> CaptureError | None:
-    if missing.name != "torch":
-        return None
-    return CaptureError(
-        f"weftrace.capture.{name} records runs of torch, which is missing: pip install 'weftrace[torch]'"
-    )
-
-
 if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
     __getattr__, __dir__, __all__ = lazily(
         __name__,
-        {
-            "weftrace.capture.captured": ("Captured",),
-            "weftrace.capture.runtime.ranges": ("phase",),
-            "weftrace.capture.runtime.recording": ("Recording", "record"),
-            "weftrace.capture.schedule": ("Schedule",),
-        },
         eager=("CaptureError", "CaptureWarning"),
-        on_missing=_torch_is_missing,
+        on_missing=without_torch(CaptureError, "weftrace.capture.{name} records runs of torch, which is missing"),
     )

@@ -30,14 +30,4 @@ if TYPE_CHECKING:
     __all__: list[str]
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__, __all__ = lazily(
-        __name__,
-        {
-            "weftrace.comparison.alignment.movers": ("movers_of",),
-            "weftrace.comparison.diffs": ("Diff", "diff"),
-            "weftrace.comparison.document": ("DiffReport", "diff_report"),
-            "weftrace.comparison.gates": ("Gate", "judged", "parse_gate"),
-            "weftrace.comparison.runs": ("Run", "run_of"),
-            "weftrace.comparison.verdicts": ("Verdict",),
-        },
-    )
+    __getattr__, __dir__, __all__ = lazily(__name__)

@@ -65,31 +65,4 @@ if TYPE_CHECKING:
     from weftrace.experts.traffic.policy_cost import CostModel as CostModel
 
 if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
-    __getattr__, __dir__, __all__ = lazily(
-        __name__,
-        {
-            "weftrace.experts.build": ("placement_report", "slot_table"),
-            "weftrace.experts.certificate": ("Certificate",),
-            "weftrace.experts.cluster": ("Cluster", "make_cluster"),
-            "weftrace.experts.document": ("PlacementReport", "placement_of", "read_placement"),
-            "weftrace.experts.loads": ("as_loads",),
-            "weftrace.experts.moves.break_even": ("BreakEven", "break_even"),
-            "weftrace.experts.moves.moves": ("Moves", "moves_between"),
-            "weftrace.experts.moves.relabel": ("relabel",),
-            "weftrace.experts.moves.replan": ("Replan", "replan"),
-            "weftrace.experts.placement": ("Choice", "Placement", "PolicyCost", "make_placement"),
-            "weftrace.experts.proof.certify": ("certify",),
-            "weftrace.experts.recorded.estimators": ("Estimator", "make_estimator"),
-            "weftrace.experts.recorded.generator": ("generate_loads", "synthetic_loads"),
-            "weftrace.experts.recorded.read": ("LoadHistory", "as_history", "read_loads", "save_loads", "windows_of"),
-            "weftrace.experts.replays.document": ("ReplayReport", "replay_report"),
-            "weftrace.experts.replays.recommend": ("Recommendation", "recommend"),
-            "weftrace.experts.replays.replay": ("Replay", "replay"),
-            "weftrace.experts.solvers.balance": ("balance",),
-            "weftrace.experts.solvers.deepseek": ("rebalance_experts",),
-            "weftrace.experts.solvers.resplit": ("resplit",),
-            "weftrace.experts.solvers.slot_budget": ("share_slots_among_layers",),
-            "weftrace.experts.traffic.dispatch_table": ("RealisedShares", "dispatch_table", "realised"),
-            "weftrace.experts.traffic.policy_cost": ("CostModel",),
-        },
-    )
+    __getattr__, __dir__, __all__ = lazily(__name__)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weftrace.errors import FlopsError as FlopsError
-from weftrace.lazy import lazily
+from weftrace.lazy import lazily, without_torch
 
 if TYPE_CHECKING:  # what a type checker sees
     from weftrace.facts.models import known_models as known_models
@@ -96,47 +96,10 @@ if TYPE_CHECKING:  # what a type checker sees
 
     join_trace = _join
 
-
-def _torch_is_missing(name: str, missing: ModuleNotFoundError) -> FlopsError | None:
-    if missing.name != "torch":
-        return None
-    return FlopsError(f"weftrace.flops.{name} runs models and needs torch: pip install 'weftrace[torch]'")
-
-
 if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
     __getattr__, __dir__, __all__ = lazily(
         __name__,
-        {
-            "weftrace.facts.models": ("known_models", "model_config"),
-            "weftrace.flops.cost": ("Cost", "Kind", "Phase", "Status", "Tally"),
-            "weftrace.flops.deepspeed.runtime.model_profile": ("get_model_profile",),
-            "weftrace.flops.deepspeed.runtime.profiler": ("FlopsProfiler",),
-            "weftrace.flops.derived.account": ("Account", "account_of"),
-            "weftrace.flops.derived.coverage": ("Coverage", "UnknownOp", "coverage"),
-            "weftrace.flops.derived.device": ("device_of",),
-            "weftrace.flops.several.diff": ("Change", "FlopsDiff", "diff", "parse_fraction"),
-            "weftrace.flops.derived.findings": ("findings",),
-            "weftrace.flops.several.merge": ("merge",),
-            "weftrace.flops.derived.params": ("Params", "module_params", "params"),
-            "weftrace.flops.derived.predict": ("Prediction", "predict", "published_errors"),
-            "weftrace.flops.derived.roofline": ("Roofline", "RooflineRow", "roofline"),
-            "weftrace.flops.several.sweep": ("Sweep", "SweepPoint", "sweep"),
-            "weftrace.flops.derived.tally": ("Totals", "inclusive", "totals"),
-            "weftrace.flops.derived.throughput": ("Throughput", "throughput"),
-            "weftrace.flops.derived.utilization": ("PhaseUtilization", "Utilization", "utilization"),
-            "weftrace.flops.document": ("flops_document", "read_flops", "report_of"),
-            "weftrace.flops.join.counters": ("annotate_flops", "write_counters"),
-            "weftrace.flops.join.join": ("PhaseWork", "RangeWork", "TraceJoin"),
-            "weftrace.flops.run_spec": ("InputSpec", "RunSpec", "parse_input", "parse_parallel"),
-            "weftrace.flops.runtime.formulas.user": ("register_formula",),
-            "weftrace.flops.runtime.models.build": ("build_model", "model_inputs", "run_phase"),
-            "weftrace.flops.runtime.models.hf": ("hf_model", "hf_run_phase"),
-            "weftrace.flops.runtime.profile": ("Profile", "add_cost", "count", "profile"),
-            "weftrace.flops.runtime.run.run_model": ("run_model",),
-            "weftrace.flops.tables": ("to_csv", "to_markdown"),
-            "weftrace.flops.values": ("Clock", "FlopsReport", "Module", "OpCount", "Parallel", "Timing"),
-        },
         renamed={"join_trace": ("weftrace.flops.join.join", "join")},
         eager=("FlopsError",),
-        on_missing=_torch_is_missing,
+        on_missing=without_torch(FlopsError, "weftrace.flops.{name} runs models and needs torch"),
     )

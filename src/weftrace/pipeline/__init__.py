@@ -70,43 +70,4 @@ if TYPE_CHECKING:
     from weftrace.pipeline.steps.whole_step import whole_step as whole_step
 
 if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
-    __getattr__, __dir__, __all__ = lazily(
-        __name__,
-        {
-            "weftrace.pipeline.as_plan": ("plan_of",),
-            "weftrace.pipeline.choices.document": ("recommendation_report",),
-            "weftrace.pipeline.choices.recommendation": ("Recommendation", "recommend"),
-            "weftrace.pipeline.comparing.comparison": ("Candidate", "Comparison", "candidates", "compare"),
-            "weftrace.pipeline.comparing.document": ("comparison_of",),
-            "weftrace.pipeline.costs": ("Costs",),
-            "weftrace.pipeline.costs_document": ("read_costs",),
-            "weftrace.pipeline.generators.families": ("FAMILIES", "Family", "family_of", "generate"),
-            "weftrace.pipeline.laws.by_schedule": ("Claim", "Law", "laws_of"),
-            "weftrace.pipeline.measured.run_costs": ("costs_of_run",),
-            "weftrace.pipeline.measured.runs": ("MeasuredRun", "run_of"),
-            "weftrace.pipeline.measured.sourced_costs": ("SourcedCosts", "costs_of_trace"),
-            "weftrace.pipeline.notation": (
-                "differences",
-                "from_text",
-                "from_torch_csv",
-                "read_schedule",
-                "to_text",
-                "to_torch_csv",
-            ),
-            "weftrace.pipeline.passes.merging": ("merge_neighbours",),
-            "weftrace.pipeline.passes.middle_switch": ("switch_middle",),
-            "weftrace.pipeline.passes.offloading": ("offload_activations",),
-            "weftrace.pipeline.passes.splitting": ("split_backward",),
-            "weftrace.pipeline.passes.weight_placement": ("most_held", "place_weights"),
-            "weftrace.pipeline.passes.without_backward": ("forward_only",),
-            "weftrace.pipeline.render.page": ("render_schedules_html",),
-            "weftrace.pipeline.render.scene": ("svg_of",),
-            "weftrace.pipeline.rules": ("check",),
-            "weftrace.pipeline.schedule": ("ACTION_SCHEMA", "Action", "Schedule"),
-            "weftrace.pipeline.simulation": ("Simulation", "simulate"),
-            "weftrace.pipeline.plan_vs_measured.document": ("slip_report",),
-            "weftrace.pipeline.plan_vs_measured.planned_and_measured": ("Slip", "slip"),
-            "weftrace.pipeline.steps.predicted": ("Run", "predicted_step"),
-            "weftrace.pipeline.steps.whole_step": ("WholeStep", "whole_step"),
-        },
-    )
+    __getattr__, __dir__, __all__ = lazily(__name__)

@@ -22,10 +22,4 @@ if TYPE_CHECKING:
     __all__: list[str]
 
 if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
-    __getattr__, __dir__, __all__ = lazily(
-        __name__,
-        {
-            "weftrace.questions.asking": ("Answer", "ask", "query", "tables"),
-            "weftrace.questions.columns": ("TABLES",),
-        },
-    )
+    __getattr__, __dir__, __all__ = lazily(__name__)

@@ -37,19 +37,4 @@ if TYPE_CHECKING:  # what a type checker sees
     from weftrace.report.render.terminal import print_report as print_report
 
 if not TYPE_CHECKING:  # so that `weftrace --help`, which names this wing's commands, stays quick
-    __getattr__, __dir__, __all__ = lazily(
-        __name__,
-        {
-            "weftrace.render.lanes_text": ("print_lanes",),
-            f"{__name__}.added_lanes": ("annotate_trace", "overlay"),
-            f"{__name__}.build": ("RankReport", "Report", "analyze"),
-            f"{__name__}.document": ("document_of",),
-            f"{__name__}.render.figures": (
-                "breakdown_figure", "idle_figure", "kernels_figure", "lanes_figure", "overlap_figure", "ranks_figure",
-            ),
-            f"{__name__}.render.figures_job": ("job_figure", "lateness_figure", "steps_figure"),
-            f"{__name__}.render.page": ("render_html",),
-            f"{__name__}.render.terminal": ("print_rank", "print_report"),
-        },
-        packages=("render",),
-    )  # fmt: skip
+    __getattr__, __dir__, __all__ = lazily(__name__, packages=("render",))

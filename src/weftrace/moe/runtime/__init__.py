@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weftrace.errors import ProfileError
-from weftrace.lazy import lazily
+from weftrace.lazy import lazily, without_torch
 
 if TYPE_CHECKING:
     from weftrace.moe.runtime.executor import execute as execute
@@ -25,22 +25,7 @@ if TYPE_CHECKING:
     from weftrace.moe.runtime.steps import RunResult as RunResult
     from weftrace.moe.runtime.steps import run as run
 
-
-def _torch_is_missing(name: str, missing: ModuleNotFoundError) -> ProfileError | None:
-    if (missing.name or "").partition(".")[0] != "torch":
-        return None
-    return ProfileError(f"weftrace.moe.runtime.{name} runs layers, with torch: pip install 'weftrace[torch]'")
-
-
 if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
     __getattr__, __dir__, __all__ = lazily(
-        __name__,
-        {
-            f"{__name__}.executor": ("execute",),
-            f"{__name__}.layers.tokens": ("Segment", "split_prompts"),
-            f"{__name__}.micro_batch": ("MicroBatch",),
-            f"{__name__}.moving.payload": ("PUBLISHED", "Payloads"),
-            f"{__name__}.steps": ("HowToRun", "RunResult", "run"),
-        },
-        on_missing=_torch_is_missing,
+        __name__, on_missing=without_torch(ProfileError, "weftrace.moe.runtime.{name} runs layers, with torch")
     )

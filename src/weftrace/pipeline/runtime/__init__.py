@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weftrace.errors import PipelineRunError
-from weftrace.lazy import lazily
+from weftrace.lazy import lazily, without_torch
 
 if TYPE_CHECKING:
     from weftrace.pipeline.runtime.blocks import ExpertBlock as ExpertBlock
@@ -30,24 +30,7 @@ if TYPE_CHECKING:
     from weftrace.pipeline.runtime.split.verify import SplitCheck as SplitCheck
     from weftrace.pipeline.runtime.split.verify import verify_split as verify_split
 
-
-def _torch_is_missing(name: str, missing: ModuleNotFoundError) -> PipelineRunError | None:
-    if missing.name != "torch":
-        return None
-    return PipelineRunError(f"weftrace.pipeline.runtime.{name} runs models, with torch: pip install 'weftrace[torch]'")
-
-
 if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
     __getattr__, __dir__, __all__ = lazily(
-        __name__,
-        {
-            f"{__name__}.blocks": ("ExpertBlock", "TransformerBlock"),
-            f"{__name__}.executor": ("PipelineRuntime", "StepResult"),
-            f"{__name__}.phases": ("Compute", "Exchange", "PhasedModule", "PhasedSequential", "Transfer"),
-            f"{__name__}.split.engine": ("StageEngine",),
-            f"{__name__}.split.instrument": ("defer_weight_grad",),
-            f"{__name__}.split.store": ("WeightGradStore",),
-            f"{__name__}.split.verify": ("SplitCheck", "verify_split"),
-        },
-        on_missing=_torch_is_missing,
+        __name__, on_missing=without_torch(PipelineRunError, "weftrace.pipeline.runtime.{name} runs models, with torch")
     )
