@@ -19,7 +19,7 @@ from weftrace.advice.deciding_ranks import StepRow, decided_steps, path_in_step
 from weftrace.advice.jobs import source_of
 from weftrace.advice.waterfalls import BarRow, waterfall
 from weftrace.files.schemas import Count
-from weftrace.files.values import UNSAVED, As
+from weftrace.files.values import AS_COLUMNS, UNSAVED, filled
 from weftrace.notebook import InNotebook
 from weftrace.plan import Inferred, Kept, Replay
 from weftrace.plan.inference.values import SOURCES, Source
@@ -53,13 +53,6 @@ class SlackRow(TypedDict):
     on_path: Annotated[Count, Meta(description="Without slack: later by a ns, and the span is longer by one.")]
     least_ns: Annotated[int, Meta(description="The least slack of them.")]
     median_ns: int
-
-
-def _columns(document: dict[str, list[Any]]) -> pl.DataFrame:
-    try:
-        return pl.DataFrame(document, infer_schema_length=None)
-    except pl.exceptions.PolarsError as cause:
-        raise ValueError(f"no columns of a table: {cause}") from cause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -105,7 +98,7 @@ class CriticalPathReport(Advice):
     slack: list[SlackRow]
     parts: Annotated[
         pl.DataFrame,
-        As(dict[str, list[Any]], save=lambda parts: parts.to_dict(as_series=False), read=_columns),
+        AS_COLUMNS,
         Meta(
             description="The path as columns, a row a part: parts lie end to end from the first start to the last end."
         ),
@@ -125,16 +118,15 @@ def critical_path_report(inferred: Inferred, *, step: int | None = None) -> Crit
         path = path_in_step(path, step)
         sentence = f"In step {step}, {path.sentence[0].lower()}{path.sentence[1:]}"
     tables: dict[str, Any] = {f"by_{name}": getattr(path, f"by_{name}").to_dicts() for name in _TABLES}
-    return CriticalPathReport(
+    return filled(
+        CriticalPathReport,
+        path,
+        inferred,
         **basis_of(inferred, sentence),
         **tables,
         num_ops=len(inferred.plan),
         step=step,
-        origin_ns=inferred.origin_ns,
-        span_ns=path.span_ns,
-        before_ns=path.before_ns,
         steps=rows_of(decided_steps(path)),
-        weakest=path.weakest,
         waterfall=[] if step is not None else rows_of(waterfall(inferred).bars),
         slack=_slack(path, inferred),
         parts=path.parts.with_columns(pl.col("class_").cast(pl.String)).rename({"class_": "class"}),

@@ -15,7 +15,7 @@ from weftrace.advice.document import Advice, PartRow, basis_of, rows_of
 from weftrace.advice.sensitivities import Curve, GainRow, PointRow, Sensitivity, curve, sensitivity
 from weftrace.advice.whatifs import Spans, WhatIf
 from weftrace.files.schemas import Count
-from weftrace.files.values import UNSAVED
+from weftrace.files.values import UNSAVED, filled
 from weftrace.plan import Inferred
 
 
@@ -61,11 +61,11 @@ class SensitivityReport(Advice):
 def what_if_report(found: WhatIf, inferred: Inferred) -> WhatIfReport:
     """A what-if as a value that can be shown and saved. inferred: what it was tried on."""
     basis = basis_of(inferred, found.sentence)
-    return WhatIfReport(
+    return filled(
+        WhatIfReport,
+        found,
         **{**basis, "notes": [*basis["notes"], *found.notes]},
         changes=[str(change) for change in found.changes],
-        after_ns=found.after_ns,
-        bottleneck=found.bottleneck,
         before=rows_of(found.before.by_class),
         after=rows_of(found.after.by_class),
         before_phases=rows_of(found.before.by_phase),
@@ -78,17 +78,12 @@ def what_if_report(found: WhatIf, inferred: Inferred) -> WhatIfReport:
 
 def sensitivity_report(found: Sensitivity, curves: Sequence[Curve], inferred: Inferred) -> SensitivityReport:
     """A sensitivity as a value that can be shown and saved. inferred: what it was tried on."""
-    return SensitivityReport(
+    return filled(
+        SensitivityReport,
+        found,
         **basis_of(inferred, found.sentence),
-        by=found.by,
-        replayed_ns=found.replayed_ns,
         rows=rows_of(found.table),
-        curves=[
-            CurveSummary(
-                selector=each.selector, sentence=each.sentence, knee=each.flat_until, points=rows_of(each.points)
-            )
-            for each in curves
-        ],
+        curves=[filled(CurveSummary, each, knee=each.flat_until, points=rows_of(each.points)) for each in curves],
     )
 
 

@@ -69,6 +69,19 @@ class Named:
     name: str
 
 
+def _frame_of_columns(columns: Mapping[str, list[Any]]) -> Any:
+    import polars as pl
+
+    try:
+        return pl.DataFrame(columns, infer_schema_length=None)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"no columns of one table: {error}") from error
+
+
+#: Marks a frame that its document has as columns: name -> values.
+AS_COLUMNS = As(dict[str, list[Any]], save=lambda frame: frame.to_dict(as_series=False), read=_frame_of_columns)
+
+
 class _Unsaved:
     """See `UNSAVED`."""
 

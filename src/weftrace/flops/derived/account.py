@@ -18,7 +18,7 @@ from weftrace.flops.derived.params import Params, module_params, params
 from weftrace.flops.derived.predict import Efficiencies, Prediction, prediction_of
 from weftrace.flops.derived.roofline import COMPUTE, MEMORY, Roofline, RooflineRow, roofline_of
 from weftrace.flops.derived.tally import Key, Totals, children_of, global_factor, global_sums, tallies, totals_of
-from weftrace.flops.derived.throughput import Throughput, throughput_of
+from weftrace.flops.derived.throughput import Throughput, throughput
 from weftrace.flops.derived.utilization import Utilization, utilization_of
 from weftrace.flops.values import FlopsReport
 from weftrace.notebook import InNotebook, in_words
@@ -243,7 +243,7 @@ def _throughput(report: FlopsReport, totals: Totals) -> tuple[Throughput | None,
     if not report.clock.step_ns:
         return None, ""
     try:
-        return throughput_of(report, totals), ""
+        return throughput(report, step=totals), ""
     except FlopsError as error:
         return None, str(error)
 

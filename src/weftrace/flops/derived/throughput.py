@@ -51,38 +51,19 @@ def throughput(
     parallel: Parallel | None = None,
     accumulation: int | None = None,
     step_ns: float | None = None,
+    step: Totals | None = None,
 ) -> Throughput:
     """Throughput of a report's step.
 
     samples, tokens: of one replica in one step, or, with `accumulation`, in one micro-batch; None: the report's, which
         are of the whole step. Where the sequence is split over context ranks, tokens are those of the whole sequence.
     parallel: how ranks share the work; None: as the report has it. accumulation: micro-batches in the timed step.
-    step_ns: wall time of a step, where another clock knows better.
+    step_ns: wall time of a step, where another clock knows better. step: the report's local totals, where they are
+    known already.
     Raises `FlopsError` where no step was timed, a number is not above 0, the expert ranks do not divide the
     data-parallel ones, more ranks were merged than there are, or the accumulation is not that of the counted step.
     """
-    return throughput_of(
-        report,
-        totals(report),
-        samples=samples,
-        tokens=tokens,
-        parallel=parallel,
-        accumulation=accumulation,
-        step_ns=step_ns,
-    )
-
-
-def throughput_of(
-    report: FlopsReport,
-    step: Totals,
-    *,
-    samples: int | None = None,
-    tokens: int | None = None,
-    parallel: Parallel | None = None,
-    accumulation: int | None = None,
-    step_ns: float | None = None,
-) -> Throughput:
-    """The same, from the local totals."""
+    step = totals(report) if step is None else step
     parallel = report.parallel if parallel is None else parallel
     _check(report, parallel, samples, tokens, accumulation)
     step_ns = step_time(report, step_ns, "throughput")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -136,28 +136,12 @@ def parse_fraction(text: str) -> float:
 
 
 def _model(a: Account, b: Account) -> tuple[Change, ...]:
-    step_a, step_b = a.totals, b.totals
-    changes = [
-        Change(path=None, phase=None, quantity=name, before=getattr(step_a, name), after=getattr(step_b, name))
-        for name in COUNTS
-    ]
+    changes = _numbers(None, None, COUNTS, a.totals, b.totals)
     for phase in PHASES:
-        if phase in step_a.by_phase or phase in step_b.by_phase:
-            before, after = step_a.by_phase.get(phase, NOTHING), step_b.by_phase.get(phase, NOTHING)
-            changes += [
-                Change(path=None, phase=phase, quantity=name, before=getattr(before, name), after=getattr(after, name))
-                for name in COUNTS
-            ]
-    changes += [
-        Change(
-            path=None,
-            phase=None,
-            quantity=f"params_{name}",
-            before=getattr(a.params, name),
-            after=getattr(b.params, name),
-        )
-        for name in PARAMS
-    ]
+        if phase in a.totals.by_phase or phase in b.totals.by_phase:
+            before, after = (each.totals.by_phase.get(phase, NOTHING) for each in (a, b))
+            changes += _numbers(None, phase, COUNTS, before, after)
+    changes += _numbers(None, None, PARAMS, a.params, b.params, "params_")
     changes += _time(None, None, a.step, b.step)
     for phase in PHASES:
         changes += _time(None, phase, a.times.by_phase.get(phase), b.times.by_phase.get(phase))
@@ -166,21 +150,25 @@ def _model(a: Account, b: Account) -> tuple[Change, ...]:
 
 def _modules(a: Account, b: Account, index_a: Mapping[str, int], index_b: Mapping[str, int]) -> tuple[Change, ...]:
     changes = []
-    for path, at in index_a.items():
-        if path not in index_b:
-            continue
-        to = index_b[path]
-        for name in PARAMS:
-            before, after = getattr(a.module_params[at], name), getattr(b.module_params[to], name)
-            changes.append(Change(path=path, phase=None, quantity=f"params_{name}", before=before, after=after))
+    for path in (path for path in index_a if path in index_b):
+        at, to = index_a[path], index_b[path]
+        changes += _numbers(path, None, PARAMS, a.module_params[at], b.module_params[to], "params_")
         for phase in PHASES:
             one, other = a.inclusive.get((at, phase), NOTHING), b.inclusive.get((to, phase), NOTHING)
             if one is not other:
-                for name in COUNTS:
-                    before, after = getattr(one, name), getattr(other, name)
-                    changes.append(Change(path=path, phase=phase, quantity=name, before=before, after=after))
+                changes += _numbers(path, phase, COUNTS, one, other)
             changes += _time(path, phase, a.times.inclusive.get((at, phase)), b.times.inclusive.get((to, phase)))
     return tuple(change for change in changes if change.is_change)
+
+
+def _numbers(
+    path: str | None, phase: Phase | None, names: Sequence[str], before: object, after: object, start: str = ""
+) -> list[Change]:
+    """A change of each of these attributes. start: what the quantity's name begins with."""
+    return [
+        Change(path=path, phase=phase, quantity=start + name, before=getattr(before, name), after=getattr(after, name))
+        for name in names
+    ]
 
 
 def _time(path: str | None, phase: Phase | None, before: Spread | None, after: Spread | None) -> list[Change]:

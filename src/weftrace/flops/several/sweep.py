@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
 from weftrace.errors import SpecError
 from weftrace.facts import Hardware
 from weftrace.files.schemas import Count
+from weftrace.files.values import filled
 from weftrace.flops.derived.account import account_of
 from weftrace.flops.derived.roofline import COMPUTE, MEMORY, BoundName
 from weftrace.flops.run_spec import RunSpec
@@ -99,15 +100,8 @@ def sweep(
     assumptions: dict[str, None] = {}
     notes: dict[str, None] = {}
     for number, values in enumerate(combinations, 1):
-        at = dict(zip(axes, values, strict=True))
-        report = measure(
-            replace(
-                spec,
-                batch=at.get("batch", spec.batch),
-                seq=at.get("seq", spec.seq),
-                context=at.get("context", spec.context),
-            )
-        )
+        at: dict[str, Any] = dict(zip(axes, values, strict=True))
+        report = measure(replace(spec, **at))
         point, assumed = point_of(report, at, hardware)
         points.append(point)
         assumptions |= dict.fromkeys(assumed)
@@ -137,13 +131,10 @@ def point_of(
         bound = COMPUTE if sum(r.compute_ns for r in rows) >= sum(r.memory_ns for r in rows) else MEMORY
     step_ns = None if timed is None else timed.typical
     took = step_ns or (None if predicted is None else predicted.predicted_ns)
-    point = SweepPoint(
+    point = filled(
+        SweepPoint,
+        step,
         at=dict(at),
-        flops=step.flops,
-        full_flops=step.full_flops,
-        executed_flops=step.executed_flops,
-        vector_flops=step.vector_flops,
-        moved_bytes=step.moved_bytes,
         intensity=step.step.intensity,
         param_bytes=account.params.bytes,
         tokens=report.tokens,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import polars as pl
 from msgspec import Meta
 
 from weftrace.files.schemas import Count, Positive
-from weftrace.files.values import UNSAVED, As, filled
+from weftrace.files.values import AS_COLUMNS, UNSAVED, filled
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.plan_vs_measured.lateness import Reason
 from weftrace.pipeline.plan_vs_measured.planned_and_measured import RankRow, Slip
@@ -59,13 +59,6 @@ class PathRow:
     slack_ns: int
 
 
-def _frame(columns: Mapping[str, list[Any]]) -> pl.DataFrame:
-    try:
-        return pl.DataFrame(columns, infer_schema_length=None)
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(f"no columns of one table: {error}") from error
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SlipReport(InNotebook):
     """What is shown and saved of a slip. found: what it was made of, which a page draws; None for one that was read
@@ -90,7 +83,7 @@ class SlipReport(InNotebook):
     path: Annotated[tuple[PathRow, ...], Meta(description="The critical path of the measured step, first to last.")]
     actions: Annotated[
         pl.DataFrame,
-        As(dict[str, list[Any]], save=lambda frame: frame.to_dict(as_series=False), read=_frame),
+        AS_COLUMNS,
         Meta(description="Every action with the causes of its lateness, as columns."),
     ]
     headline: str
