@@ -6,8 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from weftrace.experts.arrays import Floats, Ints
+import numpy as np
+
+from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.cluster import Cluster
+from weftrace.experts.slots import even_shares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,10 +50,22 @@ class Problem:
         return int(self.load_LN.shape[1])
 
     @property
+    def pinned_LN(self) -> Ints:
+        """[L, N] copies of each expert that pins ask for."""
+        pinned_LN = np.zeros(self.load_LN.shape, dtype=np.int64)
+        np.add.at(pinned_LN, (self.pins_K3[:, 0], self.pins_K3[:, 1]), 1)
+        return pinned_LN
+
+    @property
     def replicas_L(self) -> Ints:
         """[L] slots to fill."""
         replicas_L: Ints = self.capacity_LG.sum(axis=1)
         return replicas_L
+
+    def evenly(self, expert_of_slot_LP: Ints) -> Solution:
+        """A map whose copies take equal parts."""
+        share_LP = even_shares(expert_of_slot_LP, self.num_experts)
+        return Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=share_LP)
 
     @property
     def is_plain(self) -> bool:
@@ -66,6 +81,23 @@ class Solution:
 
     expert_of_slot_LP: Ints
     share_LP: Floats
+
+    def or_other(self, takes_L: Bools, other: Solution) -> Solution:
+        """Layer by layer this, or the other where it is to be taken."""
+        return Solution(
+            expert_of_slot_LP=np.where(takes_L[:, None], other.expert_of_slot_LP, self.expert_of_slot_LP),
+            share_LP=np.where(takes_L[:, None], other.share_LP, self.share_LP),
+        )
+
+    def of_layers(self, layers_K: Ints) -> Solution:
+        """Of some layers alone."""
+        return Solution(expert_of_slot_LP=self.expert_of_slot_LP[layers_K], share_LP=self.share_LP[layers_K])
+
+    def with_layers(self, layers_K: Ints, rows: Solution) -> Solution:
+        """With some layers as `rows`, which has those alone."""
+        expert_of_slot_LP, share_LP = self.expert_of_slot_LP.copy(), self.share_LP.copy()
+        expert_of_slot_LP[layers_K], share_LP[layers_K] = rows.expert_of_slot_LP, rows.share_LP
+        return Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=share_LP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

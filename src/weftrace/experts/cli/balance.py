@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,7 @@ def _run(
     quiet: outputs.Quiet = False,
 ) -> None:
     """Place experts so that the busiest GPU has as little to do as can be, and say how near that is to the best."""
-    from weftrace.experts import balance, make_cluster, placement_report
+    from weftrace.experts import balance, make_cluster, placement_report, replan
     from weftrace.experts.outputs import PLACEMENT
     from weftrace.experts.solvers.slot_budget import slots_for_budget
     from weftrace.experts.traffic.policy_cost import cost_model_of, model_of_shape
@@ -68,19 +67,15 @@ def _run(
     priced = cost_model_of(request.hardware, named)
     with experts_options.summary("balancing") as on_progress:
         rules: dict[str, Any] = {"cluster": cluster, "pins": pins, "num_groups": request.groups}
-        plan: Callable[..., Placement]
-        if before is not None:
-            plan = partial(_replanned, before=before, max_moves=most_moved, **rules)
-        else:
-            budgets = None if slots_L is None else slots_L.tolist()
-            plan = partial(
-                balance,
-                split=request.split,
-                slots_of_layer=budgets,
-                cost_model=priced,
-                on_progress=on_progress,
-                **rules,
-            )
+
+        def plan(load_LN: Floats, **searched: Any) -> Placement:
+            if before is not None:  # a re-plan keeps the policy, and searches as long as its paths are
+                return replan(before, load_LN, max_moves=most_moved, **rules).placement
+            return balance(
+                load_LN, split=request.split, slots_of_layer=None if slots_L is None else slots_L.tolist(),
+                cost_model=priced, on_progress=on_progress, **rules, **searched,
+            )  # fmt: skip
+
         placement = plan(load_LN, policy=request.policy, time_budget_s=request.time_budget)
         report = placement_report(
             placement, history, num_groups=request.groups, before=before, model=priced if named else None,
@@ -88,13 +83,6 @@ def _run(
             on_progress=lambda done, total: on_progress(f"judging on the next window, {done} of {total}"),
         )  # fmt: skip
     outputs.deliver(report, PLACEMENT, wanted)
-
-
-def _replanned(load_LN: Floats, *, before: Placement, policy: str, time_budget_s: float, **options: Any) -> Placement:
-    """A re-plan keeps the policy, and searches as long as its paths are."""
-    from weftrace.experts import replan
-
-    return replan(before, load_LN, **options).placement
 
 
 def _refuse_unused(request: BalanceRequest) -> None:

@@ -14,7 +14,7 @@ from weftrace.experts.packing.packing_kernels import WIDEST_PAIRS, pack_layers
 from weftrace.experts.packing.replication import greedy_counts, replicas_of
 from weftrace.experts.packing.shares import best_shares
 from weftrace.experts.problem import Problem, Solution
-from weftrace.experts.slots import even_shares, lay_out, num_repeats
+from weftrace.experts.slots import lay_out, num_repeats
 
 ROUNDS = 8
 CLOSE_ENOUGH = 7e-5  # above the bound: far finer than expected loads are known
@@ -91,18 +91,16 @@ def solve_lpt_swaps(problem: Problem) -> Solution:
     Where pins or unequal slots would put an expert twice on a GPU, the second copy makes way for an expert that the
     GPU lacks, and the replicas are packed again. With an uneven split the shares are then the best for the map.
     """
-    cluster, load_LN, pins_K3 = problem.cluster, problem.load_LN, problem.pins_K3
-    least_LN = np.zeros(load_LN.shape, dtype=np.int64)
-    np.add.at(least_LN, (pins_K3[:, 0], pins_K3[:, 1]), 1)
-    counts_LN = greedy_counts(load_LN, problem.replicas_L, (problem.capacity_LG > 0).sum(axis=1), least_LN)
+    cluster, load_LN = problem.cluster, problem.load_LN
+    most_L = (problem.capacity_LG > 0).sum(axis=1)
+    counts_LN = greedy_counts(load_LN, problem.replicas_L, most_L, problem.pinned_LN)
     expert_of_slot_LP = pack_counts(problem, counts_LN)
     if num_repeats(expert_of_slot_LP, cluster.first_slot_G).any():
         counts_LN = _without_repeats(expert_of_slot_LP, counts_LN, problem)
         expert_of_slot_LP = pack_counts(problem, counts_LN)
     if problem.is_even:
-        share_LP = even_shares(expert_of_slot_LP, problem.num_experts)
-    else:
-        share_LP = best_shares(expert_of_slot_LP, load_LN, cluster.first_slot_G, cluster.speed_G)
+        return problem.evenly(expert_of_slot_LP)
+    share_LP = best_shares(expert_of_slot_LP, load_LN, cluster.first_slot_G, cluster.speed_G)
     return Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=share_LP)
 
 

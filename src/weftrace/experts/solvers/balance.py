@@ -189,8 +189,7 @@ def _filled_up(problem: Problem, best: Best) -> Best:
     for map_P in expert_of_slot_LP:
         for held_S in map_P.reshape(-1, slots):
             held_S[:] = np.resize(np.unique(held_S[held_S >= 0]), slots)
-    share_LP = even_shares(expert_of_slot_LP, problem.num_experts)
-    solution = Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=share_LP)
+    solution = problem.evenly(expert_of_slot_LP)
     return replace(best, solution=solution, time_L=worst_time(problem, solution))
 
 

@@ -63,10 +63,7 @@ def _with_few_guests(problem: Problem, best: Best) -> Best:
     keeps_L: Bools = np.all(guests_LD <= problem.max_foreign, axis=1)
     mixed = with_best_shares(
         problem,
-        Solution(
-            expert_of_slot_LP=np.where(keeps_L[:, None], answer.expert_of_slot_LP, best.solution.expert_of_slot_LP),
-            share_LP=np.where(keeps_L[:, None], answer.share_LP, best.solution.share_LP),
-        ),
+        best.solution.or_other(keeps_L, answer),
     )
     names = tuple(
         "lpt-swaps" if keeps else name for name, keeps in zip(best.solver_of_layer, keeps_L.tolist(), strict=True)
@@ -85,12 +82,7 @@ def better(cluster: Cluster, one: Best, other: Best) -> Best:
     is_faster_L = other.time_L < one.time_L * (1 - 1e-12)
     takes_L = (repeats_2L[1] < repeats_2L[0]) | ((repeats_2L[1] == repeats_2L[0]) & is_faster_L)
     return Best(
-        solution=Solution(
-            expert_of_slot_LP=np.where(
-                takes_L[:, None], other.solution.expert_of_slot_LP, one.solution.expert_of_slot_LP
-            ),
-            share_LP=np.where(takes_L[:, None], other.solution.share_LP, one.solution.share_LP),
-        ),
+        solution=one.solution.or_other(takes_L, other.solution),
         time_L=np.where(takes_L, other.time_L, one.time_L),
         solver_of_layer=tuple(
             b if takes else a for a, b, takes in zip(one.solver_of_layer, other.solver_of_layer, takes_L, strict=True)

@@ -16,7 +16,7 @@ from weftrace.experts.packing.packing import packed, pinned_replicas
 from weftrace.experts.packing.replication import greedy_counts, replicas_of
 from weftrace.experts.problem import NotApplicable, Problem, Solution
 from weftrace.experts.proof.fold_bound import fold_s
-from weftrace.experts.slots import even_shares, lay_out, num_repeats
+from weftrace.experts.slots import lay_out, num_repeats
 
 MOST_SLOTS = 16  # a GPU; with more, swaps alone come within 1e-4 of perfect balance
 TRADES = 12  # kicks a layer of the search among replicas
@@ -37,10 +37,8 @@ def solve_count_search(problem: Problem, *, effort: float = 1.0) -> Solution | N
     if is_fold and fold_s(problem) > problem.patience_s:
         return NotApplicable(reason="judging every trade of copies takes longer than there is time")
     load_LN, capacity_LG, speed_G = problem.load_LN, problem.capacity_LG, problem.cluster.speed_G
-    least_LN = np.ones(load_LN.shape, dtype=np.int64)
-    np.add.at(least_LN, (problem.pins_K3[:, 0], problem.pins_K3[:, 1]), 1)
     most_L = (capacity_LG > 0).sum(axis=1)
-    counts_LN = greedy_counts(load_LN, problem.replicas_L, most_L, least_LN - 1)
+    counts_LN = greedy_counts(load_LN, problem.replicas_L, most_L, problem.pinned_LN)
     trades = int(TRADES * effort)
     if is_fold:
         trades = 0  # the fold has judged them all
@@ -51,7 +49,7 @@ def solve_count_search(problem: Problem, *, effort: float = 1.0) -> Solution | N
     expert_of_slot_LP = lay_out(expert_LR, gpu_LR, problem.cluster.first_slot_G)
     if num_repeats(expert_of_slot_LP, problem.cluster.first_slot_G).any():
         return NotApplicable(reason="greedy counts cannot be placed without an expert twice on a GPU")
-    return Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=even_shares(expert_of_slot_LP, problem.num_experts))
+    return problem.evenly(expert_of_slot_LP)
 
 
 def fold_counts(load_LN: Floats, counts_LN: Ints, num_gpus: int, *, rounds: int = FOLDS) -> Ints:

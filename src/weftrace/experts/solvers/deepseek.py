@@ -21,7 +21,6 @@ from weftrace.experts.loads import as_loads
 from weftrace.experts.placement import Placement, make_placement
 from weftrace.experts.problem import NotApplicable, Problem, Solution
 from weftrace.experts.runtime import order as torch_order
-from weftrace.experts.slots import even_shares
 from weftrace.experts.solvers.deepseek_kernels import Float32s, pack_on_gpus, part_copies, replicate, slots_by_creation
 
 ORDERS = ("torch", "stable")
@@ -65,16 +64,8 @@ def rebalance_experts(
         raise LoadsError(f"weight has {num_dimensions} dimensions; it must be [layers, experts], even for one layer")
     if too_large := _beyond_float32(load_LN):
         raise LoadsError(f"weight: {too_large}")
-    numbers = [
-        _whole(value, name)
-        for name, value in (
-            ("num_replicas", num_replicas),
-            ("num_groups", num_groups),
-            ("num_nodes", num_nodes),
-            ("num_gpus", num_gpus),
-        )
-    ]
-    num_slots, num_groups, num_nodes, num_gpus = numbers
+    named = {"num_replicas": num_replicas, "num_groups": num_groups, "num_nodes": num_nodes, "num_gpus": num_gpus}
+    num_slots, num_groups, num_nodes, num_gpus = (_whole(value, name) for name, value in named.items())
     if num_groups % num_nodes:
         num_groups = num_nodes = 1
     if disagreement := _disagreement(load_LN.shape[1], num_slots, num_groups, num_nodes, num_gpus):
@@ -126,7 +117,7 @@ def solve_deepseek(problem: Problem) -> Solution | NotApplicable:
     placed = _place(load32_LN, groups, cluster.num_slots, num_nodes, cluster.num_gpus, stable_descending)
     expert_of_slot_LP = placed[0]
     part_copies(expert_of_slot_LP, problem.load_LN, num_nodes, cluster.num_gpus)
-    return Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=even_shares(expert_of_slot_LP, num_experts))
+    return problem.evenly(expert_of_slot_LP)
 
 
 def published_placement(loads: object, cluster: Cluster, num_groups: int = 1) -> Placement | NotApplicable:

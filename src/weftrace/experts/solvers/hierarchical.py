@@ -16,7 +16,7 @@ from weftrace.experts.packing.replication import greedy_counts
 from weftrace.experts.packing.shares import best_shares
 from weftrace.experts.problem import NotApplicable, Problem, Solution, Solver
 from weftrace.experts.proof.certify import worst_time
-from weftrace.experts.slots import even_shares, num_repeats
+from weftrace.experts.slots import num_repeats
 from weftrace.experts.solvers.count_search import solve_count_search
 from weftrace.experts.solvers.wrap_around import solve_wrap_around
 
@@ -123,13 +123,10 @@ def _solve_half_spread(problem: Problem) -> Solution | NotApplicable:
     """
     gpus_L = (problem.capacity_LG > 0).sum(axis=1)
     most_L = np.maximum(gpus_L // 2, 1)
-    least_LN = np.zeros(problem.load_LN.shape, dtype=np.int64)
-    np.add.at(least_LN, (problem.pins_K3[:, 0], problem.pins_K3[:, 1]), 1)
-    if (np.maximum(most_L[:, None], least_LN).sum(axis=1) < problem.replicas_L).any():
+    if (np.maximum(most_L[:, None], problem.pinned_LN).sum(axis=1) < problem.replicas_L).any():
         return NotApplicable(reason="there are more slots than copies on half of the GPUs could fill")
-    counts_LN = greedy_counts(problem.load_LN, problem.replicas_L, most_L, least_LN)
-    expert_of_slot_LP = pack_counts(problem, counts_LN)
-    return Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=even_shares(expert_of_slot_LP, problem.num_experts))
+    counts_LN = greedy_counts(problem.load_LN, problem.replicas_L, most_L, problem.pinned_LN)
+    return problem.evenly(pack_counts(problem, counts_LN))
 
 
 def with_best_shares(problem: Problem, solution: Solution) -> Solution:
@@ -149,10 +146,7 @@ def better_layers(problem: Problem, one: Solution, other: Solution, *, may_L: Bo
     takes_L = (repeats_2L[1] < repeats_2L[0]) | ((repeats_2L[1] == repeats_2L[0]) & is_faster_L)
     if may_L is not None:
         takes_L &= may_L
-    return Solution(
-        expert_of_slot_LP=np.where(takes_L[:, None], other.expert_of_slot_LP, one.expert_of_slot_LP),
-        share_LP=np.where(takes_L[:, None], other.share_LP, one.share_LP),
-    )
+    return one.or_other(takes_L, other)
 
 
 def _experts_of(node: int, node_LN: Ints) -> Ints:
@@ -173,4 +167,4 @@ def _solve_roomy(problem: Problem) -> Solution | NotApplicable:
         if not fills_L.any():
             continue
         expert_of_slot_LP[fills_L, first : first + most] = row_LS[fills_L]
-    return Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=even_shares(expert_of_slot_LP, problem.num_experts))
+    return problem.evenly(expert_of_slot_LP)

@@ -11,7 +11,7 @@ from weftrace.experts.packing.improve import follow, improve
 from weftrace.experts.packing.packing import pack, pinned_replicas
 from weftrace.experts.problem import Problem, Solution
 from weftrace.experts.proof.certify import worst_time
-from weftrace.experts.slots import copies_of, even_shares, lay_out, load_of_gpus
+from weftrace.experts.slots import copies_of, lay_out, load_of_gpus
 from weftrace.experts.solvers.candidates import Best, better
 from weftrace.experts.solvers.count_search import solve_count_search
 from weftrace.experts.solvers.semi_hierarchical import foreign_replicas, homes, layers_of
@@ -36,9 +36,7 @@ def refine(problem: Problem, best: Best, bound_L: Floats, policy: str, effort_s:
     part = layers_of(problem, layers_K)
     num_slots = len(layers_K) * problem.cluster.num_slots
     now = Best(
-        solution=Solution(
-            expert_of_slot_LP=best.solution.expert_of_slot_LP[layers_K], share_LP=best.solution.share_LP[layers_K]
-        ),
+        solution=best.solution.of_layers(layers_K),
         time_L=best.time_L[layers_K],
         solver_of_layer=tuple(best.solver_of_layer[layer] for layer in layers_K),
     )
@@ -55,7 +53,7 @@ def refine(problem: Problem, best: Best, bound_L: Floats, policy: str, effort_s:
 
 def _step(part: Problem, now: Best, expert_of_slot_LP: Ints) -> Best:
     """The better of what there is and another map, layer by layer."""
-    solution = Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=even_shares(expert_of_slot_LP, part.num_experts))
+    solution = part.evenly(expert_of_slot_LP)
     solvers = tuple(name if name.endswith(" + search") else f"{name} + search" for name in now.solver_of_layer)
     found = Best(solution=solution, time_L=worst_time(part, solution), solver_of_layer=solvers)
     return better(part.cluster, now, found)
@@ -128,17 +126,12 @@ def _packed(part: Problem, map_LP: Ints, value_LN: Floats, first: int, gpus: int
 
 def _in_all_layers(best: Best, layers_K: Ints, found: Best) -> Best:
     """`best` with its layers layers_K as in `found`, which has those alone."""
-    expert_of_slot_LP, share_LP = best.solution.expert_of_slot_LP.copy(), best.solution.share_LP.copy()
     time_L, solvers = best.time_L.copy(), list(best.solver_of_layer)
-    expert_of_slot_LP[layers_K], share_LP[layers_K] = found.solution.expert_of_slot_LP, found.solution.share_LP
     time_L[layers_K] = found.time_L
     for layer, solver in zip(layers_K, found.solver_of_layer, strict=True):
         solvers[layer] = solver
-    return Best(
-        solution=Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=share_LP),
-        time_L=time_L,
-        solver_of_layer=tuple(solvers),
-    )
+    solution = best.solution.with_layers(layers_K, found.solution)
+    return Best(solution=solution, time_L=time_L, solver_of_layer=tuple(solvers))
 
 
 def spread_over_nodes(

@@ -18,7 +18,7 @@ from weftrace.experts.packing.packing import pack_counts
 from weftrace.experts.packing.replication import greedy_counts
 from weftrace.experts.problem import NotApplicable, Problem, Solution
 from weftrace.experts.proof.certify import worst_time
-from weftrace.experts.slots import copies_of, even_shares
+from weftrace.experts.slots import copies_of
 from weftrace.experts.solvers.hierarchical import (
     better_layers,
     node_problem,
@@ -101,11 +101,11 @@ def solve_semi_hierarchical(problem: Problem) -> Solution | NotApplicable:
         if not len(late_K):
             break
         part = layers_of(problem, late_K)
-        old = None if best is None else _rows(best, late_K)
+        old = None if best is None else best.of_layers(late_K)
         new = _try(part, np.ascontiguousarray(home_LN[late_K]), rule, old)
         if isinstance(new, NotApplicable):
             return _with_fewer_guests(problem, new)
-        best = new if best is None else _with_rows(best, late_K, new)
+        best = new if best is None else best.with_layers(late_K, new)
     assert best is not None
     return best
 
@@ -161,16 +161,6 @@ def layers_of(problem: Problem, layers_K: Ints) -> Problem:
     )
 
 
-def _rows(solution: Solution, layers_K: Ints) -> Solution:
-    return Solution(expert_of_slot_LP=solution.expert_of_slot_LP[layers_K], share_LP=solution.share_LP[layers_K])
-
-
-def _with_rows(solution: Solution, layers_K: Ints, rows: Solution) -> Solution:
-    expert_of_slot_LP, share_LP = solution.expert_of_slot_LP.copy(), solution.share_LP.copy()
-    expert_of_slot_LP[layers_K], share_LP[layers_K] = rows.expert_of_slot_LP, rows.share_LP
-    return Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=share_LP)
-
-
 def _refusal(problem: Problem, layer: int) -> NotApplicable:
     return NotApplicable(
         reason=f"loads row {layer}: the slots in service or the pins need more than {problem.max_foreign} foreign "
@@ -215,7 +205,7 @@ def _packed(problem: Problem, copies_LND: Ints) -> Solution:
         copies_LN = np.ascontiguousarray(copies_LND[:, :, node])
         alone = replace(node_problem(problem, node, all_LN), load_LN=value_LN * copies_LN)
         expert_of_slot_LP[:, slots_of_node(problem.cluster, node)] = pack_counts(alone, copies_LN)
-    return Solution(expert_of_slot_LP=expert_of_slot_LP, share_LP=even_shares(expert_of_slot_LP, problem.num_experts))
+    return problem.evenly(expert_of_slot_LP)
 
 
 def _copies_on_nodes(problem: Problem, solution: Solution) -> Ints:
