@@ -41,7 +41,7 @@ class LastWindow:
 
 class WindowMean:
     """The mean of the last `window` windows (of all, while there are fewer). State: window·L·N, the windows themselves,
-    because an exact mean must know what to forget; `MovingAverage` has about the same memory of the past in L·N."""
+    because an exact mean must know what to forget; `MovingAverage` has about the same memory of the past in 2·L·N."""
 
     def __init__(self, window: int) -> None:
         self._window = window
@@ -62,53 +62,41 @@ class WindowMean:
 
 class MovingAverage:
     """The mean of all windows with weights that halve every `half_life` windows: sum d^age · load / sum d^age with
-    d = 2^(-1 / half_life), so the first windows are not drawn to zero. State: L·N."""
-
-    def __init__(self, half_life: float) -> None:
-        self._moments = _Moments(half_life)
-
-    def update(self, loads: object) -> None:
-        self._moments.update(loads)
-
-    def estimate(self) -> Floats:
-        return _seen(self._moments.mean_LN).copy()
-
-
-class RiskWeighted:
-    """Mean + risk · standard deviation, both with `MovingAverage`'s weights: an expert whose load jumps is planned for
-    as if it were hotter (the idea of FlashLB in vLLM-Ascend). State: 2·L·N."""
-
-    def __init__(self, half_life: float, risk: float) -> None:
-        self._moments = _Moments(half_life)
-        self._risk = risk
-
-    def update(self, loads: object) -> None:
-        self._moments.update(loads)
-
-    def estimate(self) -> Floats:
-        mean_LN = _seen(self._moments.mean_LN)
-        deviation_LN: Floats = np.sqrt(self._moments.squares_LN / self._moments.weight)
-        return mean_LN + self._risk * deviation_LN
-
-
-class _Moments:
-    """Mean and squared deviations under weights that decay, updated as by West (1979), who never subtracts squares."""
+    d = 2^(-1 / half_life), so the first windows are not drawn to zero. Squared deviations are kept under the same
+    weights, updated as by West (1979), who never subtracts squares. State: 2·L·N."""
 
     def __init__(self, half_life: float) -> None:
         self._decay = 0.0 if half_life == 0 else 2.0 ** (-1.0 / half_life)
-        self.weight = 0.0
-        self.mean_LN: Floats | None = None
-        self.squares_LN: Floats = np.zeros((0, 0))
+        self._weight = 0.0
+        self._mean_LN: Floats | None = None
+        self._squares_LN: Floats = np.zeros((0, 0))
 
     def update(self, loads: object) -> None:
-        load_LN = _next(loads, self.mean_LN)
-        if self.mean_LN is None:
-            self.mean_LN, self.squares_LN = np.zeros_like(load_LN), np.zeros_like(load_LN)
-        self.weight = self._decay * self.weight + 1.0
-        step_LN = load_LN - self.mean_LN
+        load_LN = _next(loads, self._mean_LN)
+        if self._mean_LN is None:
+            self._mean_LN, self._squares_LN = np.zeros_like(load_LN), np.zeros_like(load_LN)
+        self._weight = self._decay * self._weight + 1.0
+        step_LN = load_LN - self._mean_LN
         # the first window's weight is 1: the mean becomes the window itself and the deviation stays 0
-        self.mean_LN = load_LN.copy() if self.weight == 1.0 else self.mean_LN + step_LN / self.weight
-        self.squares_LN = self._decay * self.squares_LN + step_LN * (load_LN - self.mean_LN)
+        self._mean_LN = load_LN.copy() if self._weight == 1.0 else self._mean_LN + step_LN / self._weight
+        self._squares_LN = self._decay * self._squares_LN + step_LN * (load_LN - self._mean_LN)
+
+    def estimate(self) -> Floats:
+        return _seen(self._mean_LN).copy()
+
+
+class RiskWeighted(MovingAverage):
+    """Mean + risk · standard deviation, both with `MovingAverage`'s weights: an expert whose load jumps is planned for
+    as if it were hotter (the idea of FlashLB in vLLM-Ascend)."""
+
+    def __init__(self, half_life: float, risk: float) -> None:
+        super().__init__(half_life)
+        self._risk = risk
+
+    def estimate(self) -> Floats:
+        mean_LN = super().estimate()
+        deviation_LN: Floats = np.sqrt(self._squares_LN / self._weight)
+        return mean_LN + self._risk * deviation_LN
 
 
 _MAKERS: dict[str, Callable[[int, float, float], Estimator]] = {

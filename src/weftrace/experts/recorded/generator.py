@@ -43,7 +43,14 @@ def generate_loads(
     topic_share: part of the variance of log-loads that topics make, 0 to 1; the rest is each expert's own.
     The same arguments give the same loads. Raises `LoadsError` for arguments out of these ranges.
     """
-    _check(num_windows, num_layers, num_experts, drift, tokens, num_topics, topic_share)
+    least_of = {"num_windows": 1, "num_layers": 1, "num_experts": 1, "num_topics": 0, "tokens": 1}
+    wholes = (num_windows, num_layers, num_experts, num_topics, 1 if tokens is None else tokens)
+    for (name, least), whole in zip(least_of.items(), wholes, strict=True):
+        if not is_whole(whole, least=least):
+            raise LoadsError(f"{name} must be a whole number of at least {least}, not {whole!r}")
+    for part, name in ((drift, "drift"), (topic_share, "topic_share")):
+        if not 0 <= part <= 1:
+            raise LoadsError(f"{name} must be from 0 to 1, not {part!r}")
     random = np.random.default_rng(seed)
     ranked_LN, sigma_L = _popularity(kind, num_layers, num_experts, seed)
     own, shared = (math.sqrt(1 - topic_share), math.sqrt(topic_share)) if num_topics else (1.0, 0.0)
@@ -104,30 +111,6 @@ def _expected(z_LN: Floats, ranked_LN: Floats | None, sigma_L: Floats) -> Floats
     load_LN: Floats = np.exp(sigma_L[:, None] * z_LN)
     load_LN /= load_LN.mean(axis=1, keepdims=True)
     return load_LN
-
-
-def _check(
-    num_windows: int,
-    num_layers: int,
-    num_experts: int,
-    drift: float,
-    tokens: int | None,
-    num_topics: int,
-    topic_share: float,
-) -> None:
-    wholes = (
-        (num_windows, "num_windows", 1),
-        (num_layers, "num_layers", 1),
-        (num_experts, "num_experts", 1),
-        (num_topics, "num_topics", 0),
-        (1 if tokens is None else tokens, "tokens", 1),
-    )
-    for whole, name, least in wholes:
-        if not is_whole(whole, least=least):
-            raise LoadsError(f"{name} must be a whole number of at least {least}, not {whole!r}")
-    for part, name in ((drift, "drift"), (topic_share, "topic_share")):
-        if not 0 <= part <= 1:
-            raise LoadsError(f"{name} must be from 0 to 1, not {part!r}")
 
 
 def synthetic_loads(kind: str, num_layers: int, num_experts: int, *, seed: int = 0) -> Floats:

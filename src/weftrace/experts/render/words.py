@@ -89,10 +89,7 @@ PLACEMENT_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "balancedness. Fewer cannot reach it, whatever the placement.",
         ),
         "slot": _SLOT,
-        "copies": (
-            "Copies",
-            "How many slots hold the same expert. Its tokens are divided among them.",
-        ),
+        "copies": ("Copies", "How many slots hold the same expert. Its tokens are divided among them."),
         "share": (
             "Share",
             "The part of its expert's tokens that a slot takes. Even: 1 / copies, as engines that know no weights do."
@@ -191,10 +188,7 @@ REPLAY_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "What the gain is measured against: the published EPLB (deepseek) planned as often on the same estimate; "
             "where that was not played, or is the best itself, a plan on the first window, kept.",
         ),
-        "plan_time": (
-            "Plan time",
-            "Mean time that making one plan took, where measured.",
-        ),
+        "plan_time": ("Plan time", "Mean time that making one plan took, where measured."),
         "slot": _SLOT,
     }
 )

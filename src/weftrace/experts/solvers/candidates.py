@@ -61,10 +61,7 @@ def _with_few_guests(problem: Problem, best: Best) -> Best:
     answer = solve_lpt_swaps(within(problem, "global"))
     guests_LD = foreign_replicas(answer.expert_of_slot_LP, problem.cluster, problem.num_groups)
     keeps_L: Bools = np.all(guests_LD <= problem.max_foreign, axis=1)
-    mixed = with_best_shares(
-        problem,
-        best.solution.or_other(keeps_L, answer),
-    )
+    mixed = with_best_shares(problem, best.solution.or_other(keeps_L, answer))
     names = tuple(
         "lpt-swaps" if keeps else name for name, keeps in zip(best.solver_of_layer, keeps_L.tolist(), strict=True)
     )

@@ -44,6 +44,8 @@ export function replayModel(document) {
     /** @param {number} row */
     partOf: (row) => partOf.get(row) ?? null,
     /** @param {number} row */
+    wordOf: (row) => partOf.get(row)?.word ?? names[row],
+    /** @param {number} row */
     seriesOf: (row) => seriesOf.get(row) ?? null,
     /** @param {number} row */
     name: (row) => names[row],

@@ -85,15 +85,6 @@ export function rowKeys(model, shown) {
 }
 
 /**
- * By window; null where a window was not scored.
- * @param {ReplayModel} model
- * @param {number} row
- */
-function balancednessOf(model, row) {
-  return model.seriesOf(row)?.balancedness ?? [];
-}
-
-/**
  * The axis of windows, the same in both pictures: how wide it and a window are, where a window's middle is, its column.
  * @param {ReplayModel} model
  * @param {number[]} rows
@@ -116,8 +107,9 @@ function windows(model, rows, width) {
  */
 function lines(model, rows, width) {
   const { count, wide, cell, x, columns } = windows(model, rows, width);
-  const values = rows.flatMap((row) => balancednessOf(model, row).filter((value) => value !== null));
-  const least = Math.max(0, Math.min(1, ...values, ...rows.map((row) => model.rows[row].low)));
+  const series = rows.map((row) => ({ row, values: model.seriesOf(row)?.balancedness ?? [] }));
+  const scored = series.flatMap(({ values }) => values.filter((value) => value !== null));
+  const least = Math.max(0, Math.min(1, ...scored, ...rows.map((row) => model.rows[row].low)));
   const low = Math.floor((least - 0.005) * 50) / 50;
   const ticks = roundTicks(low, 1, 6);
   /** @param {number} value */
@@ -126,34 +118,37 @@ function lines(model, rows, width) {
   const drawn = svgChart(width, HEIGHT, "Balancedness by window; arrow keys move", [
     grid({ ...ticks, y, left: LEFT, right: LEFT + wide, least: 2 }),
     mark,
-    rows.map((row) => {
-      const points = balancednessOf(model, row).map(
+    series.map(({ row, values }) => {
+      const points = values.map(
         (value, at) => /** @type {[number, number] | null} */ (value === null ? null : [x(at), y(value)]),
       );
       return svg("path", { class: `series look-${model.look(row)}`, d: pathOver(points), data: { row } });
     }),
-    rows.map((row) => (cell < 14 ? null : dots(model, row, balancednessOf(model, row), x, y, 2.6))),
+    series.map(({ row, values }) => (cell < 14 ? null : dots(model, row, values, x, y, 2.6))),
     means(model, rows, { y, left: LEFT + wide + MEAN_GAP }),
     timeAxis(count, { cell, x, floor: HEIGHT - BOTTOM }),
     svgText("tick", LEFT + wide + MEAN_GAP - 4, HEIGHT - BOTTOM + 15, rows.length > 1 ? "means" : ""),
   ]);
-  columnPicker(drawn, {
-    ...columns,
-    mark,
-    tip: (at) =>
-      tipRows(
-        `Window ${at}`,
-        null,
-        [...rows].reverse().map((row) => {
-          const value = balancednessOf(model, row)[at];
-          return [
-            model.partOf(row)?.word ?? model.name(row),
-            value === null || value === undefined ? "not scored" : balance(value),
-          ];
-        }),
-      ),
-  });
+  const tip = (/** @type {number} */ at) => windowTip(model, `Window ${at}`, series, at, balance, "not scored");
+  columnPicker(drawn, { ...columns, mark, tip });
   return drawn;
+}
+
+/**
+ * What each row has in a window; none: the word for a row without a value.
+ * @param {ReplayModel} model
+ * @param {string} title
+ * @param {{ row: number, values: (number | null)[] }[]} series
+ * @param {number} at
+ * @param {(value: number) => string} text
+ * @param {string} none
+ */
+function windowTip(model, title, series, at, text, none) {
+  const told = series.map(({ row, values }) => {
+    const value = values[at] ?? null;
+    return /** @type {[string, string]} */ ([model.wordOf(row), value === null ? none : text(value)]);
+  });
+  return tipRows(title, null, told.reverse());
 }
 
 /**
@@ -181,7 +176,7 @@ function means(model, rows, { y, left }) {
     const { balancedness, low, high } = model.rows[row];
     const x = left + (at + 0.5) * MEAN_STEP - 6;
     const band = `95 % between ${balance(low)} and ${balance(high)}`;
-    const words = `${model.partOf(row)?.word ?? model.name(row)}: mean ${balance(balancedness)}, ${band}`;
+    const words = `${model.wordOf(row)}: mean ${balance(balancedness)}, ${band}`;
     return svg(
       "g",
       { class: `mean-of look-${model.look(row)}` },
@@ -222,21 +217,9 @@ function moved(model, rows, width) {
     known.map(({ row, values }) => dots(model, row, values, x, y, radius)),
     timeAxis(count, { cell, x, floor }),
   ]);
-  columnPicker(drawn, {
-    ...columns,
-    mark,
-    tip: (at) =>
-      tipRows(
-        `Window ${at}: slots moved`,
-        null,
-        [...known]
-          .reverse()
-          .map(({ row, values }) => [
-            model.partOf(row)?.word ?? model.name(row),
-            values[at] === null || values[at] === undefined ? "no plan" : smallPercent(values[at]),
-          ]),
-      ),
-  });
+  const tip = (/** @type {number} */ at) =>
+    windowTip(model, `Window ${at}: slots moved`, known, at, smallPercent, "no plan");
+  columnPicker(drawn, { ...columns, mark, tip });
   return drawn;
 }
 
