@@ -62,7 +62,7 @@ def pays(first: int, last: int) -> dict[str, Any]:
     """Every batch of a range under five lists. Against a profile a batch, of which every 32nd is made."""
     from weftrace.moe.requested import profile_of
     from weftrace.moe.requests import Request
-    from weftrace.moe.sweeps.crossings import pays as paying
+    from weftrace.moe.sweeps.break_even import pays as paying
 
     names = ("two-batch", "dual-batch", "chunked:2", "waves")
     batches = range(first, last + 1, 2)

@@ -15,7 +15,7 @@ _FEW = 8
 
 
 class InNotebook:
-    """Gives a value `_repr_html_`. A class that has more to say than its fields overrides `_describe`."""
+    """Gives a value `_repr_html_`. A class that has more to say than its headline or fields overrides `_describe`."""
 
     __slots__ = ()
 
@@ -40,7 +40,9 @@ class InNotebook:
         return f"<table><caption>{escape(type(self).__name__)}</caption>{cells}</table>"
 
     def _describe(self) -> Iterable[tuple[str, str]]:
-        """(name, text) of each line. By default the fields of a dataclass, each in a few words."""
+        """(name, text) of each line. By default a value's headline, else its fields, each in a few words."""
+        if isinstance(headline := getattr(self, "headline", None), str):
+            return [("headline", headline)]
         fields = dataclasses.fields(cast(Any, self))
         return [(field.name, in_words(getattr(self, field.name), field.name)) for field in fields]
 

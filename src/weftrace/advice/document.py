@@ -68,9 +68,6 @@ class Advice(InNotebook):
     waits: Annotated[list[WaitsRow], Meta(description="Those of the plan, by where they come from.")]
     notes: list[str]
 
-    def _describe(self) -> list[tuple[str, str]]:
-        return [("headline", self.headline)]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CriticalPathReport(Advice):

@@ -9,7 +9,7 @@ from typing import TypedDict
 import polars as pl
 
 from weftrace.comparison.alignment.aligning import Alignment, aligned
-from weftrace.comparison.alignment.told_apart import told_apart
+from weftrace.comparison.alignment.kernel_status import with_status
 from weftrace.comparison.exact_changes import changes_by_rank, changes_of, summed
 from weftrace.comparison.noise import Difference, Spread, difference_of, is_noise, spread_of
 from weftrace.comparison.runs import Source, run_of
@@ -78,7 +78,7 @@ class Diff(InNotebook):
 
     def of_rank(self, at: int) -> pl.DataFrame:
         """The changes of one rank, by its position in `before.ranks`: as `changes`, of a step of this rank."""
-        return told_apart(changes_of(of_rank(self.before, at), of_rank(self.after, at)))
+        return with_status(changes_of(of_rank(self.before, at), of_rank(self.after, at)))
 
     def by_rank(self) -> pl.DataFrame:
         """Whose step changed: a row a rank that both have, in order: `RankRow`. before_ns, after_ns, change_ns: of
@@ -129,7 +129,7 @@ def diff(
         for source in (before, after)
     ]
     one, other, alignment = aligned(*sides_of(*runs))
-    changes = told_apart(changes_of(one, other))
+    changes = with_status(changes_of(one, other))
     return Diff(
         before=one,
         after=other,

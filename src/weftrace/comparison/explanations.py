@@ -15,6 +15,7 @@ from weftrace.comparison.exact_changes import summed
 from weftrace.comparison.noise import is_noise
 from weftrace.comparison.runs import WAITING
 from weftrace.comparison.sides import Side
+from weftrace.files.values import filled
 from weftrace.units import duration, percent, signed, signed_duration
 
 #: By what a kernel's own time changes, see `changes_of`.
@@ -44,12 +45,11 @@ _COMMUNICATES = (pl.col("kind") == "communication") & (pl.col("part") == "expose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class _Change:
     """A change of one part by one family of kernels. Times in ns of a step.
 
     part, cause: as in `Diff.changes`. family: of the kernels; of idle time, of those that end the gaps; None of waiting
     for late ranks. change_ns: of their own time. effect: by what most of it is (`EFFECTS`); None where no effect leads.
-    sentence: all of it in words, without a full stop.
     """
 
     part: str
@@ -57,18 +57,19 @@ class Cause:
     family: str | None
     change_ns: int
     effect: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause(_Change):
+    """A change with its effect. sentence: all of it in words, without a full stop."""
+
     sentence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Summary:
+class _Summary(_Change):
     """A cause that is still to be put in words. values: `CHANGE_COLUMNS` of it. each: of what numbers are told."""
 
-    part: str
-    cause: str | None
-    family: str | None
-    change_ns: int
-    effect: str | None
     values: dict[str, Any]
     each: str
 
@@ -120,19 +121,14 @@ def causes(diff: Diff, most: int = _MOST_CAUSES) -> tuple[Cause, ...]:
 
 
 def _cause(diff: Diff, row: dict[str, Any]) -> Cause:
-    part, cause, family, change_ns = (row[name] for name in ("part", "cause", "family", "change_ns"))
     effects = sorted(((row[f"by_{name}_ns"], name) for name in EFFECTS), key=lambda each: -abs(each[0]))
     (first_ns, first), (second_ns, _) = effects[:2]
-    leads = abs(first_ns) >= _LEADS * abs(second_ns) and first_ns * change_ns > 0
-    effect = first if leads else None
+    leads = abs(first_ns) >= _LEADS * abs(second_ns) and first_ns * row["change_ns"] > 0
     changes = diff.changes.filter(*(pl.col(name).eq_missing(row[name]) for name in _GROUPS))
-    summary = _Summary(
-        part=part, cause=cause, family=family, change_ns=change_ns, effect=effect, values=row,
-        each=" a step" if _has_steps(diff) else "",
-    )  # fmt: skip
-    return Cause(
-        part=part, cause=cause, family=family, change_ns=change_ns, effect=effect, sentence=_sentence(summary, changes)
-    )
+    own = {name: row[name] for name in (*_GROUPS, "change_ns")}
+    each = " a step" if _has_steps(diff) else ""
+    summary = _Summary(**own, effect=first if leads else None, values=row, each=each)
+    return filled(Cause, summary, sentence=_sentence(summary, changes))
 
 
 def _sentence(summary: _Summary, changes: pl.DataFrame) -> str:

@@ -110,7 +110,7 @@ def judged(diff: Diff, gates: Sequence[Gate], *, beyond_noise: bool = False) -> 
     `ComparisonError` where a gate names what neither run has, with the nearest name.
     """
     if diff.verdict.word == "not comparable":
-        return [_not_judged(gate) for gate in gates]
+        return [_row(gate, f"{gate.name}: not judged, the runs are not comparable") for gate in gates]
     named = [_named(diff, gate) for gate in gates]
     steps = [
         tuple(gate.figure.measured(side, names) for side in (diff.before, diff.after))
@@ -140,24 +140,17 @@ def _noise(units: Sequence[Unit], steps: Sequence[tuple[Steps, ...]]) -> list[bo
 def _judged(gate: Gate, one: Steps, other: Steps, *, is_noise: bool | None, beyond_noise: bool) -> GateRow:
     before, after = (_typical(gate.figure, each) for each in (one, other))
     fits = _is_within(gate, before, after)
-    return {
-        "figure": gate.name,
-        "direction": gate.direction,
-        "limit": gate.text,
-        "unit": gate.figure.unit,
-        "before": before,
-        "after": after,
-        "is_noise": is_noise,
-        "is_met": fits or (beyond_noise and is_noise is True),
-        "sentence": _sentence(gate, before, after, is_noise, is_met=fits),
-    }
+    sentence = _sentence(gate, before, after, is_noise, is_met=fits)
+    return _row(gate, sentence, before, after, is_noise, fits or (beyond_noise and is_noise is True))
 
 
-def _not_judged(gate: Gate) -> GateRow:
+def _row(
+    gate: Gate, sentence: str, before: float | None = None, after: float | None = None, is_noise: IsNoise = None,
+    is_met: bool | None = None,
+) -> GateRow:  # fmt: skip
     return {
-        "figure": gate.name, "direction": gate.direction, "limit": gate.text, "unit": gate.figure.unit, "before": None,
-        "after": None, "is_noise": None, "is_met": None,
-        "sentence": f"{gate.name}: not judged, the runs are not comparable",
+        "figure": gate.name, "direction": gate.direction, "limit": gate.text, "unit": gate.figure.unit,
+        "before": before, "after": after, "is_noise": is_noise, "is_met": is_met, "sentence": sentence,
     }  # fmt: skip
 
 

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from weftrace.moe.routing.load import from_loads as from_loads
     from weftrace.moe.routing.random_draw import drawn as drawn
     from weftrace.moe.setting import Setting as Setting
-    from weftrace.moe.sweeps.crossings import Pays as Pays
-    from weftrace.moe.sweeps.crossings import pays as pays
+    from weftrace.moe.sweeps.break_even import Pays as Pays
+    from weftrace.moe.sweeps.break_even import pays as pays
     from weftrace.moe.sweeps.many_settings import Sweep as Sweep
     from weftrace.moe.sweeps.many_settings import sweep as sweep
     from weftrace.moe.validation.comparison import Validation as Validation

@@ -14,7 +14,7 @@ from weftrace.moe.render.pays_terminal import print_pays
 from weftrace.moe.render.sweep_terminal import print_sweep
 from weftrace.moe.render.terminal import print_profile
 from weftrace.moe.render.validation_terminal import print_validation
-from weftrace.moe.sweeps.crossings import Pays, pays_table
+from weftrace.moe.sweeps.break_even import Pays, pays_table
 from weftrace.moe.sweeps.many_settings import Sweep, sweep_table
 from weftrace.moe.validation.comparison import Validation, validation_table
 from weftrace.outputs import Output, text_writer

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from weftrace.files.columns import Column, columns_of
 from weftrace.render import palette
-from weftrace.render.console_text import clean, shorten_middle, suited
+from weftrace.render.console_text import clean, joined, shorten_middle, suited
 from weftrace.units import Unit, duration, percent, size, unit_for
 
 BOLD = Style(bold=True)
@@ -29,6 +29,17 @@ def print_blocks(blocks: Iterable[RenderableType], console: Console, width: int)
     """Print blocks with an empty line between two, in characters that the console can show."""
     spaced = [part for block in blocks for part in (block, Text())]
     console.print(suited(Group(*spaced[:-1]), console), width=width)
+
+
+def opening(command: str, facts: Iterable[str], headline: str) -> list[RenderableType]:
+    """The command and what it was asked of, in a line; then the answer."""
+    title = joined([Text(f"weftrace {command}", style=BOLD), *map(clean, facts)], " · ")
+    return [title, Text(clean(headline), style=BOLD)]
+
+
+def notes_block(notes: Sequence[str]) -> list[RenderableType]:
+    """A line each of what is missing or was left out; nothing where there is none."""
+    return [Group(*(Text(clean(note), style=DIM) for note in notes))] if notes else []
 
 
 def section(title: str, note: str = "") -> Text:

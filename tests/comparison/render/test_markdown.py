@@ -13,7 +13,7 @@ from weftrace.comparison.diffs import Diff
 from weftrace.comparison.document import diff_report
 from weftrace.comparison.gates import judged, parse_gate
 from weftrace.comparison.render.markdown import diff_markdown
-from weftrace.comparison.render.words import mover_names, part_names, told_apart
+from weftrace.comparison.render.words import mover_names, part_names, without_common_folders
 
 STRANGE = "mine::<b>bold</b>|`x`_*[y](z)"
 
@@ -107,7 +107,10 @@ def test_communication_that_moves_data_is_called_so_beside_barriers(found: Diff)
 
 
 def test_paths_are_told_apart_by_what_differs() -> None:
-    assert told_apart("/a/b/one/rank0.json.gz", "/a/b/two/rank0.json.gz") == ("one/rank0.json.gz", "two/rank0.json.gz")
-    assert told_apart("/a/b/x.json", "/a/b/y.json") == ("x.json", "y.json")
-    assert told_apart("/a/before", "/a/before/new.json") == ("before", "before/new.json")
-    assert told_apart("/a/x.json", "/a/x.json") == ("/a/x.json", "/a/x.json")
+    assert without_common_folders("/a/b/one/rank0.json.gz", "/a/b/two/rank0.json.gz") == (
+        "one/rank0.json.gz",
+        "two/rank0.json.gz",
+    )
+    assert without_common_folders("/a/b/x.json", "/a/b/y.json") == ("x.json", "y.json")
+    assert without_common_folders("/a/before", "/a/before/new.json") == ("before", "before/new.json")
+    assert without_common_folders("/a/x.json", "/a/x.json") == ("/a/x.json", "/a/x.json")

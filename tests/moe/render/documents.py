@@ -7,7 +7,7 @@ from functools import cache
 from weftrace.moe import Setting
 from weftrace.moe.profiles import make_profile
 from weftrace.moe.requests import Request
-from weftrace.moe.sweeps.crossings import Pays, pays
+from weftrace.moe.sweeps.break_even import Pays, pays
 from weftrace.moe.sweeps.many_settings import Sweep, sweep
 from weftrace.moe.validation.comparison import Validation, validate
 

@@ -18,8 +18,8 @@ from weftrace.moe.shapes.cores import (
     causal_pairs,
     decode_core,
 )
-from weftrace.moe.shapes.glue import glue, transposed_operands
 from weftrace.moe.shapes.layer import Layer, parts_of
+from weftrace.moe.shapes.memory_bound_ops import memory_bound, transposed_operands
 from weftrace.moe.shapes.parts import Amount, Part, backward_of, batched, in_bf16, product
 
 V3 = model_config("deepseek-v3")
@@ -157,7 +157,7 @@ def test_glue_is_what_was_counted_on_deepseek_v3() -> None:
     assert parts_of("mlp", "B", layer())[-1].moved_bytes == pytest.approx(1.6 * 676_000 * T)
     # 9 rows a token make 676 kB: a GPU with no rows is left the shared one
     assert parts_of("mlp", "F", layer(rows=0))[-1].moved_bytes == pytest.approx(676_000 * T / 9)
-    assert glue("mlp", products.shared(V3, T)).moved_bytes == pytest.approx(676_000 * T / 9)
+    assert memory_bound("mlp", products.shared(V3, T)).moved_bytes == pytest.approx(676_000 * T / 9)
 
 
 def names(work: str, direction: str, of: Layer) -> list[str]:

@@ -17,7 +17,7 @@ from weftrace.moe.derived.tokens_per_second import throughput
 from weftrace.moe.outputs import PAYS
 from weftrace.moe.requested import profile_of
 from weftrace.moe.requests import Request
-from weftrace.moe.sweeps.crossings import Pays, pays, pays_table
+from weftrace.moe.sweeps.break_even import Pays, pays, pays_table
 
 US = 1_000
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 from rich.console import Console, RenderableType
 
-from weftrace.advice.render.terminal import notes_block, opening
+from weftrace.advice.render.terminal import opening_of
 from weftrace.advice.swaps.schedules import ScheduleSwap
 from weftrace.files.values import to_document
-from weftrace.render.console_parts import print_blocks, table
+from weftrace.render.console_parts import notes_block, print_blocks, table
 from weftrace.render.console_text import clean
 from weftrace.render.markdown import markdown_cell, markdown_table
 from weftrace.units import counted, duration, signed
@@ -22,7 +22,7 @@ def print_schedule_swap(report: ScheduleSwap, console: Console) -> None:
     """Print a `weftrace.schedule_swap/1` report: what was measured, simulated, and tried."""
     width = min(console.width, MAX_WIDTH)
     blocks: list[RenderableType] = [
-        *opening("whatif --schedule", report),
+        *opening_of("whatif --schedule", report),
         table(HEADS, _rows(report), width, left=(HEADS[0], HEADS[2]), bold=2),
     ]
     print_blocks([*blocks, *notes_block(report.notes)], console, width)

@@ -19,8 +19,8 @@ from weftrace.advice.render.words import (
 )
 from weftrace.advice.swaps.schedules import ScheduleSwap
 from weftrace.plan import Kept, Replay
-from weftrace.render.console_parts import BOLD, DIM, WARNING, print_blocks, section, table
-from weftrace.render.console_text import clean, joined, shorten_middle
+from weftrace.render.console_parts import DIM, WARNING, notes_block, opening, print_blocks, section, table
+from weftrace.render.console_text import clean, shorten_middle
 from weftrace.units import counted, percent, signed, unit_for
 
 MAX_WIDTH = 140
@@ -35,7 +35,7 @@ def print_critical_path(report: CriticalPathReport, console: Console, top: int =
     """
     width = min(console.width, MAX_WIDTH)
     blocks: list[RenderableType] = [
-        *opening("critical-path", report),
+        *opening_of("critical-path", report),
         replay_block(report.replay),
         _classes(report, width)
         if report.waterfall
@@ -53,12 +53,10 @@ def print_critical_path(report: CriticalPathReport, console: Console, top: int =
     print_blocks([*blocks, *notes_block(report.notes)], console, width)
 
 
-def opening(command: str, report: Advice | ScheduleSwap) -> list[RenderableType]:
+def opening_of(command: str, report: Advice | ScheduleSwap) -> list[RenderableType]:
     """What was asked of which trace, and the answer."""
     who = f"rank {report.ranks[0]}" if len(report.ranks) == 1 else counted(len(report.ranks), "rank")
-    name = Text(f"weftrace {command}", style=BOLD)
-    title = joined([name, clean(report.source), clean(report.device_name), who], " · ")
-    return [title, Text(clean(report.headline), style=BOLD)]
+    return opening(command, (report.source, report.device_name, who), report.headline)
 
 
 def replay_block(replay: Replay) -> RenderableType:
@@ -78,11 +76,6 @@ def waits_block(waits: Sequence[WaitsRow], kept: Kept, width: int) -> Renderable
     heads = ("waits", "number", "confidence", "votes for : against")
     summary = Text(clean(kept_words(kept, waits)), style=DIM)
     return Group(section("What the plan rests on"), table(heads, lines, width, left=heads[:1]), summary)
-
-
-def notes_block(notes: Sequence[str]) -> list[RenderableType]:
-    """What could not be inferred, or was left out."""
-    return [Group(*(Text(clean(note), style=DIM) for note in notes))] if notes else []
 
 
 def _classes(report: CriticalPathReport, width: int) -> RenderableType:

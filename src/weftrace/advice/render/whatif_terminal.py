@@ -6,10 +6,10 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.advice.document import PartRow
-from weftrace.advice.render.terminal import TOP, notes_block, opening, replay_block, waits_block
+from weftrace.advice.render.terminal import TOP, opening_of, replay_block, waits_block
 from weftrace.advice.render.words import weakest_words
 from weftrace.advice.whatif_document import CurveSummary, SensitivityReport, WhatIfReport, before_and_after
-from weftrace.render.console_parts import WARNING, frame, print_blocks, section, table
+from weftrace.render.console_parts import WARNING, frame, notes_block, print_blocks, section, table
 from weftrace.render.console_text import clean
 from weftrace.units import percent, signed, unit_for
 
@@ -22,7 +22,7 @@ def print_what_if(report: WhatIfReport, console: Console, top: int = TOP) -> Non
     """Print a `weftrace.what_if/1` report: before and after, both paths, where the answer stops being valid."""
     width = min(console.width, MAX_WIDTH)
     blocks: list[RenderableType] = [
-        *opening("whatif", report),
+        *opening_of("whatif", report),
         _spans(report, width),
         replay_block(report.replay),
     ]
@@ -42,7 +42,7 @@ def print_sensitivity(report: SensitivityReport, console: Console, top: int = TO
     """Print a `weftrace.sensitivity/1` report: a table a kind of selection, then the curves."""
     width = min(console.width, MAX_WIDTH)
     blocks: list[RenderableType] = [
-        *opening("whatif --sensitivity", report),
+        *opening_of("whatif --sensitivity", report),
         replay_block(report.replay),
     ]
     kinds = [kind for kind in _KINDS if any(row["kind"] == kind for row in report.rows)]

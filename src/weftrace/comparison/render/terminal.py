@@ -34,8 +34,8 @@ from weftrace.comparison.render.words import (
     rank_words,
     rows_of,
     steps_words,
-    told_apart,
     verdict_words,
+    without_common_folders,
 )
 from weftrace.render import palette
 from weftrace.render.console_parts import BOLD, DIM, ERROR, WARNING, print_blocks, section, table
@@ -59,7 +59,7 @@ def print_diff(report: DiffReport, console: Console, top: int = TOP) -> None:
     unit = unit_for(max(before.median_ns, after.median_ns))
     ranks = both_ranks_words(before, after)
     room = (width - len(f"weftrace diff ·  →  · {ranks}")) // 2
-    names = [shorten_start(clean(each), room) for each in told_apart(before.source, after.source)]
+    names = [shorten_start(clean(each), room) for each in without_common_folders(before.source, after.source)]
     title = joined([Text("weftrace diff", style=BOLD), " → ".join(names), ranks], " · ")
     blocks: list[RenderableType] = [title, _opening(report), _standing(report)]
     if facts := [row for row in report.verdict.facts if row[1] != row[2]]:

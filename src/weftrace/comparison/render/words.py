@@ -204,7 +204,7 @@ def both_ranks_words(before: SideSummary, after: SideSummary) -> str:
     return " → ".join(dict.fromkeys(map(ranks_words, (before, after))))
 
 
-def told_apart(one: str, other: str) -> tuple[str, str]:
+def without_common_folders(one: str, other: str) -> tuple[str, str]:
     """Two paths without the folders in front that both are in: what is left tells which is which."""
     if one == other or "://" in one + other:
         return one, other

@@ -49,7 +49,7 @@ class Batches:
 def run(request: Request, tried: Batches, to: outputs.Destination) -> None:
     """Find from which batch on overlapping pays, against no overlap: every batch simulated, none interpolated."""
     from weftrace.moe.outputs import PAYS
-    from weftrace.moe.sweeps.crossings import BASE, pays
+    from weftrace.moe.sweeps.break_even import BASE, pays
 
     if BASE in tried.overlaps:
         raise typer.BadParameter(f"{BASE} is what the others are held against; name another", param_hint="--overlap")

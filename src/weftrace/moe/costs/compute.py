@@ -25,7 +25,7 @@ _KERNELS = {
     "core decode": "flash::flash_fwd_splitkv_kernel<{name}>",
     "latent core decode": "flash::flash_fwd_splitkv_mla_kernel<{name}>",
     "scores": "deep_gemm::fp8_mqa_logits<{name}>",
-    "glue": "elementwise_kernel<norms, casts, copies: {name}>",
+    "memory": "elementwise_kernel<norms, casts, copies: {name}>",
     "casts": "per_channel_cast_and_transpose<{name}>",
 }
 MEASURED_TOKENS = 128  # of a micro-batch in the decode profile
@@ -74,7 +74,7 @@ def _piece(part: Part, operation: Operation, layer: Layer, setting: Setting, lev
     seconds: Floats
     if level == "roofline":
         seconds, basis = roofline_seconds(part, device), "roofline"
-    elif decode and part.sort == "glue":
+    elif decode and part.sort == "memory":
         seconds = np.asarray(_small_operators(operation, layer.tokens))
         basis = "assumed: 54 µs of small operators, a quarter in each of ATTN-0, ATTN-1, SHARED and MLP"
     else:

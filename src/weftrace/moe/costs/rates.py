@@ -64,7 +64,7 @@ def published_seconds(part: Part, device: Device, *, decode: bool, sparse: bool)
     """The time, and whose rate it is by. decode: attention cores run over caches. sparse: over chosen keys."""
     if part.sort == "product" and part.name != "gate":
         return _product(part, device)
-    if part.sort in ("glue", "casts"):
+    if part.sort in ("memory", "casts"):
         return _memory(part.moved_bytes, "bandwidth", device), "published: 0.6 of the memory's bandwidth"
     if part.sort == "core":
         return _core(part, device, decode=decode, sparse=sparse)

@@ -9,7 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.moe.calibration.values import CalibratedPhase, Calibration, Tested, TestedFit
-from weftrace.render.console_parts import BOLD, DIM, print_blocks, rows_table, section
+from weftrace.render.console_parts import DIM, notes_block, opening, print_blocks, rows_table, section
 from weftrace.render.console_text import clean
 from weftrace.units import counted, percent, signed, unit_for
 
@@ -22,16 +22,10 @@ _PARTS = ("matrix", "memory", "data", "wait")
 def print_calibration(found: Calibration, console: Console) -> None:
     """Print a calibration."""
     width = min(console.width, MAX_WIDTH)
-    blocks: list[RenderableType] = [
-        Text(f"weftrace profile calibrate · {clean(found.source)}", style=BOLD),
-        Text(clean(headline(found)), style=BOLD),
-    ]
+    blocks = opening("profile calibrate", [found.source], headline(found))
     if found.tested:
         blocks += [_tested(found, width), _splits(found, width)]
-    blocks.append(_phases(found, width))
-    if found.notes:
-        blocks.append(Group(*(Text(clean(note), style=DIM) for note in found.notes)))
-    print_blocks(blocks, console, width)
+    print_blocks([*blocks, _phases(found, width), *notes_block(found.notes)], console, width)
 
 
 def headline(found: Calibration) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from weftrace.moe.profiles import Profile
 from weftrace.moe.render.picture import profile_picture
-from weftrace.moe.sweeps.crossings import Pays
+from weftrace.moe.sweeps.break_even import Pays
 from weftrace.moe.sweeps.many_settings import Sweep
 from weftrace.moe.validation.comparison import Validation
 from weftrace.render import palette

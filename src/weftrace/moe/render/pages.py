@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from weftrace.files.values import to_document
 from weftrace.moe.render.page import HOME, STYLES
 from weftrace.moe.render.words import PAYS_TERMS, SWEEP_TERMS, VALIDATION_TERMS
-from weftrace.moe.sweeps.crossings import Curve, Pays
+from weftrace.moe.sweeps.break_even import Curve, Pays
 from weftrace.moe.sweeps.many_settings import Sweep
 from weftrace.moe.sweeps.summaries import Summary
 from weftrace.moe.validation.comparison import ComparedPhase, PhaseOfOneSide, Validation

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.moe.render.sweep_terminal import assumed_in, opening
-from weftrace.moe.sweeps.crossings import Curve, Pays
+from weftrace.moe.render.sweep_terminal import assumed_in, opening_of
+from weftrace.moe.sweeps.break_even import Curve, Pays
 from weftrace.render.console_parts import DIM, print_blocks, rows_table, section, table
 from weftrace.render.console_text import clean
 from weftrace.units import signed
@@ -21,7 +21,11 @@ def print_pays(found: Pays, console: Console) -> None:
     """Print from where on each list pays, and what it gains at some batches."""
     width = min(console.width, MAX_WIDTH)
     others = [curve for curve in found.curves[1:] if not curve.reason]
-    blocks: list[RenderableType] = [*opening("pays", found), _lists(found, others, width), _gains(found, others, width)]
+    blocks: list[RenderableType] = [
+        *opening_of("pays", found),
+        _lists(found, others, width),
+        _gains(found, others, width),
+    ]
     blocks.append(assumed_in({curve.overlap: curve.assumed for curve in found.curves if not curve.reason}))
     reasons = [Text(clean(f"{curve.overlap}: {curve.reason}")) for curve in found.curves if curve.reason]
     if reasons:

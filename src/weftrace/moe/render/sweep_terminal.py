@@ -9,11 +9,11 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.files.values import to_document
-from weftrace.moe.sweeps.crossings import Pays
+from weftrace.moe.sweeps.break_even import Pays
 from weftrace.moe.sweeps.many_settings import Row, Sweep, named
 from weftrace.moe.sweeps.summaries import Summary
-from weftrace.render.console_parts import BOLD, DIM, print_blocks, rows_table, section
-from weftrace.render.console_text import clean, joined, shorten_middle
+from weftrace.render.console_parts import DIM, opening, print_blocks, rows_table, section
+from weftrace.render.console_text import clean, shorten_middle
 from weftrace.units import counted, percent, unit_for
 
 MAX_WIDTH = 140
@@ -27,7 +27,7 @@ _LIMITS = {"compute": "compute", "communication": "comm.", "fused": "fused", "ra
 def print_sweep(sweep: Sweep, console: Console) -> None:
     """Print the fastest combination, all of them ranked, and what is impossible."""
     width, ranked = min(console.width, MAX_WIDTH), sweep.ranked
-    blocks = opening("sweep", sweep)
+    blocks = opening_of("sweep", sweep)
     if ranked:
         blocks.append(_ranked(list(sweep.axes), ranked, width))
         blocks.append(assumed_in({named(row): row.summary.assumed for row in ranked if row.summary}))
@@ -36,11 +36,10 @@ def print_sweep(sweep: Sweep, console: Console) -> None:
     print_blocks(blocks, console, width)
 
 
-def opening(name: str, found: Sweep | Pays) -> list[RenderableType]:
+def opening_of(name: str, found: Sweep | Pays) -> list[RenderableType]:
     """The command, what all profiles have alike, and the headline."""
     shared = ", ".join(f"{name} {value}" for name, value in found.shared.items())
-    title = joined([Text(f"weftrace profile {name}", style=BOLD), clean(shared)], " · ")
-    return [title, Text(clean(found.headline), style=BOLD)]
+    return opening(f"profile {name}", [shared], found.headline)
 
 
 def _ranked(axes: list[str], rows: Sequence[Row], width: int) -> RenderableType:

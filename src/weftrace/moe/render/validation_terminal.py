@@ -9,7 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.moe.validation.comparison import ComparedPhase, ComparedRun, PhaseOfOneSide, RunSummary, Validation
-from weftrace.render.console_parts import BOLD, DIM, print_blocks, rows_table, section
+from weftrace.render.console_parts import BOLD, DIM, notes_block, print_blocks, rows_table, section
 from weftrace.render.console_text import clean, joined
 from weftrace.units import counted, signed, unit_for
 
@@ -34,9 +34,7 @@ def print_validation(found: Validation, console: Console) -> None:
     note = "time by layer" if found.per_layer else "a step of a rank"
     blocks.append(Group(section("The run", note), _times_table(ComparedRun, found.whole, width, ["what"])))
     blocks += [each for each in (_orders(found), _alone(found, width), _info(found)) if each is not None]
-    if found.notes:
-        blocks.append(Group(*(Text(clean(note), style=DIM) for note in found.notes)))
-    print_blocks(blocks, console, width)
+    print_blocks([*blocks, *notes_block(found.notes)], console, width)
 
 
 def _summary(side: RunSummary) -> str:

@@ -1,1 +1,1 @@
-"""What a layer of a model computes and moves: products, attention cores, memory-bound glue. Facts alone, no times."""
+"""What a layer of a model computes and moves: products, attention cores, memory-bound kernels. No times."""

@@ -8,7 +8,7 @@ from weftrace.errors import ProfileError
 from weftrace.facts import ModelConfig
 from weftrace.moe.shapes import products
 from weftrace.moe.shapes.cores import backward_core, causal_core, decode_core
-from weftrace.moe.shapes.glue import glue, transposed_operands
+from weftrace.moe.shapes.memory_bound_ops import memory_bound, transposed_operands
 from weftrace.moe.shapes.parts import Amount, Part, backward_of, in_bf16
 
 #: MLA's up-projections are computed again for the backward (arXiv:2412.19437, section 3.2.3).
@@ -62,16 +62,16 @@ def _attention(work: str, direction: str, layer: Layer) -> tuple[Part, ...]:
         gates = (backward_of(gate, "dgrad"), backward_of(gate, "wgrad"))
         inputs = tuple(backward_of(part, "dgrad") for part in (*after, *before))
         core = backward_core(model, tokens, layer.sequence)
-        return (*gates, *again, *core, *inputs, glue("attention", (*before, *after), backward=True))
+        return (*gates, *again, *core, *inputs, memory_bound("attention", (*before, *after), backward=True))
     if layer.requests is None:
         core = causal_core(model, tokens, layer.sequence)
     else:
         core = decode_core(model, tokens, layer.requests, layer.sequence)
     if work == "attn":
-        return (*before, *core, *after, gate, glue("attention", (*before, *after)))
+        return (*before, *core, *after, gate, memory_bound("attention", (*before, *after)))
     if work == "attn-0":
-        return (glue("attention", before, share=0.5), *before)
-    return (*core, *after, gate, glue("attention", after, share=0.5))
+        return (memory_bound("attention", before, share=0.5), *before)
+    return (*core, *after, gate, memory_bound("attention", after, share=0.5))
 
 
 def _mlp(work: str, direction: str, layer: Layer) -> tuple[Part, ...]:
@@ -85,8 +85,11 @@ def _mlp(work: str, direction: str, layer: Layer) -> tuple[Part, ...]:
     assert experts is not None, layer.model.name
     share = experts.num_shared / (experts.num_shared + experts.top_k) if work == "shared" else 1.0
     if direction == "F":
-        return (*own, glue("mlp", own, share=share))
+        return (*own, memory_bound("mlp", own, share=share))
     if direction == "B":
-        return (*(backward_of(part, "dgrad") for part in own[::-1]), glue("mlp", own, backward=True, share=share))
+        return (
+            *(backward_of(part, "dgrad") for part in own[::-1]),
+            memory_bound("mlp", own, backward=True, share=share),
+        )
     casts = (transposed_operands(layer.rows, layer.model.hidden_size),) if work == "mlp" and layer.fp8 else ()
     return (*casts, *(backward_of(part, "wgrad") for part in own))

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 #: Whole and exact where rows are whole; an array [L, R] where layers and ranks differ.
 Amount = int | float | NDArray[np.float64]
 #: product: [rows, inner] x [inner, columns]; batched: the same with a small matrix for each head or group; core:
-#: queries with keys, weights with values; scores: of an indexer; glue: memory-bound kernels between them; casts: FP8 to
-#: FP8 along the other axis.
-Sort = Literal["product", "batched", "core", "scores", "glue", "casts"]
+#: queries with keys, weights with values; scores: of an indexer; memory: memory-bound kernels between them; casts: FP8
+#: to FP8 along the other axis.
+Sort = Literal["product", "batched", "core", "scores", "memory", "casts"]
 
 SCALED = 128  # elements that share a scale of 4 bytes in FP8
 MAIN_GRADIENT = 8  # bytes a parameter: gradients are added in FP32, read and written

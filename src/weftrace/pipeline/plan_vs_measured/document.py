@@ -90,9 +90,6 @@ class SlipReport(InNotebook):
     notes: tuple[str, ...]
     found: Annotated[Slip | None, UNSAVED] = None
 
-    def _describe(self) -> list[tuple[str, str]]:
-        return [("headline", self.headline)]
-
 
 def slip_report(found: Slip) -> SlipReport:
     """A slip as a value that can be shown and saved."""

@@ -17,8 +17,8 @@ from weftrace.pipeline.render.comparison_words import (
     shares,
 )
 from weftrace.pipeline.render.words import time_text
-from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
-from weftrace.render.console_text import clean, joined
+from weftrace.render.console_parts import DIM, opening, print_blocks, section, table
+from weftrace.render.console_text import clean
 from weftrace.units import percent, unit_for
 
 MAX_WIDTH = 140
@@ -27,10 +27,7 @@ MAX_WIDTH = 140
 def print_comparison(summary: ComparisonSummary, console: Console) -> None:
     """Print a comparison: the best, the table, the laws, what is impossible."""
     width = min(console.width, MAX_WIDTH)
-    blocks: list[RenderableType] = [
-        joined([Text("weftrace pipeline compare", style=BOLD), clean(setting(summary))], " · "),
-        Text(clean(comparison_headline(summary)), style=BOLD),
-    ]
+    blocks = opening("pipeline compare", [setting(summary)], comparison_headline(summary))
     if summary.rows:
         blocks += [_schedules(summary, width), _laws(summary)]
     if summary.impossible:

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from weftrace.pipeline.choices.document import CandidateRow, RecommendationReport
 from weftrace.pipeline.measured.sourced_costs import CostsSummary
-from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
-from weftrace.render.console_text import clean, joined
+from weftrace.render.console_parts import DIM, opening, print_blocks, section, table
+from weftrace.render.console_text import clean
 from weftrace.units import counted, duration, percent, size
 
 MAX_WIDTH = 140
@@ -26,10 +26,7 @@ def print_recommendation(report: RecommendationReport, console: Console) -> None
     """Print a recommendation: the choice, what flips it, every schedule."""
     width = min(console.width, MAX_WIDTH)
     shape = f"{counted(report.num_devices, 'device')}, {counted(report.num_micro_batches, 'micro-batch')}"
-    blocks: list[RenderableType] = [
-        joined([Text("weftrace pipeline recommend", style=BOLD), shape, f"boundary: {report.boundary}"], " · "),
-        Text(clean(report.headline), style=BOLD),
-    ]
+    blocks = opening("pipeline recommend", (shape, f"boundary: {report.boundary}"), report.headline)
     if report.sentences:
         blocks.append(Group(*(Text(clean(sentence)) for sentence in report.sentences)))
     blocks.append(costs_block(report.costs))

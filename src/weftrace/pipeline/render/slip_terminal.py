@@ -6,8 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.pipeline.plan_vs_measured.document import OpRow, SlipReport
-from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
-from weftrace.render.console_text import clean, joined
+from weftrace.render.console_parts import DIM, notes_block, opening, print_blocks, section, table
 from weftrace.units import signed, unit_for
 
 MAX_WIDTH = 140
@@ -21,18 +20,13 @@ def print_slip(report: SlipReport, console: Console) -> None:
     width = min(console.width, MAX_WIDTH)
     step = f"step {report.step}" + (f" of {report.num_steps}" if report.num_steps > 1 else "")
     blocks: list[RenderableType] = [
-        joined(
-            [Text("weftrace pipeline slip", style=BOLD), clean(report.schedule), clean(report.source), step],
-            " · ",
-        ),
-        Text(clean(report.headline), style=BOLD),
+        *opening("pipeline slip", (report.schedule, report.source, step), report.headline),
         _causes(report, width),
         _ranks(report, width),
         _ops(report, width),
         _path(report, width),
+        *notes_block(report.notes),
     ]
-    if report.notes:
-        blocks.append(Group(*(Text(clean(note), style=DIM) for note in report.notes)))
     print_blocks(blocks, console, width)
 
 

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from weftrace.pipeline.render.recommendation_terminal import costs_block
 from weftrace.pipeline.steps.document import RateRow, StepReport
-from weftrace.render.console_parts import BOLD, DIM, WARNING, print_blocks, section, table
-from weftrace.render.console_text import clean, joined
+from weftrace.render.console_parts import DIM, WARNING, opening, print_blocks, section, table
+from weftrace.render.console_text import clean
 from weftrace.units import counted, duration, percent, si, signed
 
 MAX_WIDTH = 140
@@ -23,8 +23,7 @@ def print_step(report: StepReport, console: Console) -> None:
         f"pipeline, {counted(report.num_pipelines, 'pipeline')}"
     )
     blocks: list[RenderableType] = [
-        joined([Text("weftrace pipeline step", style=BOLD), clean(report.schedule), shape], " · "),
-        Text(clean(report.headline), style=BOLD),
+        *opening("pipeline step", (report.schedule, shape), report.headline),
         *(Text(clean(flag), style=WARNING) for flag in report.flags),
         costs_block(report.costs),
         _parts(report, width),

@@ -24,8 +24,8 @@ from weftrace.pipeline.render.picture import Picture, idle_share, picture_of
 from weftrace.pipeline.render.words import headline, held_text, held_words, left_out, shape_text, time_text
 from weftrace.pipeline.simulation import Simulation
 from weftrace.render import palette
-from weftrace.render.console_parts import BOLD, DIM, print_blocks
-from weftrace.render.console_text import clean, joined
+from weftrace.render.console_parts import DIM, opening, print_blocks
+from weftrace.render.console_text import clean
 from weftrace.render.scene import ticks
 
 MAX_WIDTH = 200
@@ -40,8 +40,7 @@ def print_simulation(simulation: Simulation, console: Console) -> None:
     picture = picture_of(simulation, MAX_RANKS)
     width = min(console.width, MAX_WIDTH)
     blocks: list[RenderableType] = [
-        joined([Text("weftrace pipeline show", style=BOLD), clean(shape_text(picture))], " · "),
-        Text(clean(headline(picture)), style=BOLD),
+        *opening("pipeline show", [shape_text(picture)], headline(picture)),
         drawn(picture, width),
     ]
     if notes := [note for note in (left_out(picture), *simulation.schedule.notes) if note]:

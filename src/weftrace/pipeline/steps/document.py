@@ -82,9 +82,6 @@ class StepReport(InNotebook):
         if len({each is None for each in (self.published, self.published_source, self.published_step_ns)}) > 1:
             raise ValueError("a published step has a name, a source and a time")
 
-    def _describe(self) -> list[tuple[str, str]]:
-        return [("headline", self.headline)]
-
 
 _ASSUMPTIONS = (
     "a part's time is the mean over the pipeline's ranks, each counting alike: an assumption",

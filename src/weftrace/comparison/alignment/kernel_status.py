@@ -8,7 +8,7 @@ import polars as pl
 
 from weftrace.comparison.exact_changes import effects_of
 
-#: Columns that `told_apart` adds to the changes.
+#: Columns that `with_status` adds to the changes.
 STATUS_COLUMNS = ("status", "replacement", "replaced_in")
 
 _KERNEL = ("part", "kind", "family", "kernel")
@@ -23,7 +23,7 @@ _PLACES = (
 _BEFORE, _AFTER = pl.col("before_num") + pl.col("before_raw_ns") > 0, pl.col("after_num") + pl.col("after_raw_ns") > 0
 
 
-def told_apart(changes: pl.DataFrame) -> pl.DataFrame:
+def with_status(changes: pl.DataFrame) -> pl.DataFrame:
     """Changes with what is of one side alone told apart; added are
 
     status: "both" where both runs have the kernel, if elsewhere; else "replaced" where an operator has kernels that

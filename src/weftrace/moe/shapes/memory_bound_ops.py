@@ -17,15 +17,16 @@ from weftrace.moe.shapes.products import after_core, before_core, routed, shared
 _WORK = {"attention": "attention glue", "mlp": "mlp glue"}
 
 
-def glue(of: str, products: Sequence[Part], *, backward: bool = False, share: float = 1.0) -> Part:
-    """The glue of these products. of: "attention" or "mlp". share: of its kernels, that these products are between."""
+def memory_bound(of: str, products: Sequence[Part], *, backward: bool = False, share: float = 1.0) -> Part:
+    """The memory-bound kernels between these products, as one. of: "attention" or "mlp". share: of its kernels, that
+    these products are between."""
     work = _WORK[of]
     moved: Amount = sum((part.widths for part in products), start=0) * bytes_per_element(of)
     if backward:
         moved = moved * backward_factor(work)
     kernels = max(1, round(num_kernels(f"{work} backward" if backward else work) * share))
     return Part(
-        name=of, sort="glue", flops=0, moved_bytes=moved, backward="dgrad" if backward else "", num_kernels=kernels
+        name=of, sort="memory", flops=0, moved_bytes=moved, backward="dgrad" if backward else "", num_kernels=kernels
     )
 
 
