@@ -16,7 +16,7 @@ from weftrace.analysis.host_pieces import operator_pieces
 from weftrace.analysis.idle_causes import idle_gaps
 from weftrace.analysis.intervals import covered, grouped_union, sums_by_group, totals_by_group
 from weftrace.analysis.time_account import Account, Source, account_of
-from weftrace.files.columns import frame_schema
+from weftrace.files.columns import Shown, frame_schema
 from weftrace.files.schemas import Count, Ns
 from weftrace.notebook import InNotebook
 from weftrace.trace.code_names import By, each_of, kind_of
@@ -30,18 +30,22 @@ _MOST_FUNCTIONS = 300  # that are told apart from where they were called: those 
 class CodeNode(TypedDict):
     """A module or a function at its place in the tree, with all below it unless told otherwise."""
 
-    name: str
+    name: Annotated[str, Shown(wide=True)]
     parent: Annotated[Count | None, Meta(description="Position of the node above, which comes before; null of a root.")]
     num_members: Annotated[Count, Meta(description="Nodes that stand in it: more than 1 where siblings are folded.")]
     num_calls: Annotated[Count, Meta(description="Calls that launched something; 0 where no call is recorded.")]
     num_events: Count
-    self_ns: Annotated[Ns, Meta(description="Sum of durations of what it launched itself, and none below.")]
+    self_ns: Annotated[
+        Ns, Meta(description="Sum of durations of what it launched itself, and none below."), Shown("own")
+    ]
     total_ns: Annotated[Ns, Meta(description="Sum of durations.")]
     backward_ns: Annotated[Ns, Meta(description="Of total_ns, what backward operators launched.")]
     busy_ns: Annotated[Ns, Meta(description="Union of its events.")]
     exposed_ns: Annotated[Ns, Meta(description="Its communication during which no compute ran.")]
-    idle_ns: Annotated[Ns, Meta(description="Gaps of the device that its events ended.")]
-    host_wait_ns: Annotated[Ns, Meta(description="Of idle_ns, what the host was late for.")]
+    idle_ns: Annotated[
+        Ns, Meta(description="Gaps of the device that its events ended."), Shown("idle before", term="module_idle")
+    ]
+    host_wait_ns: Annotated[Ns, Meta(description="Of idle_ns, what the host was late for."), Shown("late host")]
 
 
 #: Columns of `CodeTimes.nodes`; there the parent of a root is -1.

@@ -30,6 +30,8 @@ COLUMNS_BLOCK = "weftrace-columns"
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "(\./|render/)([a-z_]+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?function|const|class) (\w+)", re.MULTILINE)
+_DARK = re.compile(r'^:root\[data-theme="dark"\] (\{.*?\})$', re.MULTILINE | re.DOTALL)
+_DARK_SYSTEM = r'@media (prefers-color-scheme: dark) { :root:not([data-theme="light"]) \1 }\n\g<0>'
 
 #: A number and its unit.
 _QUANTITY = re.compile(r"\d[\d.,]* (?:%|[nµm]?s|[kMGTP]?i?B|[kMGTPEZ]?FLOPs?)(?!\w)")
@@ -163,8 +165,9 @@ def _source(place: _Place) -> str:
 
 
 def _style(name: str, home: str) -> str:
+    """A style sheet; what it sets for the dark theme is set for a dark system too, until a reader chooses."""
     own = name.removeprefix("render/")
-    return _text(home if own == name else KIT, "static", own)
+    return _DARK.sub(_DARK_SYSTEM, _text(home if own == name else KIT, "static", own))
 
 
 def _json_block(value: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # what a type checker sees
     from weftrace.report.added_lanes import overlay as overlay
     from weftrace.report.build import RankReport as RankReport
     from weftrace.report.build import Report as Report
+    from weftrace.report.build import ReportOptions as ReportOptions
     from weftrace.report.build import analyze as analyze
     from weftrace.report.document import document_of as document_of
     from weftrace.report.render.figures import breakdown_figure as breakdown_figure

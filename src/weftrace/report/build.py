@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weftrace.analysis.excluded_ranks import by_rank
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank, collect
@@ -80,22 +80,9 @@ class Report(InNotebook):
             yield "…", f"{more} more ranks"
 
 
-def analyze(
-    source: str | os.PathLike[str] | Trace | Job,
-    *,
-    rules: KernelRules | None = None,
-    step: int | None = None,
-    step_by: StepBy = "window",
-    by: By | Sequence[By] = (),
-    timelines: bool = True,
-    most_stretches: int = MOST_STRETCHES,
-    flops: FlopsReport | None = None,
-    hardware: Hardware | str | None = None,
-    workers: int | None = None,
-    executor: Executor | None = None,
-    on_done: Callable[[str], None] | None = None,
-) -> Report:
-    """Analyse a path, a trace, or every rank of a job, and put the report together.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """What a report is made of.
 
     rules: kernel rules, weftrace's own by default. step: only ProfilerStep N, its window of the device's time or, with
     step_by "launch", the events that it launched. by: "module", "line" or both: time by module, by Python function too,
@@ -103,23 +90,45 @@ def analyze(
     also pack events for the page, about 200,000 over all ranks. most_stretches: of busy time of each lane in the
     document; beyond it neighbours are merged. flops: what a step of the same run costs; each rank then tells its FLOP/s
     and MFU by phase. hardware: the accelerator whose peaks count for it, by default the one that the trace names.
+    """
+
+    rules: KernelRules | None = None
+    step: int | None = None
+    step_by: StepBy = "window"
+    by: By | Sequence[By] = ()
+    timelines: bool = True
+    most_stretches: int = MOST_STRETCHES
+    flops: FlopsReport | None = None
+    hardware: Hardware | str | None = None
+
+
+def analyze(
+    source: str | os.PathLike[str] | Trace | Job,
+    options: ReportOptions | None = None,
+    *,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    on_done: Callable[[str], None] | None = None,
+    **own: Any,
+) -> Report:
+    """Analyse a path, a trace, or every rank of a job, and put the report together.
+
+    options: what it is made of; own: fields of `ReportOptions` in its place, as `analyze(path, by="module")`.
     workers, executor, on_done: see `Job.map`; of a path to a single file, workers read it (`read_chrome`).
     Raises TraceError when nothing can be read. Of a job, a rank that fails is in the document's `failures`, and the
     others are told.
     """
-    bys = each_of(by)
+    asked = replace(options or ReportOptions(), **own)
+    bys = each_of(asked.by)
     if not isinstance(source, Trace | Job):
         source = open_trace(source, frames=bool(bys), workers=workers)
     if isinstance(source, Trace):
         number = len(source.plain.workers) if source.plain else 1
     else:
         number = max(1, len(source.ranks or source.paths))
-    per_rank = max(2_000, MAX_TIMELINE_EVENTS // number) if timelines else 0
-    each = partial(
-        _devices, rules=rules, step=step, step_by=step_by, by=bys, max_events=per_rank, flops=flops, hardware=hardware
-    )
+    each = partial(_devices, asked=asked, max_events=max(2_000, MAX_TIMELINE_EVENTS // number))
     if isinstance(source, Trace):
-        ranks, failures, name = each(source, keep_work=timelines), [], source.path or "in memory"
+        ranks, failures, name = each(source, keep_work=asked.timelines), [], source.path or "in memory"
     else:
         job = replace(source, frames=source.frames or bool(bys))
         outcomes = job.map(each, workers=workers, executor=executor, on_done=on_done)
@@ -129,33 +138,23 @@ def analyze(
     ranks.sort(key=lambda rank: by_rank(rank.analysis))
     analysis = collect(name, [rank.analysis for rank in ranks], failures)
     return Report(
-        document=document_of(analysis, flops=[rank.flops for rank in ranks], most_stretches=most_stretches),
+        document=document_of(analysis, flops=[rank.flops for rank in ranks], most_stretches=asked.most_stretches),
         timelines=tuple(rank.timeline for rank in ranks),
         analysis=analysis,
         works=tuple(rank.work for rank in ranks),
     )
 
 
-def _devices(
-    trace: Trace,
-    *,
-    rules: KernelRules | None,
-    step: int | None,
-    step_by: StepBy,
-    by: tuple[By, ...],
-    max_events: int,
-    flops: FlopsReport | None,
-    hardware: Hardware | str | None,
-    keep_work: bool = False,
-) -> list[RankReport]:
-    works = works_of(trace, rules=rules, step=step, step_by=step_by)
-    named, steps_by = with_steps(trace) if step is None else (trace, None)
-    stepped = [None] * len(works) if steps_by is None else works_of(named, rules=rules)
+def _devices(trace: Trace, *, asked: ReportOptions, max_events: int, keep_work: bool = False) -> list[RankReport]:
+    works = works_of(trace, rules=asked.rules, step=asked.step, step_by=asked.step_by)
+    named, steps_by = with_steps(trace) if asked.step is None else (trace, None)
+    stepped = [None] * len(works) if steps_by is None else works_of(named, rules=asked.rules)
+    by = each_of(asked.by)
     return [
         RankReport(
             analysis=replace(analyze_rank(work, by=by, stepped=again), steps_by=steps_by),
-            timeline=timeline_payload(work.trace, work.events, max_events=max_events) if max_events else None,
-            flops=None if flops is None else _joined(flops, work, hardware),
+            timeline=timeline_payload(work.trace, work.events, max_events=max_events) if asked.timelines else None,
+            flops=None if asked.flops is None else _joined(asked.flops, work, asked.hardware),
             work=work if keep_work and work.events.height <= MAX_PATH_EVENTS else None,
         )
         for work, again in zip(works, stepped, strict=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from rich.console import Console
 
-from weftrace.files.output import write_output
-from weftrace.outputs import Output
+from weftrace.outputs import Output, adapter_for
 from weftrace.report.build import Report, analyze
 from weftrace.report.document import report_document
 from weftrace.report.document_types import SCHEMA, TITLE, ReportDocument
@@ -36,41 +36,12 @@ def _sources(report: Report) -> list[str]:
     return [path for path in (*(rank.path for rank in ranks), *(failure.path for failure in failures)) if path]
 
 
-def _save_page(report: Report, path: str) -> None:
-    write_output(path, [render_html(report.document, report.timelines, path_blocks(report))])
+def _figure(name: str, module: str = "figures", *, of_rank: bool = True) -> Callable[[Report], Any]:
+    """A figure of the report's first rank, or of the whole report."""
 
-
-def _save_markdown(report: Report, path: str) -> None:
-    write_output(path, [to_markdown(report.document)])
-
-
-def _save_table(report: Report, path: str) -> None:
-    """Time by module or by function where it was asked for, else the kernels."""
-    write_output(path, [(code_csv if has_code(report.document) else kernels_csv)(report.document)])
-
-
-def _of_document(name: str) -> Callable[[Report], Any]:
-    def draw(report: Report) -> Any:
-        from weftrace.report.render import figures
-
-        return getattr(figures, name)(report.document)
-
-    return draw
-
-
-def _of_job(name: str) -> Callable[[Report], Any]:
-    def draw(report: Report) -> Any:
-        from weftrace.report.render import figures_job
-
-        return getattr(figures_job, name)(report.document)
-
-    return draw
-
-
-def _of_first_rank(name: str, module: str = "figures") -> Callable[[Report], Any]:
     def draw(report: Report) -> Any:
         figures = import_module(f"weftrace.report.render.{module}")
-        return getattr(figures, name)(report.document["ranks"][0])
+        return getattr(figures, name)(report.document["ranks"][0] if of_rank else report.document)
 
     return draw
 
@@ -83,33 +54,34 @@ REPORT = Output(
     document=lambda report: report.document,
     load=_load,
     show=_show,
-    save={".html": _save_page, ".md": _save_markdown, ".csv": _save_table},
+    page=lambda report: render_html(report.document, report.timelines, path_blocks(report)),
+    markdown=lambda report: to_markdown(report.document),
+    # Time by module or by function where it was asked for, else the kernels.
+    csv=lambda report: (code_csv if has_code(report.document) else kernels_csv)(report.document),
     inputs=_sources,
     figures={
-        "lanes": _of_first_rank("lanes_figure"),
-        "breakdown": _of_document("breakdown_figure"),
-        "overlap": _of_first_rank("overlap_figure"),
-        "kernels": _of_first_rank("kernels_figure"),
-        "idle": _of_first_rank("idle_figure"),
-        "ranks": _of_document("ranks_figure"),
-        "job": _of_job("job_figure"),
-        "lateness": _of_job("lateness_figure"),
-        "steps": _of_job("steps_figure"),
-        "modules": _of_first_rank("modules_figure", "code_figures"),
-        "functions": _of_first_rank("functions_figure", "code_figures"),
+        "lanes": _figure("lanes_figure"),
+        "breakdown": _figure("breakdown_figure", of_rank=False),
+        "overlap": _figure("overlap_figure"),
+        "kernels": _figure("kernels_figure"),
+        "idle": _figure("idle_figure"),
+        "ranks": _figure("ranks_figure", of_rank=False),
+        "job": _figure("job_figure", "figures_job", of_rank=False),
+        "lateness": _figure("lateness_figure", "figures_job", of_rank=False),
+        "steps": _figure("steps_figure", "figures_job", of_rank=False),
+        "modules": _figure("modules_figure", "code_figures"),
+        "functions": _figure("functions_figure", "code_figures"),
     },
 )
 
 
 def _analysed(value: type) -> Output:
     """A trace or a job: what its report can do, but for the document, which for these is the trace itself."""
-    return Output(
-        value=value,
-        derived=analyze,
+    return replace(
+        adapter_for(value, REPORT, analyze),
+        document=None,
         inputs=lambda source: source.paths if isinstance(source, Job) else filter(None, [source.path]),
         show=lambda source, console: _show(analyze(source, timelines=False), console),
-        save=REPORT.save,
-        figures=REPORT.figures,
     )
 
 

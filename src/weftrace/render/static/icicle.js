@@ -3,8 +3,8 @@
 import { actionButton, fill, h } from "./dom.js";
 import { percent } from "./format.js";
 import { key } from "./legends.js";
-import { drawnToWidth, svg, textWidth } from "./svg.js";
-import { hideTip, showTip, tipPlace, tipRows } from "./tooltip.js";
+import { answering, drawnToWidth, svg, textWidth } from "./svg.js";
+import { hideTip } from "./tooltip.js";
 
 const ROW = 30;
 const MOST_ROWS = 9;
@@ -98,37 +98,15 @@ export function icicle(chart, steps, picture) {
     const share = whole > 0 ? value / whole : 0;
     const text = fitting(look === "own" ? "own" : shown.title(node), look === "above" ? "" : ` · ${percent(share)}`, w);
     const name = shown.name(node);
-    /** @param {Event} event */
-    const tell = (event) => {
-      const box = g.getBoundingClientRect();
-      const part = look === "above" ? "" : `, ${percent(share)}${at ? ` of ${shown.title(at)}` : ""}`;
-      const rows = tipRows(look === "own" ? `${name}, own` : name, null, shown.facts(node, value, part));
-      showTip(...tipPlace(event, box.left + 20, box.bottom), ...rows);
-    };
+    const part = look === "above" ? "" : `, ${percent(share)}${at ? ` of ${shown.title(at)}` : ""}`;
     const onlyRoot = !shown.parent(node) && shown.roots.length === 1;
-    const into = () => go(onlyRoot ? null : at === node ? shown.parent(node) : node);
-    const g = svg(
-      "g",
-      {
-        class: look,
-        tabindex: "0",
-        role: "button",
-        "aria-label": `${name}: ${shown.text(value)}`,
-        on: {
-          pointermove: tell,
-          pointerleave: hideTip,
-          focus: tell,
-          blur: hideTip,
-          click: into,
-          keydown: (event) => {
-            if (event.key === "Enter") into();
-          },
-        },
-      },
+    return answering(
+      { class: look, "aria-label": `${name}: ${shown.text(value)}` },
+      () => [look === "own" ? `${name}, own` : name, shown.facts(node, value, part)],
+      () => go(onlyRoot ? null : at === node ? shown.parent(node) : node),
       svg("rect", { class: `c${shown.color(node)}`, x, y: row * ROW, width: Math.max(w, 1), height: ROW - 2, rx: 2 }),
       text ? svg("text", { x: x + 6, y: row * ROW + ROW / 2, "dominant-baseline": "central", text }) : null,
     );
-    return g;
   }
 }
 

@@ -46,10 +46,11 @@ const NARROW = 600; // pixels: in a narrower table, names that are cut leave too
 
 /**
  * The columns of a table as the page's data declares them (`weftrace-columns`), those that are named, in this order.
- * name: of the table. own: key -> what differs here; a key that is no column of the table is one of the page's own.
+ * name: of the table. keys: a list, or words with blanks between. own: key -> what differs here; a key that is no
+ * column of the table is one of the page's own.
  * @template Row
  * @param {string} name
- * @param {string[]} keys
+ * @param {string | string[]} keys
  * @param {Record<string, Partial<Column<Row>>>} [own]
  * @returns {Column<Row>[]}
  */
@@ -57,7 +58,7 @@ export function columnsOf(name, keys, own = {}) {
   /** @type {Record<string, Column<Row>[]>} */
   const tables = readBlock("weftrace-columns");
   const known = new Map(tables[name].map((column) => [column.key, column]));
-  return keys.map((key) => {
+  return (typeof keys === "string" ? keys.split(" ") : keys).map((key) => {
     const column = known.get(key) ?? { key, label: key, kind: /** @type {const} */ ("text") };
     return { ...column, ...own[key] };
   });

@@ -2,49 +2,11 @@
 
 /** @typedef {Record<string, string>} Palette */
 
-const ROLES = [
-  "page",
-  "panel",
-  "raised",
-  "line",
-  "text",
-  "muted",
-  "faint",
-  "accent",
-  "mark",
-  "mark-ink",
-  "compute",
-  "communication",
-  "barrier",
-  "waiting",
-  "memory",
-  "fused",
-  "idle",
-  "exposed",
-  "hidden",
-  "outside",
-  "annotation",
-  "operator",
-  "launch",
-  "other",
-  "forward",
-  "backward",
-  "weight",
-  "input",
-  "under",
-  "level",
-  "over",
-  "batch0",
-  "batch1",
-  "hue1",
-  "hue2",
-  "hue3",
-  "hue4",
-  "hue5",
-  "hue6",
-  "hue7",
-  "hue8",
-];
+/** What the page's style sheet gives a value: colours of roles, among others. */
+const ROLES = [...document.styleSheets]
+  .flatMap(({ cssRules }) => [...cssRules])
+  .flatMap((rule) => (rule instanceof CSSStyleRule && rule.selectorText === ":root" ? [...rule.style] : []))
+  .flatMap((name) => (name.startsWith("--") ? [name.slice(2)] : []));
 /** Classes whose families have shades of their colour: "compute-1" to "compute-6", the last for all other families. */
 const SHADED = ["compute", "communication"];
 /** What makes shades of a colour: degrees of hue, factor of saturation, points of lightness.

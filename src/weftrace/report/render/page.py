@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from weftrace.analysis.hidden_communication import CollectiveRow
+from weftrace.analysis.idle_causes import StreamGapsRow
 from weftrace.analysis.kernel_times import FamilyRow, KernelRow, UnnamedRow
 from weftrace.analysis.launch_delays import HostCallRow, HostStallRow
+from weftrace.analysis.module_times import CodeNode
 from weftrace.analysis.operator_times import OperatorRow
 from weftrace.analysis.phase_times import PhaseMeanRow
 from weftrace.analysis.rank_tables import TABLES, tables_terms
+from weftrace.files.columns import Shown
 from weftrace.render.configuration import configured_terms
 from weftrace.render.page import render_page
-from weftrace.report.document_types import ReportDocument, StepDocument
+from weftrace.report import document_types as types
 from weftrace.report.render.critical import path_terms
 from weftrace.report.render.words import TERMS
 from weftrace.report.timeline_types import TimelinePayload
 
+
+class RankRow(types.LateRankDocument, types.WindowDocument):
+    """A rank of a job: its span, and how late it was."""
+
+    communication_ns: Annotated[int, Shown(term="communication")]
+
+
 #: The page's own tables: name -> the type of its rows.
 ROWS: dict[str, Any] = {
     "kernels": KernelRow, "families": FamilyRow, "unnamed": UnnamedRow, "operators": OperatorRow,
-    "phases": PhaseMeanRow, "collectives": CollectiveRow, "steps": StepDocument, "blocked": HostCallRow,
-    "stalls": HostStallRow,
+    "phases": PhaseMeanRow, "collectives": CollectiveRow, "steps": types.StepDocument, "blocked": HostCallRow,
+    "stalls": HostStallRow, "idle": StreamGapsRow, "ranks": RankRow, "late-kinds": types.LateCollectiveDocument,
+    "late-worst": types.WorstCollectiveDocument, "code": CodeNode,
 }  # fmt: skip
 #: The package that holds the page's template and static files, and its first module.
 HOME, ENTRY = "weftrace.report.render", "main"
@@ -35,7 +46,7 @@ class TimelineBlock(TimelinePayload):
 
 
 def render_html(
-    document: ReportDocument,
+    document: types.ReportDocument,
     timelines: Sequence[TimelinePayload | None],
     paths: Sequence[Mapping[str, Any] | None] = (),
 ) -> str:

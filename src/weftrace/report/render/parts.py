@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from weftrace.render import palette
+from weftrace.render.console_text import clean
+from weftrace.report.document_types import Block, RankDocument
 
 PartKey = Literal["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"]
 AccountKey = Literal["span_ns", "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"]
@@ -31,3 +34,16 @@ CAUSES: tuple[tuple[CauseKey, str, str], ...] = (
     ("kernel_gap_ns", "kernel gap", palette.IDLE_CAUSE_COLOURS["kernel_gap"]),
     ("unknown_ns", "unknown", palette.IDLE_CAUSE_COLOURS["unknown"]),
 )
+
+
+def several_devices(ranks: Sequence[RankDocument]) -> bool:
+    """Whether some process drove several devices, so that its rank alone does not name one."""
+    devices = {(rank["rank"], rank["path"], rank["device"]) for rank in ranks}
+    return len({(number, path) for number, path, _ in devices}) < len(devices)
+
+
+def rank_name(rank: RankDocument | Block, *, with_device: bool = False) -> str:
+    """What a rank is called where nothing else tells it."""
+    name = f"rank {rank['rank']}" if rank["rank"] is not None else clean(rank["path"] or "rank unknown")
+    name = clean(rank["name"]) or name
+    return f"{name}, device {rank['device']}" if with_device else name

@@ -13,8 +13,7 @@ from weftrace.files.columns import frame_schema
 from weftrace.render.console_text import clean
 from weftrace.render.markdown import markdown_cell
 from weftrace.report.document_types import CodeDocument, LatenessDocument, RankDocument, ReportDocument
-from weftrace.report.render.parts import PARTS
-from weftrace.report.render.terminal import rank_name
+from weftrace.report.render.parts import PARTS, rank_name, several_devices
 from weftrace.report.render.terminal_code import tree_order
 from weftrace.report.render.terminal_quality import concerns
 from weftrace.report.render.words import OUTSIDE_CODE
@@ -38,16 +37,15 @@ def to_markdown(document: ReportDocument) -> str:
     ranks = sorted(document["ranks"], key=lambda rank: -rank["span_ns"])
     if ranks:
         heads = ("rank", "span", *(name for _, name, _ in PARTS), "communication hidden", "")
-        parts.append(_table(heads, (_account(rank, with_device=_several(ranks)) for rank in ranks)))
+        parts.append(_table(heads, (_account(rank, with_device=several_devices(ranks)) for rank in ranks)))
         if document["lateness"]:
             parts += ["Waiting for late ranks in collectives:", _lateness(document["lateness"])]
+        first = markdown_cell(rank_name(ranks[0], with_device=several_devices(ranks)))
         if ranks[0]["phase_means"]:
-            parts.append(f"Phases of {markdown_cell(rank_name(ranks[0], with_device=_several(ranks)))}, means:")
-            parts.append(_phases(ranks[0]))
+            parts += [f"Phases of {first}, means:", _phases(ranks[0])]
         for by, key in _CODE:
             if key in ranks[0]:
-                parts.append(f"Time by {by} of {markdown_cell(rank_name(ranks[0], with_device=_several(ranks)))}:")
-                parts.append(_code(ranks[0][key], by, ranks[0]["serial_ns"]))
+                parts += [f"Time by {by} of {first}:", _code(ranks[0][key], by, ranks[0]["serial_ns"])]
     parts += [
         f"- not used: {markdown_cell(failure['path'])}: {markdown_cell(failure['error'])}"
         for failure in document["failures"]
@@ -151,11 +149,6 @@ def _code(code: CodeDocument, by: str, serial_ns: int) -> str:
     left = [f"… and {len(nodes) - len(order):,} more rows in the JSON report"] * (len(nodes) > len(order))
     heads = (by, "total", "own", "backward", "exposed", "share of the work")
     return "\n\n".join([_table(heads, lines), *left])
-
-
-def _several(ranks: Sequence[RankDocument]) -> bool:
-    """Whether some process drove several devices, so that its rank alone does not name one."""
-    return len({(rank["rank"], rank["path"]) for rank in ranks}) < len(ranks)
 
 
 def _table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

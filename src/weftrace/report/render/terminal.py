@@ -15,7 +15,7 @@ from rich.text import Text
 from weftrace.render.console_parts import BOLD, ERROR, WARNING, frame, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
 from weftrace.report.document_types import RankDocument, ReportDocument
-from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS
+from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, rank_name, several_devices
 from weftrace.report.render.terminal_lateness import lateness_blocks
 from weftrace.report.render.terminal_quality import concerns
 from weftrace.report.render.terminal_rank import hidden_share, rank_blocks
@@ -75,7 +75,7 @@ def _scope(document: ReportDocument) -> str:
     ranks, world = _counted(document["ranks"]), document["world_size"]
     if len(ranks) != 1:
         number = len({(rank["rank"], rank["path"]) for rank in ranks})
-        if _several_devices(ranks):
+        if several_devices(ranks):
             of_ranks = f"{number:,} of {world:,} ranks" if world else counted(number, "file")
             return f"{len(ranks):,} devices of {of_ranks}"
         return f"{len(ranks):,} of {world:,} ranks" if world else f"{len(ranks):,} ranks"
@@ -114,7 +114,7 @@ def _job(document: ReportDocument, chosen: RankDocument, why: str, width: int) -
         blocks.append(frame("Other ranks are partial", [*lines[:MAX_FAILURES], *more], WARNING))
     blocks.append(
         Text(
-            f"In full: {rank_name(chosen, with_device=_several_devices(ranks))}, {why}.",
+            f"In full: {rank_name(chosen, with_device=several_devices(ranks))}, {why}.",
             style=BOLD,
         )
     )
@@ -131,7 +131,7 @@ def _rank_table(document: ReportDocument, width: int) -> RenderableType:
     for place, rank in enumerate(shown + (ordered[-fastest_kept:] if fastest_kept else [])):
         if fastest_kept and place == len(shown):
             rows.append(["…", *[""] * (len(ACCOUNT_KEYS) + 1), f"{len(ordered) - MAX_RANKS:,} more"])
-        name = rank_name(rank, with_device=_several_devices(ranks)).removeprefix("rank ")
+        name = rank_name(rank, with_device=several_devices(ranks)).removeprefix("rank ")
         marks = ["longest"] * (place == 0) + ["partial"] * bool(concerns(rank))
         marks += ["late"] * (rank is late)
         marks += ["apart"] * (rank["apart"] is not None)
@@ -149,15 +149,3 @@ def _rank_table(document: ReportDocument, width: int) -> RenderableType:
 
 def _fits(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, gap: int) -> bool:
     return sum(max(map(cell_len, column)) + gap for column in zip(heads, *rows, strict=True)) <= width
-
-
-def _several_devices(ranks: Sequence[RankDocument]) -> bool:
-    """Whether some process drove several devices, so that its rank alone does not name one."""
-    devices = {(rank["rank"], rank["path"], rank["device"]) for rank in ranks}
-    return len({(number, path) for number, path, _ in devices}) < len(devices)
-
-
-def rank_name(rank: RankDocument, *, with_device: bool = False) -> str:
-    name = f"rank {rank['rank']}" if rank["rank"] is not None else clean(rank["path"] or "rank unknown")
-    name = clean(rank["name"]) or name
-    return f"{name}, device {rank['device']}" if with_device else name

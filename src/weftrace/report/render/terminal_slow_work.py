@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from weftrace.render.console_parts import section, table
 from weftrace.render.console_text import clean
 from weftrace.report.document_types import Block, ReportDocument
+from weftrace.report.render.parts import rank_name
 from weftrace.units import unit_for
 
 _MAX_RANKS = 8
@@ -22,7 +23,7 @@ def slow_work_block(document: ReportDocument, width: int) -> list[RenderableType
     if not slow and not stages:
         return []
     unit = unit_for(max(rank["compute_ns"] for rank in found["ranks"]))
-    rows = [[_name(r), unit(r["compute_ns"]), unit(r["peers_ns"]), f"{r['ratio']:.2f}×", *_phase(r)] for r in slow]
+    rows = [[rank_name(r), unit(r["compute_ns"]), unit(r["peers_ns"]), f"{r['ratio']:.2f}×", *_phase(r)] for r in slow]
     if len(rows) > _MAX_RANKS:
         rows[_MAX_RANKS:] = [[f"… {len(slow) - _MAX_RANKS:,} more", *[""] * 5]]
     usual = min(stage["compute_ns"] / stage["ratio"] for stage in found["stages"]) if stages else 0
@@ -36,10 +37,6 @@ def slow_work_block(document: ReportDocument, width: int) -> list[RenderableType
             table(heads, rows, width, left=("rank", "most of it in"), bold=0),
         )
     ]
-
-
-def _name(rank: Block) -> str:
-    return clean(rank["name"]) or (clean(rank["path"]) if rank["rank"] is None else f"rank {rank['rank']}")
 
 
 def _phase(rank: Block) -> tuple[str, str]:

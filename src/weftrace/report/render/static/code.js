@@ -1,9 +1,9 @@
 // Which module, or which Python function, took the time? The tree as an icicle, and a table of its nodes.
 
 import { actionButton, byId, fill, h } from "render/dom.js";
-import { duration, grouped, percent, plural } from "render/format.js";
+import { duration, grouped, plural } from "render/format.js";
 import { classColors, icicle, legendKeys } from "render/icicle.js";
-import { sortableTable } from "render/tables.js";
+import { columnsOf, sortableTable } from "render/tables.js";
 
 const FIRST = 15;
 const COLORS = [0, 1, 2, 3, 4, 5, 6];
@@ -209,10 +209,13 @@ function lastPart(name) {
  * @param {(node: Node) => void} onNode
  */
 function nodeTable(rank, onNode) {
-  const has = (/** @type {"backward_ns" | "exposed_ns"} */ key) =>
-    [rank.modules, rank.lines].some((code) => code && [...code.nodes, code.outside].some((row) => row[key]));
-  /** @type {(key: keyof Row, label: string) => import("render/tables.js").Column<Node>} */
-  const time = (key, label) => ({ key, label, kind: "time" });
+  /** @param {"backward_ns" | "exposed_ns"} key */
+  const where = (key) =>
+    [rank.modules, rank.lines].some((code) => code && [...code.nodes, code.outside].some((row) => row[key]))
+      ? `${key} `
+      : "";
+  const some = where("backward_ns") + where("exposed_ns");
+  const keys = `name num_calls num_events total_ns share self_ns ${some}idle_ns host_wait_ns`;
   const whole = rank.serial_ns || 1;
   return sortableTable({
     name: "code",
@@ -222,12 +225,9 @@ function nodeTable(rank, onNode) {
     empty: "Nothing fits the filter.",
     // The path stands for `parent`, a place in the document's list; what only the picture needs is not the document's.
     taken: ({ path, up, parent, className, children, ...row }) => ({ path: path.join(" > "), ...row }),
-    columns: [
-      {
-        key: "name",
+    columns: columnsOf("code", keys, {
+      name: {
         label: "module or function",
-        kind: "text",
-        wide: true,
         value: (node) => node.path.slice(-2).map(lastPart).join(" › "),
         node: (node) =>
           actionButton(node.path.slice(-2).map(lastPart).join(" › "), () => onNode(node), {
@@ -235,23 +235,12 @@ function nodeTable(rank, onNode) {
             title: `Go into it above:\n${node.path.join("\n")}`,
           }),
       },
-      { key: "num_calls", label: "calls", kind: "count" },
-      { key: "num_events", label: "events", kind: "count" },
-      time("total_ns", "total"),
-      {
-        key: "share",
-        label: "share",
+      share: {
         kind: "percent",
         def: "module_time",
         value: (node) => node.total_ns / whole,
         bar: (node) => node.total_ns / whole,
-        text: (node) => percent(node.total_ns / whole),
       },
-      time("self_ns", "own"),
-      ...(has("backward_ns") ? [time("backward_ns", "backward")] : []),
-      ...(has("exposed_ns") ? [time("exposed_ns", "exposed")] : []),
-      { ...time("idle_ns", "idle before"), def: "module_idle" },
-      time("host_wait_ns", "late host"),
-    ],
+    }),
   });
 }

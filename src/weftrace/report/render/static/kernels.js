@@ -6,19 +6,7 @@ import { columnsOf, kernelName, kindChip, showTable, sortableTable } from "rende
 import { defined } from "render/tooltip.js";
 
 const FIRST = 15;
-const KERNEL_COLUMNS = [
-  "name",
-  "kind",
-  "family",
-  "num_events",
-  "total_ns",
-  "share",
-  "mean_ns",
-  "p50_ns",
-  "p99_ns",
-  "min_ns",
-  "max_ns",
-];
+const KERNEL_COLUMNS = "name kind family num_events total_ns share mean_ns p50_ns p99_ns min_ns max_ns";
 
 /**
  * onFind(name): the reader wants to see a kernel in the timeline.
@@ -36,7 +24,7 @@ export function showKernels(rank, onFind) {
     sort: { key: "total_ns", down: true },
     unitEach: true,
     empty: "No kernel fits the filter.",
-    columns: columnsOf("kernels", [...KERNEL_COLUMNS, ...(shared ? ["sms"] : [])], {
+    columns: columnsOf("kernels", KERNEL_COLUMNS + (shared ? " sms" : ""), {
       name: {
         value: (row) => bareName(row.name),
         node: (row) =>
@@ -102,7 +90,7 @@ function showFamilies({ families, serial_ns: serial }) {
     rows: families,
     limit: 12,
     sort: { key: "total_ns", down: true },
-    columns: columnsOf("families", ["family", "kind", "num_events", "total_ns", "busy_ns", "share"], {
+    columns: columnsOf("families", "family kind num_events total_ns busy_ns share", {
       kind: { node: (row) => kindChip(row.kind) },
       total_ns: { bar: (row) => row.total_ns / top },
       share: { kind: "percent", def: "share", value: (row) => row.total_ns / (serial || 1) },
@@ -125,7 +113,7 @@ function showOperators({
     rows: operators,
     limit: 10,
     sort: { key: "total_ns", down: true },
-    columns: columnsOf("operators", ["name", "num_calls", "num_events", "total_ns", "share"], {
+    columns: columnsOf("operators", "name num_calls num_events total_ns share", {
       name: { node: (row) => kernelName(row.name) },
       share: { bar: (row) => row.share / top },
     }),
@@ -148,8 +136,6 @@ function showUnnamed({ unnamed, unnamed_share: share }) {
     rows: unnamed,
     limit: 10,
     sort: { key: "total_ns", down: true },
-    columns: columnsOf("unnamed", ["name", "num_events", "total_ns"], {
-      name: { node: (row) => kernelName(row.name) },
-    }),
+    columns: columnsOf("unnamed", "name num_events total_ns", { name: { node: (row) => kernelName(row.name) } }),
   });
 }

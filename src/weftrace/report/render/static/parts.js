@@ -39,28 +39,32 @@ export function partsOf(row) {
 }
 
 /**
- * Bar of the four parts. Widths are shares of the span, exactly.
- * @param {Parts} parts
- * @param {"tall" | "small"} [size]
+ * Bar of the four parts, or of others. Widths are shares of the span, exactly.
+ * @template {string} [Key=Part]
+ * @param {Record<Key | "span", number>} parts
+ * @param {"tall" | "medium" | "small"} [size]
+ * @param {[key: Key, role: string, word: string][]} [kinds]
  */
-export function stackedBar(parts, size = "tall") {
-  const words = PARTS.map(([key, , word]) => `${word} ${duration(parts[key])}`).join(", ");
+export function stackedBar(parts, size = "tall", kinds = /** @type {[Key, string, string][]} */ (PARTS)) {
+  const words = kinds.map(([key, , word]) => `${word} ${duration(parts[key])}`).join(", ");
   return h(
     "div",
     { class: `stack ${size}`, role: "img", "aria-label": words },
-    PARTS.filter(([key]) => parts[key] > 0).map(([key, role, word]) =>
-      h(
-        "div",
-        {
-          class: `part ${role}`,
-          title: `${word}: ${duration(parts[key])}, ${percent(parts[key] / parts.span)}`,
-          style: { "flex-grow": parts[key] / parts.span },
-        },
-        size === "tall" && parts[key] / parts.span > 0.12
-          ? h("span", { text: `${word} ${percent(parts[key] / parts.span)}` })
-          : null,
+    kinds
+      .filter(([key]) => parts[key] > 0)
+      .map(([key, role, word]) =>
+        h(
+          "div",
+          {
+            class: `part ${role}`,
+            title: `${word}: ${duration(parts[key])}, ${percent(parts[key] / parts.span)}`,
+            style: { "flex-grow": parts[key] / parts.span },
+          },
+          size === "tall" && parts[key] / parts.span > 0.12
+            ? h("span", { text: `${word} ${percent(parts[key] / parts.span)}` })
+            : null,
+        ),
       ),
-    ),
   );
 }
 
@@ -100,14 +104,16 @@ export function communicationBar(parts) {
 }
 
 /**
- * The four parts with their numbers and definitions.
- * @param {Parts} parts
+ * The parts with their numbers and definitions.
+ * @template {string} [Key=Part]
+ * @param {Record<Key | "span", number>} parts
+ * @param {[key: Key, role: string, word: string][]} [kinds]
  */
-export function partsList(parts) {
+export function partsList(parts, kinds = /** @type {[Key, string, string][]} */ (PARTS)) {
   return h(
     "ul",
     { class: "parts" },
-    PARTS.map(([key, role, word]) =>
+    kinds.map(([key, role, word]) =>
       h(
         "li",
         { data: { part: key, ns: parts[key] } },

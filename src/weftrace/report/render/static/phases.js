@@ -4,18 +4,9 @@ import { byId, h } from "render/dom.js";
 import { bytes, grouped } from "render/format.js";
 import { columnsOf, kindChip, showTable } from "render/tables.js";
 
-const MEAN_COLUMNS = [
-  "name",
-  "lane",
-  "count",
-  "mean_busy_ns",
-  "mean_data_ns",
-  "mean_hidden_ns",
-  "mean_exposed_ns",
-  "hidden_share",
-];
-const COLLECTIVE_COLUMNS = ["collective", "num_events", "busy_ns", "data_ns", "barrier_ns", "hidden_ns", "exposed_ns"];
-const SIZE_COLUMNS = ["payload_bytes", "algbw_GBps", "busbw_GBps"];
+const MEAN_COLUMNS = "name lane count mean_busy_ns mean_data_ns mean_hidden_ns mean_exposed_ns hidden_share";
+const COLLECTIVE_COLUMNS = "collective num_events busy_ns data_ns barrier_ns hidden_ns exposed_ns";
+const SIZE_COLUMNS = " payload_bytes algbw_GBps busbw_GBps";
 
 /**
  * @typedef {page.Rank["phase_means"][number]} Mean
@@ -73,7 +64,7 @@ function showCollectives(collectives) {
     rows: collectives,
     limit: 16,
     sort: { key: "busy_ns", down: true },
-    columns: columnsOf("collectives", [...COLLECTIVE_COLUMNS, ...(sized ? SIZE_COLUMNS : [])], {
+    columns: columnsOf("collectives", COLLECTIVE_COLUMNS + (sized ? SIZE_COLUMNS : ""), {
       collective: { node: (row) => h("b", { text: row.collective }) },
       busy_ns: { bar: (row) => row.busy_ns / busiest },
       payload_bytes: { kind: "count", text: (row) => bytes(row.payload_bytes) },

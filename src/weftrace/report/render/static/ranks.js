@@ -2,7 +2,7 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { duration, plural } from "render/format.js";
-import { showTable } from "render/tables.js";
+import { columnsOf, showTable } from "render/tables.js";
 import { rankLabel } from "./job.js";
 import { partsOf, stackedBar } from "./parts.js";
 
@@ -44,7 +44,10 @@ export function rankTable(report, job, onRank) {
 
   const named = job?.first.position ?? -1; // whom the headline names
   let current = 0;
-  const rows = ranks.map((rank, position) => ({ ...rank, position, ...aboutJob(members.get(position)) }));
+  const rows = ranks.map((rank, position) => {
+    const { late = null, work = null } = members.get(position) ?? {};
+    return { ...rank, position, late, work };
+  });
   /** @param {Row} row */
   const name = (row) =>
     h(
@@ -62,7 +65,7 @@ export function rankTable(report, job, onRank) {
     rowClass: (row) => `${row.position === current ? "current" : ""} ${row.position === named ? "slowest" : ""}`,
     columns: [
       { key: "rank", label: "rank", kind: "text", value: (row) => row.rank ?? row.position, node: name },
-      ...columnsOf(report, job),
+      ...rankColumns(report, job),
     ],
   });
   const spans = ranks.filter((rank) => rank.apart === null).map((rank) => rank.span_ns);
@@ -79,83 +82,49 @@ export function rankTable(report, job, onRank) {
 }
 
 /**
- * @param {import("./job.js").JobRank | undefined} member undefined where it is in no sum
- * @returns {OfJob}
- */
-function aboutJob(member) {
-  return { late: member?.late ?? null, work: member?.work ?? null };
-}
-
-/**
  * What is told of each rank, after its name.
  * @param {page.Report} report
  * @param {import("./job.js").Job | null} job
  * @returns {Column[]}
  */
-function columnsOf({ ranks, clocks, slow_work }, job) {
+function rankColumns({ ranks, clocks, slow_work }, job) {
   const longest = Math.max(1, ...ranks.map((rank) => rank.span_ns));
   const offset = new Map(clocks.map((clock) => [clock.rank, clock.offset_ns]));
-  /** @type {Column} */
-  const clock = {
-    key: "clock",
-    label: "clock offset",
-    kind: "time",
-    def: "clock",
-    value: (row) => (row.rank === null ? null : offset.get(row.rank)),
-  };
-  /** @type {Column[]} */
-  const lateness = [
-    { key: "caused", label: "came late", kind: "time", def: "caused", value: (row) => row.late?.caused_ns ?? null },
-    { key: "origin", label: "began", kind: "time", def: "origin", value: (row) => row.late?.origin_ns ?? null },
-    { key: "suffered", label: "waited", kind: "time", def: "suffered", value: (row) => row.late?.suffered_ns ?? null },
-  ];
-  /** @type {Column} */
-  const peers = {
-    key: "peers",
-    label: "of peers",
-    kind: "count",
-    def: "peers",
-    value: (row) => row.work?.ratio ?? null,
-    node: (row) =>
-      h(row.work?.is_slow ? "b" : "span", { text: row.work?.peers_ns ? `${row.work.ratio.toFixed(2)}×` : "–" }),
-  };
   // Without lateness there is room for two that the open rank's tiles tell too.
-  /** @type {Column} */
-  const communication = { key: "communication_ns", label: "communication", kind: "time", def: "communication" };
-  /** @type {Column} */
-  const headroom = {
-    key: "headroom",
-    label: "headroom",
-    kind: "time",
-    def: "headroom",
-    value: (row) => row.headroom?.headroom_ns ?? null,
-  };
-  return [
-    { key: "span_ns", label: "span", kind: "time", def: "span" },
-    {
-      key: "parts",
+  const [before, after] = job?.lateness ? ["", "caused_ns origin_ns suffered_ns "] : ["communication_ns ", "headroom "];
+  const account = `${slow_work ? "peers " : ""}${before}exposed_communication_ns hidden_fraction idle_ns ${after}`;
+  const keys = `span_ns parts compute_ns ${account}${clocks.length ? "clock " : ""}verdict`;
+  return columnsOf("ranks", keys, {
+    parts: {
       label: "made of",
-      kind: "text",
       value: (row) => row.compute_ns / (row.span_ns || 1),
       node: (row) =>
         h("div", { style: { width: `${(100 * row.span_ns) / longest}%` } }, stackedBar(partsOf(row), "small")),
     },
-    { key: "compute_ns", label: "compute", kind: "time", def: "compute" },
-    ...(slow_work ? [peers] : []),
-    ...(job?.lateness ? [] : [communication]),
-    { key: "exposed_communication_ns", label: "exposed", kind: "time", def: "exposed" },
-    { key: "hidden_fraction", label: "hidden %", kind: "percent", def: "hidden" },
-    { key: "idle_ns", label: "idle", kind: "time", def: "idle" },
-    ...(job?.lateness ? lateness : [headroom]),
-    ...(clocks.length ? [clock] : []),
-    {
-      key: "verdict",
+    peers: {
+      label: "of peers",
+      kind: "count",
+      def: "peers",
+      value: (row) => row.work?.ratio ?? null,
+      node: (row) =>
+        h(row.work?.is_slow ? "b" : "span", { text: row.work?.peers_ns ? `${row.work.ratio.toFixed(2)}×` : "–" }),
+    },
+    caused_ns: { value: (row) => row.late?.caused_ns },
+    origin_ns: { value: (row) => row.late?.origin_ns },
+    suffered_ns: { value: (row) => row.late?.suffered_ns },
+    headroom: { kind: "time", def: "headroom", value: (row) => row.headroom.headroom_ns },
+    clock: {
+      label: "clock offset",
+      kind: "time",
+      def: "clock",
+      value: (row) => (row.rank === null ? null : offset.get(row.rank)),
+    },
+    verdict: {
       label: "data",
-      kind: "text",
       value: (row) => row.quality.verdict,
       node: (row) => h("span", { class: `verdict ${row.quality.verdict}`, text: row.quality.verdict }),
     },
-  ];
+  });
 }
 
 /**

@@ -5,19 +5,7 @@ import { duration } from "render/format.js";
 import { partsOf, stackedBar } from "./parts.js";
 import { columnsOf, showTable } from "render/tables.js";
 
-const COLUMNS = [
-  "step",
-  "span_ns",
-  "parts",
-  "compute_ns",
-  "exposed_communication_ns",
-  "exposed_memory_ns",
-  "idle_ns",
-  "hidden_fraction",
-  "from_other_steps_ns",
-  "ran_ahead_ns",
-  "spilled_ns",
-];
+const OF_TIME = "compute_ns exposed_communication_ns exposed_memory_ns idle_ns";
 
 /** @param {page.Rank} rank */
 export function showSteps({ steps, outside_steps: outside }) {
@@ -34,12 +22,16 @@ export function showSteps({ steps, outside_steps: outside }) {
     rows: steps,
     limit: 20,
     sort: { key: "step", down: false },
-    columns: columnsOf("steps", COLUMNS, {
-      parts: {
-        label: "made of",
-        value: (row) => row.compute_ns / (row.span_ns || 1),
-        node: (row) => stackedBar(partsOf(row), "small"),
+    columns: columnsOf(
+      "steps",
+      `step span_ns parts ${OF_TIME} hidden_fraction from_other_steps_ns ran_ahead_ns spilled_ns`,
+      {
+        parts: {
+          label: "made of",
+          value: (row) => row.compute_ns / (row.span_ns || 1),
+          node: (row) => stackedBar(partsOf(row), "small"),
+        },
       },
-    }),
+    ),
   });
 }

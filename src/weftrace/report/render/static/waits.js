@@ -1,9 +1,10 @@
 // Why did the device stand still, how far ahead does the host run, and what could overlap still save?
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, fact, fill, h } from "render/dom.js";
 import { count, duration, grouped, percent } from "render/format.js";
 import { columnsOf, showTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
+import { partsList, stackedBar } from "./parts.js";
 import { boundWords } from "./summary.js";
 
 /**
@@ -32,42 +33,11 @@ export function showWaits(rank) {
 function showIdle(idle, streams) {
   byId("idle-box").hidden = !idle;
   if (!idle) return;
-  const total = CAUSES.reduce((sum, [key]) => sum + idle[key], 0);
-  /** @param {number} number */
-  const kindOf = (number) => streams.find((stream) => stream.stream === number)?.kind ?? "";
+  const parts = { ...idle, span: CAUSES.reduce((sum, [key]) => sum + idle[key], 0) };
   fill(
     byId("idle-bar"),
-    total
-      ? h(
-          "div",
-          {
-            class: "stack medium",
-            role: "img",
-            "aria-label": CAUSES.map(([key, , word]) => `${word} ${duration(idle[key])}`).join(", "),
-          },
-          CAUSES.filter(([key]) => idle[key] > 0).map(([key, role, word]) =>
-            h("div", {
-              class: `part ${role}`,
-              title: `${word}: ${duration(idle[key])}`,
-              style: { "flex-grow": idle[key] / total },
-            }),
-          ),
-        )
-      : null,
-    h(
-      "ul",
-      { class: "parts" },
-      CAUSES.map(([key, role, word]) =>
-        h(
-          "li",
-          {},
-          h("i", { class: `swatch part ${role}` }),
-          defined(role, word),
-          h("b", { text: duration(idle[key]) }),
-          h("span", { class: "muted", text: total ? percent(idle[key] / total) : "–" }),
-        ),
-      ),
-    ),
+    parts.span ? stackedBar(parts, "medium", CAUSES) : null,
+    partsList(parts, CAUSES),
     h("p", {
       class: "muted",
       text:
@@ -76,26 +46,16 @@ function showIdle(idle, streams) {
     }),
   );
   const present = CAUSES.filter(([key]) => idle.by_stream.some((row) => row[key]));
-  /** @type {import("render/tables.js").Column<page.IdleCauses["by_stream"][number]>[]} */
-  const causes = present.map(([key, , word]) => ({ key, label: word, kind: "time" }));
   showTable("idle-table", {
     name: "idle",
     rows: idle.by_stream,
     limit: 10,
     sort: { key: "stream", down: false },
     empty: "No stream.",
-    columns: [
-      {
-        key: "stream",
-        label: "stream",
-        kind: "text",
-        text: (row) => `stream ${row.stream}`,
-        value: (row) => row.stream,
-      },
-      { key: "kind", label: "mostly", kind: "text", value: (row) => kindOf(row.stream) },
-      { key: "idle_ns", label: "idle", kind: "time" },
-      ...causes,
-    ],
+    columns: columnsOf("idle", ["stream", "mostly", "idle_ns", ...present.map(([key]) => key)], {
+      stream: { kind: "text", text: (row) => `stream ${row.stream}` },
+      mostly: { value: (row) => streams.find(({ stream }) => stream === row.stream)?.kind ?? "" },
+    }),
   });
 }
 
@@ -117,7 +77,7 @@ function showLaunch(launch) {
     limit: 8,
     sort: { key: "total_ns", down: true },
     empty: "The host never waited for the device.",
-    columns: columnsOf("blocked", ["name", "num_events", "total_ns"]),
+    columns: columnsOf("blocked", "name num_events total_ns"),
   });
   const stalls = launch.host_stalls ?? [];
   byId("stall-table").hidden = stalls.length === 0;
@@ -127,7 +87,7 @@ function showLaunch(launch) {
       rows: stalls,
       limit: 8,
       sort: { key: "total_ns", down: true },
-      columns: columnsOf("stalls", ["name", "num_events", "longest_ns", "total_ns"]),
+      columns: columnsOf("stalls", "name num_events longest_ns total_ns"),
     });
 }
 
@@ -153,8 +113,6 @@ function showHeadroom({ headroom, span_ns: span }) {
 function showFacts(id, rows) {
   fill(
     byId(id),
-    rows.map(([def, label, value]) =>
-      h("div", {}, h("dt", {}, def ? defined(def, label) : label), h("dd", { text: value })),
-    ),
+    rows.map(([def, label, value]) => fact(def ? defined(def, label) : label, value)),
   );
 }

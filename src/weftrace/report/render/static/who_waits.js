@@ -2,7 +2,7 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { count, duration, percent, plural } from "render/format.js";
-import { sortableTable } from "render/tables.js";
+import { columnsOf, sortableTable } from "render/tables.js";
 import { tipRows } from "render/tooltip.js";
 import { heatGrid, ramp } from "./heat_grid.js";
 
@@ -116,25 +116,18 @@ function kindTable({ ranks }, { collectives }) {
     rows: collectives.map((row) => ({ ...row, last: ranks[row.last].name })),
     limit: 8,
     sort: { key: "waiting_ns", down: true },
-    columns: [
-      { key: "collective", label: "collective", kind: "text" },
-      { key: "num", label: "matched", kind: "count" },
-      { key: "waiting_ns", label: "waiting", kind: "time", def: "waiting" },
-      { key: "transfer_ns", label: "transferring", kind: "time", def: "transfer" },
-      {
-        key: "share",
+    columns: columnsOf("late-kinds", "collective num waiting_ns transfer_ns share last", {
+      share: {
         label: "waiting %",
         kind: "percent",
         value: (row) => row.waiting_ns / (row.waiting_ns + row.transfer_ns || 1),
       },
-      {
-        key: "last",
-        label: "most often last",
+      last: {
         kind: "text",
         text: (row) => `${row.last}, ${count(row.num_last)} times (${percent(row.num_last / (row.num || 1), 0)})`,
         value: (row) => row.num_last,
       },
-    ],
+    }),
   }).element;
 }
 
@@ -144,17 +137,8 @@ function kindTable({ ranks }, { collectives }) {
  * @param {(from: number, to: number) => void} onZoom
  */
 function worstTable({ ranks }, { worst }, onZoom) {
-  const stepped = worst.some(({ step }) => step !== null && step !== undefined);
-  /** @type {import("render/tables.js").Column<{ step: number | null }>[]} */
-  const step = stepped ? [{ key: "step", label: "step", kind: "count" }] : [];
-  /** @type {import("render/tables.js").Column<{ group: string }>} */
-  const named = {
-    key: "group",
-    label: "group",
-    kind: "text",
-    node: (row) => h("span", { text: groupName(row.group), title: row.group }),
-  };
-  const group = worst.some((row) => row.group) ? [named] : [];
+  const group = worst.some((row) => row.group) ? "group " : "";
+  const step = worst.some((row) => row.step !== null) ? "step " : "";
   return sortableTable({
     name: "late-worst",
     rows: worst.map((row) => ({ ...row, last: ranks[row.last].name })),
@@ -166,21 +150,11 @@ function worstTable({ ranks }, { worst }, onZoom) {
       const length = longest + row.transfer_ns / ranks.length;
       onZoom(row.start_ns - longest - AROUND * length, row.start_ns + row.transfer_ns / ranks.length + AROUND * length);
     },
-    columns: [
-      {
-        key: "collective",
-        label: "collective",
-        kind: "text",
-        text: (row) => `${row.collective} ${row.seq ?? ""}`.trim(),
-      },
-      ...group,
-      ...step,
-      { key: "start_ns", label: "last came at", kind: "time" },
-      { key: "last", label: "came last", kind: "text" },
-      { key: "caused_ns", label: "late by", kind: "time", def: "caused" },
-      { key: "waiting_ns", label: "waited, sum", kind: "time", def: "waiting" },
-      { key: "transfer_ns", label: "transferring, sum", kind: "time", def: "transfer" },
-    ],
+    columns: columnsOf("late-worst", `collective ${group}${step}start_ns last caused_ns waiting_ns transfer_ns`, {
+      collective: { text: (row) => `${row.collective} ${row.seq ?? ""}`.trim() },
+      group: { node: (row) => h("span", { text: groupName(row.group), title: row.group }) },
+      last: { kind: "text" },
+    }),
   }).element;
 }
 
