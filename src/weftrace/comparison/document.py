@@ -25,6 +25,7 @@ from weftrace.comparison.runs import WAITING
 from weftrace.comparison.sides import Side
 from weftrace.comparison.straggler_attribution import straggler_attributions
 from weftrace.comparison.verdicts import Verdict
+from weftrace.files.columns import Shown
 from weftrace.files.schemas import Amount, Count
 from weftrace.files.values import UNSAVED, filled
 from weftrace.notebook import InNotebook
@@ -104,15 +105,15 @@ class MoverRow(TypedDict):
     ]
     before_ns: Annotated[int, Meta(description="Own time: by which it lengthens the step.")]
     after_ns: int
-    change_ns: int
+    change_ns: Annotated[int, Shown(term="own_time")]
     before_num: Annotated[Amount, Meta(description="Launches in a step.")]
     after_num: Amount
     before_raw_ns: Annotated[Amount, Meta(description="Durations in a step, hidden or not.")]
     after_raw_ns: Amount
-    by_number_ns: int
-    by_duration_ns: int
-    by_overlap_ns: int
-    by_kernel_ns: int
+    by_number_ns: Annotated[int, Shown(term="by_number")]
+    by_duration_ns: Annotated[int, Shown(term="by_duration")]
+    by_overlap_ns: Annotated[int, Shown(term="by_overlap")]
+    by_kernel_ns: Annotated[int, Shown("by other kernels", term="by_kernel")]
     is_noise: IsNoise
 
 

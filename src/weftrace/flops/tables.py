@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
 from dataclasses import fields
 
 from weftrace.facts import Hardware
@@ -12,6 +11,7 @@ from weftrace.flops.cost import COUNTED, NOTHING, PHASES, Status
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.several.sweep import Sweep, SweepPoint
 from weftrace.flops.values import FlopsReport
+from weftrace.render.markdown import markdown_table
 from weftrace.units import duration, percent, si, size
 
 CSV_COLUMNS = (
@@ -106,8 +106,8 @@ def to_markdown(report: FlopsReport | Account, hardware: Hardware | str | None =
         rows.append(("MFU, attention over all pairs", percent(used.mfu_full)))
         rows.append(("HFU", percent(used.hfu)))
     scope = "one step, one rank" if report.ranks == 1 else f"one step, {report.ranks} ranks together"
-    lines = [f"## {_cell(report.name)}", "", *_table(("", scope), rows)]
-    lines += ["", *_modules(account, depth), ""]
+    lines = [f"## {_cell(report.name)}", "", markdown_table(("", scope), rows)]
+    lines += ["", _modules(account, depth), ""]
     if covered.unknown:
         named = ", ".join(f"`{op.op}` ({op.calls:,} calls)" for op in covered.unknown)
         lines += [f"Without a formula, in no FLOP total: {named}.", ""]
@@ -127,7 +127,7 @@ def sweep_csv(result: Sweep) -> str:
     return text.getvalue()
 
 
-def _modules(account: Account, depth: int | None) -> list[str]:
+def _modules(account: Account, depth: int | None) -> str:
     whole, times = account.inclusive, account.times.inclusive
     phases = [phase for phase in PHASES if any(key[1] is phase for key in (*whole, *times))]
     head = ["Module", "Class", "Parameters"]
@@ -145,13 +145,8 @@ def _modules(account: Account, depth: int | None) -> list[str]:
             row.append("–" if tally is None else f"{si(tally.flops)}{unknown}")
             if times:
                 row.append("–" if took is None else duration(took.typical))
-        rows.append(tuple(row))
-    return _table(tuple(head), rows)
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    rule = "|" + "|".join([" --- ", *[" --: "] * (len(head) - 1)]) + "|"
-    return [f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(row)} |" for row in rows)]
+        rows.append(row)
+    return markdown_table(head, rows)
 
 
 def _cell(text: str) -> str:

@@ -72,6 +72,7 @@ def render_diff_html(report: DiffReport) -> str:
         styles=STYLES,
         blocks=[("weftrace-diff", to_document(diff_block(report)))],
         terms=DIFF_TERMS,
+        tables={"movers": MoverRow},
         title=f"{report.before.source} → {report.after.source}",
         headline=report.headline,
         version=__version__,

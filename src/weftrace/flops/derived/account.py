@@ -128,11 +128,11 @@ class Account(InNotebook):
         """FLOPs a second on one rank, of FLOPs that all merged ranks did in that time; None where there is no time."""
         return flops * S / (time_ns * self.report.ranks) if time_ns else None
 
-    def time_of(self, module: int) -> int | None:
-        """A module's typical time with all below it, all phases together, ns; None where it was not timed."""
-        found = [
-            spread.typical for phase in PHASES if (spread := self.times.inclusive.get((module, phase))) is not None
-        ]
+    def time_of(self, module: int, *, own: bool = False) -> int | None:
+        """A module's typical time, all phases together, ns, with all below it unless it is its own that is asked; None
+        where it was not timed."""
+        times = self.times.exclusive if own else self.times.inclusive
+        found = [times[module, phase].typical for phase in PHASES if (module, phase) in times]
         return sum(found) if found else None
 
     def over_phases(self, tallies: Mapping[Key, Tally], module: int) -> Tally:

@@ -167,7 +167,6 @@ def _own(account: Account, index: int, metric: str) -> int:
     if metric == "params":
         return account.report.modules[index].own_params
     if metric == "time":
-        spreads = [account.times.exclusive.get((index, phase)) for phase in PHASES]
-        return sum(spread.typical for spread in spreads if spread is not None)
+        return account.time_of(index, own=True) or 0
     tally = account.over_phases(account.exclusive, index)
     return tally.flops if metric == "flops" else tally.moved_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.cells import cell_len
@@ -10,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from weftrace.facts import Hardware
-from weftrace.flops.cost import NOTHING, PHASES, Phase, Status
+from weftrace.flops.cost import NOTHING, Phase, Status
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.render.facts import (
     exact_line,
@@ -96,19 +97,14 @@ def _phases(account: Account, width: int) -> list[RenderableType]:
     heads = ["phase", "FLOP", "full att.", "executed", "vector", "bytes", "FLOP/B"]
     if account.timed:
         heads += ["time", "FLOP/s"]
-    for phase, tally in totals.by_phase.items():
-        took = account.times.by_phase.get(phase)
-        cells = [str(phase), si(tally.flops), si(tally.full_flops), si(tally.executed_flops), si(tally.vector_flops)]
+    model = replace(totals.step, flops=totals.flops, full_flops=totals.full_flops)
+    parts = [(str(phase), tally, account.times.by_phase.get(phase)) for phase, tally in totals.by_phase.items()]
+    for name, tally, took in (*parts, ("step", model, account.step)):
+        cells = [name, si(tally.flops), si(tally.full_flops), si(tally.executed_flops), si(tally.vector_flops)]
         cells += [si(tally.moved_bytes, "B"), "–" if tally.intensity is None else si(tally.intensity)]
         if account.timed:
             cells += _time_and_rate(account, None if took is None else took.typical, tally.executed_flops)
         lines.append(cells)
-    step = totals.step
-    cells = ["step", si(totals.flops), si(totals.full_flops), si(step.executed_flops), si(step.vector_flops)]
-    cells += [si(step.moved_bytes, "B"), "–" if step.intensity is None else si(step.intensity)]
-    if account.timed:
-        cells += _time_and_rate(account, account.step.typical if account.step else None, step.executed_flops)
-    lines.append(cells)
     note = "model FLOPs of the step are those of forward and backward" if len(totals.by_phase) > 1 else ""
     if account.timed and (summary := of_one(account, "FLOP/s: ")):
         note += f"; {summary}" if note else summary
@@ -181,18 +177,12 @@ def _dearest(account: Account, width: int, top: int) -> list[RenderableType]:
     """The modules that themselves take most time, FLOPs and bytes, and those furthest above their roofline."""
     indices = range(len(account.report.modules))
     own = {index: account.over_phases(account.exclusive, index) for index in indices}
-    own_time = {
-        index: sum(
-            spread.typical for phase in PHASES if (spread := account.times.exclusive.get((index, phase))) is not None
-        )
-        for index in indices
-    }
     wanted: list[tuple[str, Callable[[int], float], Callable[[float], str]]] = [
         ("executed FLOPs", lambda index: own[index].executed_flops, lambda value: si(value, "FLOP")),
         ("bytes", lambda index: own[index].moved_bytes, lambda value: si(value, "B")),
     ]
     if account.timed:
-        wanted.insert(0, ("time", lambda index: own_time[index], duration))
+        wanted.insert(0, ("time", lambda index: account.time_of(index, own=True) or 0, duration))
     blocks: list[RenderableType] = []
     groups = repeated_modules(account)
     for name, value, text in wanted:

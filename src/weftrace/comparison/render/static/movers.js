@@ -2,7 +2,7 @@
 
 import { actionButton, choiceButtons, byId, fill, h } from "render/dom.js";
 import { bareName, duration, grouped } from "render/format.js";
-import { kernelName, showTable } from "render/tables.js";
+import { columnsOf, kernelName, showTable } from "render/tables.js";
 
 /**
  * @typedef {page.DiffBlock} Block
@@ -13,6 +13,7 @@ import { kernelName, showTable } from "render/tables.js";
  */
 
 const LEVELS = /** @type {const} */ (["family", "kernel", "operator", "phase"]);
+const EFFECTS = ["by_number_ns", "by_duration_ns", "by_overlap_ns", "by_kernel_ns"];
 const LABELS = { family: "Kernel family", kernel: "Kernel", operator: "Operator", phase: "Phase" };
 
 /**
@@ -44,7 +45,7 @@ export function moverTable({ document: { movers, verdict } }, pictures) {
     const rows = movers[chosen];
     showTable("mover-table", {
       name: `movers-${chosen}`,
-      columns: columnsOf(chosen, rows, alike),
+      columns: moverColumns(chosen, rows, alike),
       rows,
       sort: { key: "", down: false }, // as the document has them: the largest change first, whatever its sign
       limit: 15,
@@ -140,49 +141,28 @@ function eventsOf(pictures, run, level, mover) {
  * @param {boolean} alike whether causes may be told
  * @returns {import("render/tables.js").Column<Mover>[]}
  */
-function columnsOf(level, rows, alike) {
+function moverColumns(level, rows, alike) {
   const most = Math.max(1, ...rows.map((row) => Math.abs(row.change_ns)));
-  /**
-   * @param {keyof Mover & string} key
-   * @param {string} label
-   * @param {string} def
-   * @returns {import("render/tables.js").Column<Mover>}
-   */
-  const effect = (key, label, def) => ({ key, label, kind: "time", def });
-  return [
-    {
-      key: "name",
+  const keys = ["name", "change_ns", "before_ns", "after_ns", "launches", "mean", ...(alike ? EFFECTS : [])];
+  return columnsOf("movers", keys, {
+    name: {
       label: LABELS[level].toLowerCase(),
-      kind: "text",
       wide: level === "kernel" || level === "operator",
       node: (row) => nameOf(level, row),
     },
-    { key: "change_ns", label: "change", kind: "time", def: "own_time", bar: (row) => Math.abs(row.change_ns) / most },
-    { key: "before_ns", label: "before", kind: "time" },
-    { key: "after_ns", label: "after", kind: "time" },
-    {
-      key: "launches",
-      label: "launches",
+    change_ns: { bar: (row) => Math.abs(row.change_ns) / most },
+    launches: {
       kind: "count",
       value: (row) => row.after_num - row.before_num,
       text: (row) => `${count(row.before_num)} → ${count(row.after_num)}`,
     },
-    {
-      key: "mean",
+    mean: {
       label: "mean duration",
       kind: "count",
       value: (row) => (mean(row, "after") ?? 0) - (mean(row, "before") ?? 0),
       text: (row) => `${duration(mean(row, "before"))} → ${duration(mean(row, "after"))}`,
     },
-    ...(alike
-      ? [
-          effect("by_number_ns", "by number", "by_number"),
-          effect("by_duration_ns", "by duration", "by_duration"),
-          effect("by_overlap_ns", "by overlap", "by_overlap"),
-          effect("by_kernel_ns", "by other kernels", "by_kernel"),
-        ]
-      : []),
-  ];
+  });
 }
 
 /**
