@@ -11,7 +11,7 @@ import polars as pl
 from weftrace.comparison.alignment.aligning import Alignment, aligned
 from weftrace.comparison.alignment.kernel_status import with_status
 from weftrace.comparison.exact_changes import changes_by_rank, changes_of, summed
-from weftrace.comparison.noise import Difference, Spread, difference_of, is_noise, spread_of
+from weftrace.comparison.noise import Difference, StepSpread, difference_of, is_noise, spread_of
 from weftrace.comparison.runs import Source, run_of
 from weftrace.comparison.sides import Side, notes_of, of_rank, sides_of
 from weftrace.comparison.verdicts import Verdict, verdict_of
@@ -48,7 +48,7 @@ class Diff(InNotebook):
     before: Side
     after: Side
     verdict: Verdict
-    spans: tuple[Spread, Spread]
+    spans: tuple[StepSpread, StepSpread]
     changes: pl.DataFrame
     alignment: Alignment
     is_noise: bool | None

@@ -20,7 +20,7 @@ from weftrace.comparison.alignment.movers import Level, movers_of
 from weftrace.comparison.diffs import Diff, RankRow
 from weftrace.comparison.explanations import headline
 from weftrace.comparison.gates import GateRow, IsNoise
-from weftrace.comparison.noise import Difference, Spread, are_noise
+from weftrace.comparison.noise import Difference, StepSpread, are_noise
 from weftrace.comparison.runs import WAITING
 from weftrace.comparison.sides import Side
 from weftrace.comparison.straggler_attribution import straggler_attributions
@@ -227,7 +227,7 @@ def _in_steps(side: Side, keys: Sequence[tuple[str, str | None]]) -> NDArray[np.
     return np.array([known.get(key, (0.0,) * side.num_steps) for key in keys], np.float64)
 
 
-def _side(side: Side, spread: Spread) -> SideSummary:
+def _side(side: Side, spread: StepSpread) -> SideSummary:
     steps = (side.steady.steps or (None,)) if side.ranks else ()
     spans_ns = side.spans_ns.tolist() if side.ranks else []
     return SideSummary(

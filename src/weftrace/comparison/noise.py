@@ -28,7 +28,7 @@ _ROUNDING = 1e-12  # of a value: means over ranks and steps are floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class StepSpread:
     """Of a number over steps: median, lower and upper quartile, how many steps. ns."""
 
     median_ns: int
@@ -54,10 +54,10 @@ class Difference:
         return (self.high_ns - self.low_ns) / 2
 
 
-def spread_of(values: ArrayLike) -> Spread:
+def spread_of(values: ArrayLike) -> StepSpread:
     """The spread of a step's lengths."""
     low, middle, high = (round(float(q)) for q in np.quantile(np.asarray(values, np.float64), (0.25, 0.5, 0.75)))
-    return Spread(median_ns=middle, low_ns=low, high_ns=high, num_steps=len(np.atleast_1d(values)))
+    return StepSpread(median_ns=middle, low_ns=low, high_ns=high, num_steps=len(np.atleast_1d(values)))
 
 
 def difference_of(before: ArrayLike, after: ArrayLike) -> Difference | None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from weftrace.pipeline import Action, Schedule
 from weftrace.pipeline.dependencies import messages
-from weftrace.pipeline.plan_vs_measured.lateness import Measured, Planned, chain_of, lateness
+from weftrace.pipeline.plan_vs_measured.lateness import MeasuredTimes, PlannedTimes, chain_of, lateness
 from weftrace.plan import Plan, timetable
 
 _Ints = np.ndarray
@@ -41,12 +41,12 @@ def test_by_pencil() -> None:
     of = {str(action) + f"@{action.rank}": row for row, action in enumerate(schedule.listed())}
     transit = [2] * 4
     start, end = run(schedule, [10] * 8, transit)
-    planned = Planned(start_ns=start, end_ns=end, transit_ns=np.array(transit))
+    planned = PlannedTimes(start_ns=start, end_ns=end, transit_ns=np.array(transit))
     slow = [13 if row == of["0F0@0"] else 10 for row in range(8)]
     sent = messages(schedule)
     late_message = [7 if (op, on) == (of["0B0@0"], of["1B0@1"]) else 2 for op, on in sent.select("op", "on").rows()]
     start, end = run(schedule, slow, late_message)
-    table = lateness(schedule, planned, Measured(start_ns=start, end_ns=end))
+    table = lateness(schedule, planned, MeasuredTimes(start_ns=start, end_ns=end))
     assert planned.start_ns[of["0B0@0"]] == 44 and start[of["0B0@0"]] == 52
     b0 = table.row(of["0B0@0"], named=True)
     assert (b0["reason"], b0["cause"], b0["p2p_ns"], b0["slack_ns"]) == ("input", of["1B0@1"], 5, 0)
@@ -66,9 +66,9 @@ def test_causes_add_up_to_every_lateness_and_own_is_what_was_injected(data: st.D
     plan_ns, real_ns = (data.draw(st.lists(times, min_size=num, max_size=num)) for _ in range(2))
     plan_transit, real_transit = (data.draw(st.lists(times, min_size=sent, max_size=sent)) for _ in range(2))
     start, end = run(schedule, plan_ns, plan_transit)
-    planned = Planned(start_ns=start, end_ns=end, transit_ns=np.array(plan_transit))
+    planned = PlannedTimes(start_ns=start, end_ns=end, transit_ns=np.array(plan_transit))
     start, end = run(schedule, real_ns, real_transit)
-    table = lateness(schedule, planned, Measured(start_ns=start, end_ns=end))
+    table = lateness(schedule, planned, MeasuredTimes(start_ns=start, end_ns=end))
     own, p2p, between, slack = (table[f"caused_{name}_ns"].to_numpy() for name in ("own", "p2p", "between", "slack"))
     assert (own + p2p + between - slack == table["late_ns"].to_numpy()).all()
     assert table["own_ns"].to_list() == [real - plan for real, plan in zip(real_ns, plan_ns, strict=True)]
@@ -82,7 +82,7 @@ def test_waits_that_a_run_tells_of_part_messages_from_what_the_host_did(data: st
     num, sent = len(schedule), messages(schedule).height
     pause = data.draw(st.lists(st.integers(0, 9), min_size=num, max_size=num))
     start, end = run(schedule, [10] * num, [2] * sent)
-    planned = Planned(start_ns=start, end_ns=end, transit_ns=np.full(sent, 2))
+    planned = PlannedTimes(start_ns=start, end_ns=end, transit_ns=np.full(sent, 2))
     # The pause lies before the action: it is ready when the wait ends, and starts a pause later.
     waits = messages(schedule).select("op", "on").with_columns(lag_ns=2)
     ops = schedule.actions.select("rank").with_columns(name=np.array(["a"] * num), duration_ns=np.array(pause) + 10)
@@ -90,7 +90,7 @@ def test_waits_that_a_run_tells_of_part_messages_from_what_the_host_did(data: st
     begin, until = run_ns.start_ns, run_ns.start_ns + np.array(pause)
     rank = schedule.actions["rank"].to_numpy()
     free = np.where(np.diff(rank, prepend=-1) != 0, 0, np.roll(run_ns.end_ns, 1))
-    measured = Measured(start_ns=until, end_ns=run_ns.end_ns, waited_ns=begin - free, waited_until_ns=begin)
+    measured = MeasuredTimes(start_ns=until, end_ns=run_ns.end_ns, waited_ns=begin - free, waited_until_ns=begin)
     table = lateness(schedule, planned, measured)
     parts = table.select(part=table["caused_own_ns"] + table["caused_p2p_ns"] + table["caused_between_ns"])
     assert (parts["part"] - table["caused_slack_ns"] == table["late_ns"]).all()

@@ -49,7 +49,7 @@ class WaitRow(TypedDict):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class ReplaySummary:
     """What is said of the replay, of why it is not to be trusted, and of the wait of which we are least sure."""
 
     replay: str
@@ -67,7 +67,7 @@ class PathBlock:
     """
 
     document: CriticalPathReport
-    summary: Summary
+    summary: ReplaySummary
     roles: Mapping[str, str]
     picture: PathPicture | None
     waits: list[WaitRow]
@@ -80,7 +80,7 @@ class WhatIfBlock:
     """A what-if as its page holds it. before, after: None of one that was read from a file."""
 
     document: WhatIfReport
-    summary: Summary
+    summary: ReplaySummary
     roles: Mapping[str, str]
     before: PathPicture | None
     after: PathPicture | None
@@ -91,7 +91,7 @@ class SensitivityBlock:
     """A sensitivity as its page holds it."""
 
     document: SensitivityReport
-    summary: Summary
+    summary: ReplaySummary
 
 
 def render_path_html(report: CriticalPathReport, sensitivity: SensitivityReport | None = None) -> str:
@@ -152,8 +152,8 @@ def _page(entry: str, block: PathBlock | WhatIfBlock | SensitivityBlock, terms: 
     )
 
 
-def _describe(report: Advice, weakest: WeakestEdge | Literal[""] | None = "") -> Summary:
-    return Summary(
+def _describe(report: Advice, weakest: WeakestEdge | Literal[""] | None = "") -> ReplaySummary:
+    return ReplaySummary(
         replay=replay_words(report.replay),
         doubts=doubt_words(report.replay),
         kept=kept_words(report.kept, report.waits),

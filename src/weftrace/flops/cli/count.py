@@ -17,7 +17,7 @@ from weftrace.errors import FlopsError
 from weftrace.flops.cli import options as flops_options
 from weftrace.flops.cli import run_options as flops_run_options
 from weftrace.flops.cli import script as flops_script
-from weftrace.flops.cli.output import View, Wanted, deliver, wanted
+from weftrace.flops.cli.output import View, WantedReport, deliver, wanted
 from weftrace.flops.cli.run_options import ScriptRequest
 from weftrace.flops.run_spec import RunSpec
 
@@ -77,7 +77,7 @@ def run(spec: RunSpec, script: ScriptRequest, view: View, to: outputs.Destinatio
 command = command_of((RunSpec, ScriptRequest, View, outputs.Destination), run)
 
 
-def _count(spec: RunSpec, asked: Wanted) -> None:
+def _count(spec: RunSpec, asked: WantedReport) -> None:
     run_model = flops_options.needs_torch()
     aside = redirect_stdout(sys.stderr) if asked.to.json else nullcontext()  # what the model itself prints
     with aside, outputs.progress_bar("running") as on_step:
@@ -85,7 +85,7 @@ def _count(spec: RunSpec, asked: Wanted) -> None:
     deliver(report, asked)
 
 
-def _sweep(spec: RunSpec, texts: Sequence[str], asked: Wanted) -> None:
+def _sweep(spec: RunSpec, texts: Sequence[str], asked: WantedReport) -> None:
     from weftrace.flops.outputs import SWEEP
     from weftrace.flops.several.sweep import sweep
 

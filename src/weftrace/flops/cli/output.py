@@ -52,7 +52,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedReport:
     """Where a report goes, and how it is shown. hardware: the accelerator that was named, None: the report's own."""
 
     to: outputs.Wanted
@@ -60,7 +60,7 @@ class Wanted:
     hardware: Hardware | None = None
 
 
-def wanted(to: outputs.Destination, view: View, *, inputs: Iterable[str], is_sweep: bool = False) -> Wanted:
+def wanted(to: outputs.Destination, view: View, *, inputs: Iterable[str], is_sweep: bool = False) -> WantedReport:
     """What the options ask for, checked before the run. inputs: files that must not be overwritten.
 
     Raises `typer.BadParameter`, or `WeftraceError` for an accelerator that is not known.
@@ -75,14 +75,14 @@ def wanted(to: outputs.Destination, view: View, *, inputs: Iterable[str], is_swe
         raise typer.BadParameter(
             f"{layout!r} is no layout; choose from {', '.join(TEXT_LAYOUTS)}", param_hint="--text-layout"
         )
-    return Wanted(
+    return WantedReport(
         to=to.wanted(writes=SWEEP if is_sweep else ACCOUNT, inputs=inputs),
         view=view,
         hardware=None if view.hardware is None else find_hardware(view.hardware),
     )
 
 
-def deliver(report: FlopsReport, asked: Wanted) -> None:
+def deliver(report: FlopsReport, asked: WantedReport) -> None:
     """Write a report's files, then print it."""
     from weftrace.files.output import write_output
     from weftrace.flops.derived.account import account_of
@@ -101,7 +101,7 @@ def deliver(report: FlopsReport, asked: Wanted) -> None:
     outputs.deliver(account_of(report, asked.hardware), ACCOUNT, asked.to, show=show, save={".md": save_markdown})
 
 
-def _show(account: Account, console: Console, asked: Wanted) -> None:
+def _show(account: Account, console: Console, asked: WantedReport) -> None:
     from weftrace.flops.render.terminal import print_flops
 
     print_flops(account, console, depth=asked.view.depth, top=asked.view.top)

@@ -14,7 +14,7 @@ import typer
 from weftrace.cli import outputs
 from weftrace.errors import FlopsError, OutputError
 from weftrace.flops.cli import options as flops_options
-from weftrace.flops.cli.output import TEXT_LAYOUTS, Wanted, deliver
+from weftrace.flops.cli.output import TEXT_LAYOUTS, WantedReport, deliver
 from weftrace.outputs import DOCUMENT_SUFFIXES, refuse_inputs, suffix_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CRASHED = 1
 
 
-def run(config: Path, script: Path, arguments: list[str], model_class: str | None, asked: Wanted) -> None:
+def run(config: Path, script: Path, arguments: list[str], model_class: str | None, asked: WantedReport) -> None:
     """Run the script to its end. What it raises is shown as Python would, and exits with 1.
 
     With `--json` the document alone is on stdout, at the end; what the script and the profile print is on stderr.

@@ -40,7 +40,7 @@ class Peak:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class CallLimits:
     """Least ns of one call: executed matrix FLOPs at the dtype's peak; vector FLOPs at the FP32 peak; bytes at the
     bandwidth of the memory (0 for collectives, whose bytes cross the network). The call takes no less than the largest.
     """
@@ -79,7 +79,7 @@ def vector_rate(hardware: Hardware) -> float | None:
     return hardware.peak_flops.get("fp32")
 
 
-def limits(cost: Cost, hardware: Hardware, *, tf32: bool = False) -> Limits:
+def limits(cost: Cost, hardware: Hardware, *, tf32: bool = False) -> CallLimits:
     """Least ns of one call on this hardware."""
     matrix_ns = vector_ns = 0.0
     if cost.executed_flops:
@@ -89,7 +89,7 @@ def limits(cost: Cost, hardware: Hardware, *, tf32: bool = False) -> Limits:
         vector_ns = 1e9 * cost.vector_flops / rate
     in_memory = cost.kind not in (Kind.FREE, Kind.COMM)
     memory_ns = 1e9 * cost.moved_bytes / hardware.hbm_bytes_per_s if in_memory else 0.0
-    return Limits(matrix_ns=matrix_ns, vector_ns=vector_ns, memory_ns=memory_ns)
+    return CallLimits(matrix_ns=matrix_ns, vector_ns=vector_ns, memory_ns=memory_ns)
 
 
 def used_peaks(costs: Iterable[Cost], hardware: Hardware, *, tf32: bool = False) -> list[Peak]:

@@ -68,7 +68,7 @@ class KindTotal(TypedDict):
     bound_ns: float
 
 
-class OperatorRow(TypedDict):
+class OperatorTotal(TypedDict):
     op: str
     phase: PhaseName
     kind: str
@@ -100,7 +100,7 @@ class FlopsBlock(TypedDict):
     roofs: Roofs | None
     kinds: list[KindTotal]
     worst: list[Above]
-    ops: list[OperatorRow]
+    ops: list[OperatorTotal]
     unknown: tuple[UnknownOp, ...]
     exact: str
     coverage: Coverage

@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TreeRow:
     """Neighbouring siblings that are alike: indices into `FlopsReport.modules`, and their level of the tree.
 
     label: "layers", "0–23"; the indices' first module stands for all of them.
@@ -65,13 +65,13 @@ def worst_of(account: Account, k: int) -> list[Above]:
     return sorted((each for each in sums if each.above_ns > 0), key=lambda each: -each.above_ns)[:k]
 
 
-def tree_rows(account: Account, *, depth: int | None = None, fold: bool = True) -> list[Row]:
+def tree_rows(account: Account, *, depth: int | None = None, fold: bool = True) -> list[TreeRow]:
     """The tree, depth first, down to `depth` levels (0: the root alone), with neighbours that are alike folded."""
-    rows = list[Row]()
+    rows = list[TreeRow]()
 
     def walk(siblings: Sequence[int], level: int) -> None:
         for members in _runs(siblings, account.repeated, fold):
-            rows.append(Row(members=members, depth=level, label=_label(account, members)))
+            rows.append(TreeRow(members=members, depth=level, label=_label(account, members)))
             if depth is None or level < depth:
                 walk(account.children.get(members[0], ()), level + 1)
 

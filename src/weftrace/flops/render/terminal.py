@@ -22,7 +22,7 @@ from weftrace.flops.render.facts import (
     remarks_of,
     warnings_of,
 )
-from weftrace.flops.render.fold import Row, repeated_modules, tree_rows, worst_of
+from weftrace.flops.render.fold import TreeRow, repeated_modules, tree_rows, worst_of
 from weftrace.flops.render.predictions import prediction_block
 from weftrace.flops.values import FlopsReport
 from weftrace.render.console_parts import BOLD, DIM, WARNING, frame, print_blocks, section, table
@@ -145,7 +145,7 @@ def _tree(account: Account, width: int, depth: int | None) -> list[RenderableTyp
     return [Group(*parts)]
 
 
-def _tree_line(account: Account, row: Row, phases: Sequence[Phase]) -> list[str]:
+def _tree_line(account: Account, row: TreeRow, phases: Sequence[Phase]) -> list[str]:
     module = account.report.modules[row.first]
     number = len(row.members)
     name = "  " * row.depth + clean(row.label)

@@ -29,7 +29,7 @@ from weftrace.units import duration, percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankRow:
+class RankTotals:
     """One rank: its model and executed matrix FLOPs, its median step in ns (None: not timed), and the part of its calls
     that have a formula (None: no calls).
     """
@@ -51,16 +51,16 @@ class RankSpread:
     highest_rank: int
 
 
-def rank_rows(reports: Sequence[FlopsReport]) -> tuple[RankRow, ...]:
+def rank_rows(reports: Sequence[FlopsReport]) -> tuple[RankTotals, ...]:
     """A row for each rank's report, in order of rank."""
     ordered = sorted(reports, key=lambda report: report.rank)
     return tuple(_rank_row(report, times_of(report)) for report in ordered)
 
 
-def _rank_row(report: FlopsReport, times: Times) -> RankRow:
+def _rank_row(report: FlopsReport, times: Times) -> RankTotals:
     cols = columns(report.ops)
     step = totals_of(sums(report, cols))
-    return RankRow(
+    return RankTotals(
         rank=report.rank,
         flops=step.flops,
         executed_flops=step.executed_flops,
@@ -69,8 +69,8 @@ def _rank_row(report: FlopsReport, times: Times) -> RankRow:
     )
 
 
-def rank_spread(rows: Sequence[RankRow], column: str) -> RankSpread | None:
-    """How far a column of `RankRow` ("flops", "step_ns" ...) differs; None where a rank does not have it."""
+def rank_spread(rows: Sequence[RankTotals], column: str) -> RankSpread | None:
+    """How far a column of `RankTotals` ("flops", "step_ns" ...) differs; None where a rank does not have it."""
     values = [(getattr(row, column), row.rank) for row in rows]
     if not values or any(value is None for value, _ in values):
         return None

@@ -15,7 +15,7 @@ from weftrace.options import Option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Destination(outputs.Destination):
+class ProfileDestination(outputs.Destination):
     """Where a profile goes, or a sweep."""
 
     output: Annotated[
@@ -65,11 +65,11 @@ def add_to(commands: typer.Typer) -> None:
             f"[bold]Examples[/bold]\n\nweftrace profile {kind} -o out/     the published profile, a trace that every "
             f"tool reads\n\n{_EXAMPLE[kind]}"
         )
-        command = command_of((Request, Axes, Destination), run, fixed={"kind": kind}, without=_WITHOUT[kind])
+        command = command_of((Request, Axes, ProfileDestination), run, fixed={"kind": kind}, without=_WITHOUT[kind])
         commands.command(kind, help=_WHAT[kind], epilog=epilog)(command)
 
 
-def run(request: Request, axes: Axes, to: Destination) -> None:
+def run(request: Request, axes: Axes, to: ProfileDestination) -> None:
     from weftrace.moe.outputs import PROFILE, SWEEP
     from weftrace.moe.requested import profile_of
     from weftrace.moe.sweeps import many_settings

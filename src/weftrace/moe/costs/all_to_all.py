@@ -34,7 +34,7 @@ ENOUGH_SMS_V1 = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class PublishedRates:
     """A published row: fields as in `all_to_all.toml`."""
 
     kernels: str
@@ -55,10 +55,10 @@ class Rate:
 
 
 @cache
-def published(kernels: str) -> tuple[Measured, ...]:
+def published(kernels: str) -> tuple[PublishedRates, ...]:
     """The rows of one kind of kernels, smallest group first."""
     rows = read_tables(PUBLISHED, "measured", what="published times of all-to-alls", error=WeftraceError)
-    return tuple(sorted((Measured(**row) for row in rows if row["kernels"] == kernels), key=lambda row: row.gpus))
+    return tuple(sorted((PublishedRates(**row) for row in rows if row["kernels"] == kernels), key=lambda row: row.gpus))
 
 
 def normal_rate(setting: Setting, move: Move) -> Rate:

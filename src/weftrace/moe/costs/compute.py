@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from weftrace.facts import fixed_seconds
-from weftrace.moe.costs.rates import Device, Floats, Level, published_seconds, roofline_seconds
+from weftrace.moe.costs.rates import Floats, Level, PartOfDevice, published_seconds, roofline_seconds
 from weftrace.moe.operations import Operation
 from weftrace.moe.pieces import Piece
 from weftrace.moe.routing.load import Load
@@ -69,7 +69,7 @@ def layer_of(operation: Operation, setting: Setting, load: Load) -> Layer:
 
 def _piece(part: Part, operation: Operation, layer: Layer, setting: Setting, level: Level) -> Piece:
     decode = setting.kind == "decode"
-    device = Device(hardware=setting.hardware, num_sms=setting.compute_sms)
+    device = PartOfDevice(hardware=setting.hardware, num_sms=setting.compute_sms)
     share = operation.share * operation.num_chunks  # of the layer's work on these tokens
     seconds: Floats
     if level == "roofline":

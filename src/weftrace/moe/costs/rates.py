@@ -25,7 +25,7 @@ def measured_on() -> Hardware:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
+class PartOfDevice:
     """An accelerator of which a kernel has some of the SMs, and all of the memory's bandwidth."""
 
     hardware: Hardware
@@ -55,12 +55,12 @@ class Device:
         return "" if self.hardware.name == measured_on().name else f", scaled to {self.hardware.name}"
 
 
-def roofline_seconds(part: Part, device: Device) -> Floats:
+def roofline_seconds(part: Part, device: PartOfDevice) -> Floats:
     """The larger of FLOPs over the peak of its SMs and bytes over the memory's bandwidth."""
     return np.maximum(part.flops / device.peak(part.dtype), part.moved_bytes / device.hardware.hbm_bytes_per_s)
 
 
-def published_seconds(part: Part, device: Device, *, decode: bool, sparse: bool) -> tuple[Floats, str]:
+def published_seconds(part: Part, device: PartOfDevice, *, decode: bool, sparse: bool) -> tuple[Floats, str]:
     """The time, and whose rate it is by. decode: attention cores run over caches. sparse: over chosen keys."""
     if part.sort == "product" and part.name != "gate":
         return _product(part, device)
@@ -77,7 +77,7 @@ def published_seconds(part: Part, device: Device, *, decode: bool, sparse: bool)
     return np.maximum(part.flops / fast, _memory(part.moved_bytes, "weights read", device)), summary
 
 
-def _product(part: Part, device: Device) -> tuple[Floats, str]:
+def _product(part: Part, device: PartOfDevice) -> tuple[Floats, str]:
     """DeepGEMM's rate, scaled by what bounds the product there: SMs and their peak, or the memory's bandwidth."""
     rate = gemm_rate(part.inner, part.columns, grouped=part.grouped)
     groups = part.groups if part.grouped else 1
@@ -98,7 +98,7 @@ def _product(part: Part, device: Device) -> tuple[Floats, str]:
     return seconds, summary
 
 
-def _core(part: Part, device: Device, *, decode: bool, sparse: bool) -> tuple[Floats, str]:
+def _core(part: Part, device: PartOfDevice, *, decode: bool, sparse: bool) -> tuple[Floats, str]:
     work = ("sparse " if sparse else "") + ("decode core" if decode else "core" if sparse else "attention core")
     if part.backward:
         work = "attention core backward"
@@ -110,7 +110,7 @@ def _core(part: Part, device: Device, *, decode: bool, sparse: bool) -> tuple[Fl
     return np.maximum(part.flops / fast, read), summary
 
 
-def _memory(moved_bytes: float | int | Floats, work: str, device: Device) -> Floats:
+def _memory(moved_bytes: float | int | Floats, work: str, device: PartOfDevice) -> Floats:
     return np.asarray(moved_bytes / _bandwidth(work, device.memory_ratio))
 
 

@@ -30,7 +30,7 @@ FP4, FP8 = 0.5 + 1 / 32, 1 + 1 / 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class PublishedSpeedUp:
     """A published row: fields as in `mega_moe.toml`."""
 
     model: str
@@ -74,10 +74,10 @@ class FusedKernel(InNotebook):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction(InNotebook):
+class FusedPrediction(InNotebook):
     """measured: what was published. fused_us: predicted. speed_up: predicted, given the measured time."""
 
-    measured: Measured
+    measured: PublishedSpeedUp
     fused_us: float
     speed_up: float
 
@@ -90,10 +90,10 @@ class Prediction(InNotebook):
         return self.speed_up / self.measured.speed_up - 1
 
 
-def published() -> tuple[Measured, ...]:
+def published() -> tuple[PublishedSpeedUp, ...]:
     """The rows of `mega_moe.toml`."""
     rows = read_tables(PUBLISHED, "measured", what="published times of fused kernels", error=WeftraceError)
-    return tuple(Measured(**row) for row in rows)
+    return tuple(PublishedSpeedUp(**row) for row in rows)
 
 
 def calibrated(model: str, device: str = "B200") -> FusedKernel:
@@ -113,17 +113,17 @@ def calibrated(model: str, device: str = "B200") -> FusedKernel:
     )
 
 
-def predictions() -> Iterator[Prediction]:
+def predictions() -> Iterator[FusedPrediction]:
     """Of each published row that calibrates nothing."""
     for row in published():
         if row.held_out:
             kernel = calibrated(row.model)
-            yield Prediction(
+            yield FusedPrediction(
                 measured=row, fused_us=kernel.fused_us(row.tokens), speed_up=kernel.speed_up(row.tokens, row.us)
             )
 
 
-def _tokens(row: Measured) -> int:
+def _tokens(row: PublishedSpeedUp) -> int:
     return row.tokens
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from weftrace.files.values import to_document
 from weftrace.moe.sweeps.break_even import Pays
-from weftrace.moe.sweeps.many_settings import Row, Sweep, named
+from weftrace.moe.sweeps.many_settings import Sweep, SweepRow, named
 from weftrace.moe.sweeps.summaries import Summary
 from weftrace.render.console_parts import DIM, opening, print_blocks, rows_table, section
 from weftrace.render.console_text import clean, shorten_middle
@@ -42,7 +42,7 @@ def opening_of(name: str, found: Sweep | Pays) -> list[RenderableType]:
     return opening(f"profile {name}", [shared], found.headline)
 
 
-def _ranked(axes: list[str], rows: Sequence[Row], width: int) -> RenderableType:
+def _ranked(axes: list[str], rows: Sequence[SweepRow], width: int) -> RenderableType:
     summaries = [row.summary for row in rows if row.summary]
     unit = unit_for(max(round(each.layer_ns) for each in summaries))
     flat = [
@@ -91,7 +91,7 @@ def assumed_in(by_name: Mapping[str, Sequence[str]]) -> RenderableType:
     return Group(section("Assumed", "by the costs"), *lines) if lines else Text("nothing is assumed", style=DIM)
 
 
-def _impossible(rows: Sequence[Row]) -> RenderableType:
+def _impossible(rows: Sequence[SweepRow]) -> RenderableType:
     """Each reason once, with the combinations that it holds for."""
     by_reason: dict[str, list[str]] = {}
     for row in rows:

@@ -33,7 +33,7 @@ AXES: dict[str, tuple[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class SweepRow:
     """One combination: its values by axis, and its numbers, or why it is impossible."""
 
     values: dict[str, Value]
@@ -47,7 +47,7 @@ class Sweep(InNotebook):
 
     base: Request
     axes: Annotated[dict[str, tuple[Value, ...]], Meta(description="Option -> its values.")]
-    rows: Annotated[tuple[Row, ...], Meta(description="In the order of the axes, the last one fastest.")]
+    rows: Annotated[tuple[SweepRow, ...], Meta(description="In the order of the axes, the last one fastest.")]
 
     def __post_init__(self) -> None:
         if not self.axes or not self.rows or any(row.values.keys() != self.axes.keys() for row in self.rows):
@@ -58,12 +58,12 @@ class Sweep(InNotebook):
         return shared_words(self.base, self.axes)
 
     @property
-    def ranked(self) -> list[Row]:
+    def ranked(self) -> list[SweepRow]:
         """Possible ones, most tokens a second first."""
         return sorted((row for row in self.rows if row.summary), key=_slowness)
 
     @property
-    def impossible(self) -> list[Row]:
+    def impossible(self) -> list[SweepRow]:
         return [row for row in self.rows if row.summary is None]
 
     @property
@@ -90,7 +90,7 @@ LIMITS = {
 }  # fmt: skip
 
 
-def named(row: Row) -> str:
+def named(row: SweepRow) -> str:
     """ "ep=32, overlap=none"."""
     return ", ".join(f"{name}={value}" for name, value in row.values.items())
 
@@ -134,11 +134,11 @@ def sweep(
     return Sweep(base=base, axes={name: tuple(values) for name, values in axes.items()}, rows=tuple(rows))
 
 
-def _row(request: Request, values: dict[str, Value]) -> Row:
+def _row(request: Request, values: dict[str, Value]) -> SweepRow:
     try:
-        return Row(values=values, summary=summary_of(profile_of(request)))
+        return SweepRow(values=values, summary=summary_of(profile_of(request)))
     except WeftraceError as error:
-        return Row(values=values, reason=str(error))
+        return SweepRow(values=values, reason=str(error))
 
 
 def _value(name: str, value: str, text: str) -> Value:
@@ -155,7 +155,7 @@ def _value(name: str, value: str, text: str) -> Value:
     return found
 
 
-def _slowness(row: Row) -> float:
+def _slowness(row: SweepRow) -> float:
     assert row.summary is not None
     return -row.summary.tokens_per_gpu
 

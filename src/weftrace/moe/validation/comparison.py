@@ -17,7 +17,7 @@ from weftrace.files.columns import Shown
 from weftrace.files.schemas import Count
 from weftrace.files.values import to_document
 from weftrace.moe.validation.common_names import layers_in_common, with_common_names
-from weftrace.moe.validation.one_side import Side, side_of
+from weftrace.moe.validation.one_side import OneSide, side_of
 from weftrace.notebook import InNotebook
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
@@ -36,7 +36,7 @@ _SETTING = tuple(f"profile.{key}" for key in ("kind", "model", "hardware", "ep",
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times(InNotebook):
+class MedianTimes(InNotebook):
     """How long something took, over ranks: of each rank the median over steps of the mean of a step's layers."""
 
     median_ns: Annotated[Count, Meta(description="The median of the ranks.")]
@@ -61,8 +61,8 @@ class ComparedPhase(InNotebook):
         ),
         Shown("compared by", term="compared"),
     ]
-    predicted: Times
-    measured: Times
+    predicted: MedianTimes
+    measured: MedianTimes
 
     @property
     def ratio(self) -> Ratio:
@@ -79,8 +79,8 @@ class ComparedRun(InNotebook):
     """What a run took as a whole: of one layer where the two have different numbers of layers, else of all."""
 
     what: Whole
-    predicted: Times
-    measured: Times
+    predicted: MedianTimes
+    measured: MedianTimes
 
     @property
     def ratio(self) -> Ratio:
@@ -88,7 +88,7 @@ class ComparedRun(InNotebook):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order(InNotebook):
+class PhaseOrder(InNotebook):
     """In which order a lane's phases start, from one occurrence of its first phase to the next: the commonest such turn
     of the first rank. Only phases that both sides have."""
 
@@ -141,7 +141,7 @@ class Validation(InNotebook):
     phases: Annotated[tuple[ComparedPhase, ...], Meta(description="In order of first start, as measured.")]
     whole: tuple[ComparedRun, ...]
     per_layer: Annotated[bool, Meta(description="Whether `whole` is of one layer: the runs differ in layers.")]
-    orders: tuple[Order, ...]
+    orders: tuple[PhaseOrder, ...]
     alone: tuple[PhaseOfOneSide, ...]
     notes: Annotated[tuple[str, ...], Meta(description="What to know before trusting it.")]
 
@@ -199,7 +199,7 @@ def validate(predicted: Trace | Job, measured: Trace | Job, *, workers: int | No
     return compared(side_of(predicted, workers=workers), side_of(measured, workers=workers))
 
 
-def compared(predicted: Side, measured: Side) -> Validation:
+def compared(predicted: OneSide, measured: OneSide) -> Validation:
     """The two sides, row by row."""
     samples = with_common_names(predicted.samples, measured.samples)
     tables = [each.partition_by("phase", "micro_batch", as_dict=True, maintain_order=True) for each in samples]
@@ -239,15 +239,15 @@ def _phase_row(key: _Key, predicted: pl.DataFrame, measured: pl.DataFrame) -> Co
     )
 
 
-def _times(samples: pl.DataFrame, column: str, divisor: int = 1) -> Times:
+def _times(samples: pl.DataFrame, column: str, divisor: int = 1) -> MedianTimes:
     by_step = samples.group_by("rank", "step").agg(pl.mean(column))
     by_rank = by_step.group_by("rank").agg(pl.median(column)).get_column(column).to_numpy() / divisor
     spread = by_rank if len(by_rank) > 1 else samples.get_column(column).to_numpy() / divisor
     low, middle, high = (round(float(each)) for each in (spread.min(), np.median(by_rank), spread.max()))
-    return Times(median_ns=middle, low_ns=low, high_ns=high, num_samples=samples.height)
+    return MedianTimes(median_ns=middle, low_ns=low, high_ns=high, num_samples=samples.height)
 
 
-def _whole(predicted: Side, measured: Side, layers: tuple[int, int]) -> tuple[ComparedRun, ...]:
+def _whole(predicted: OneSide, measured: OneSide, layers: tuple[int, int]) -> tuple[ComparedRun, ...]:
     return tuple(
         ComparedRun(
             what=what,
@@ -258,7 +258,7 @@ def _whole(predicted: Side, measured: Side, layers: tuple[int, int]) -> tuple[Co
     )
 
 
-def _orders(samples: Sequence[pl.DataFrame], both: set[_Key]) -> tuple[Order, ...]:
+def _orders(samples: Sequence[pl.DataFrame], both: set[_Key]) -> tuple[PhaseOrder, ...]:
     kept = pl.DataFrame(
         [(key[0], key[1]) for key in both], schema={"phase": pl.String, "micro_batch": pl.Int32}, orient="row"
     )
@@ -272,7 +272,7 @@ def _orders(samples: Sequence[pl.DataFrame], both: set[_Key]) -> tuple[Order, ..
         if not all(turns):
             continue
         anchor = turns[1][0]
-        found.append(Order(lane=lane, predicted=_turn(turns[0], anchor), measured=_turn(turns[1], anchor)))
+        found.append(PhaseOrder(lane=lane, predicted=_turn(turns[0], anchor), measured=_turn(turns[1], anchor)))
     return tuple(found)
 
 
@@ -305,7 +305,7 @@ def _alone(predicted: dict[_Key, pl.DataFrame], measured: dict[_Key, pl.DataFram
 
 
 def _notes(
-    predicted: Side, measured: Side, rows: Sequence[ComparedPhase], layers: tuple[int, int] | None
+    predicted: OneSide, measured: OneSide, rows: Sequence[ComparedPhase], layers: tuple[int, int] | None
 ) -> Iterator[str]:
     for side, name in ((predicted, "predicted"), (measured, "measured")):
         if side.samples.is_empty():
@@ -330,7 +330,7 @@ def _notes(
         yield "communication is compared by the kernels that move data: waits for other ranks are in its span alone"
 
 
-def _summary_of(side: Side) -> RunSummary:
+def _summary_of(side: OneSide) -> RunSummary:
     return RunSummary(
         source=side.source,
         simulated=side.simulated,

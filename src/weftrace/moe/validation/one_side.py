@@ -40,7 +40,7 @@ TOTAL_SCHEMA: dict[str, pl.DataType] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Side:
+class OneSide:
     """One of two runs.
 
     samples: frame of `SAMPLE_SCHEMA`. totals: of `TOTAL_SCHEMA`. simulated: whether weftrace made the traces.
@@ -89,7 +89,7 @@ class _Part:
     totals: pl.DataFrame
 
 
-def side_of(source: Trace | Job, *, workers: int | None = None) -> Side:
+def side_of(source: Trace | Job, *, workers: int | None = None) -> OneSide:
     """What traces tell of their phases; a trace without phases has totals alone.
 
     workers: processes that read them, as `Job.map` has it. Raises `TraceError` where none can be used.
@@ -106,7 +106,7 @@ def side_of(source: Trace | Job, *, workers: int | None = None) -> Side:
         summary = f" {failures[0]}" if failures else ""
         raise TraceError(f"{name or 'the trace'}: it holds no work whose time could be compared.{summary}")
     ranks = _numbered([part.rank for part in found])
-    return Side(
+    return OneSide(
         source=name or "in memory",
         samples=pl.concat(p.samples.with_columns(rank=pl.lit(r, pl.Int64)) for p, r in zip(found, ranks, strict=True)),
         totals=pl.concat(p.totals.with_columns(rank=pl.lit(r, pl.Int64)) for p, r in zip(found, ranks, strict=True)),

@@ -31,7 +31,7 @@ class Causes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpRow:
+class ActionRow:
     """The actions of one kind, stage and rank: means over micro-batches."""
 
     rank: Count
@@ -46,7 +46,7 @@ class OpRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PathRow:
+class PathStep:
     """One action on the critical path, with what it added to the slip."""
 
     rank: Count
@@ -79,8 +79,8 @@ class SlipReport(InNotebook):
     error: Annotated[float, Meta(description="(planned - measured) / measured.")]
     causes: Causes
     ranks: tuple[RankRow, ...]
-    ops: tuple[OpRow, ...]
-    path: Annotated[tuple[PathRow, ...], Meta(description="The critical path of the measured step, first to last.")]
+    ops: tuple[ActionRow, ...]
+    path: Annotated[tuple[PathStep, ...], Meta(description="The critical path of the measured step, first to last.")]
     actions: Annotated[
         pl.DataFrame,
         AS_COLUMNS,
@@ -102,7 +102,7 @@ def slip_report(found: Slip) -> SlipReport:
         boundary="barrier",
         causes=filled(Causes, found),
         ranks=tuple(RankRow(**row) for row in found.ranks.to_dicts()),
-        ops=tuple(OpRow(**row) for row in _ops(found.actions, found.costs_from).to_dicts()),
+        ops=tuple(ActionRow(**row) for row in _ops(found.actions, found.costs_from).to_dicts()),
         path=tuple(_path(found)),
         actions=found.actions.with_columns(pl.col("kind", "reason").cast(pl.String)),
         headline=headline(found),
@@ -161,11 +161,11 @@ def _ops(actions: pl.DataFrame, costs_from: str) -> pl.DataFrame:
     return rows.with_columns(pl.col("kind").cast(pl.String)).sort("beyond", descending=True).drop("beyond")
 
 
-def _path(found: Slip) -> Iterator[PathRow]:
+def _path(found: Slip) -> Iterator[PathStep]:
     rows = found.actions[list(found.path)].with_columns(pl.col("kind", "reason").cast(pl.String))
     action = ("rank", "kind", "stage", "micro_batch", "back_stage", "back_micro_batch", "offload")
     others = ("rank", "reason", "late_ns", "own_ns", "p2p_ns", "between_ns", "slack_ns")
     for row in rows.rows(named=True):
-        yield PathRow(
+        yield PathStep(
             action=str(Action(**{name: row[name] for name in action})), **{name: row[name] for name in others}
         )

@@ -55,7 +55,7 @@ LATENESS_SCHEMA: dict[str, pl.DataType] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Planned:
+class PlannedTimes:
     """When each action should run, [N], and how long each message of `messages(schedule)` should travel."""
 
     start_ns: _Ints
@@ -64,7 +64,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Measured:
+class MeasuredTimes:
     """When each action ran, [N]. waited_until_ns: when the wait for messages before an action ended, -1 where the run
     tells of none; None where it tells of no waits at all, so that any time without an action before one that needs a
     message counts as that message's.
@@ -76,7 +76,7 @@ class Measured:
     waited_until_ns: _Ints | None = None
 
 
-def lateness(schedule: Schedule, planned: Planned, measured: Measured) -> pl.DataFrame:
+def lateness(schedule: Schedule, planned: PlannedTimes, measured: MeasuredTimes) -> pl.DataFrame:
     """Each action of a schedule, how late it started, and why: a frame of `LATENESS_SCHEMA`."""
     cause, reason, transit = _causes(schedule, planned, measured)
     has_cause = cause >= 0
@@ -113,7 +113,7 @@ def chain_of(late: pl.DataFrame, row: int) -> list[int]:
     return chain[::-1]
 
 
-def _causes(schedule: Schedule, planned: Planned, measured: Measured) -> tuple[_Ints, _Ints, _Ints]:
+def _causes(schedule: Schedule, planned: PlannedTimes, measured: MeasuredTimes) -> tuple[_Ints, _Ints, _Ints]:
     """Of each action: the row of its cause, -1 for none; its reason, as the position in `Reason`; and the planned
     transit of the message that it waited for, 0 without one."""
     rank = schedule.rank_N
@@ -135,7 +135,7 @@ def _causes(schedule: Schedule, planned: Planned, measured: Measured) -> tuple[_
     return cause, reason, np.where(waits_for_input, transit, 0)
 
 
-def _between(schedule: Schedule, measured: Measured, reason: _Ints, gap: _Ints) -> _Ints:
+def _between(schedule: Schedule, measured: MeasuredTimes, reason: _Ints, gap: _Ints) -> _Ints:
     """Of the time between an action and its cause: what was no waiting for a message."""
     if measured.waited_ns is None or measured.waited_until_ns is None:
         needs = np.zeros(len(schedule), bool)

@@ -18,7 +18,7 @@ from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.dependencies import messages_between_ranks
 from weftrace.pipeline.measured.run_costs import costs_of_run, matched
 from weftrace.pipeline.measured.runs import MeasuredRun, run_of
-from weftrace.pipeline.plan_vs_measured.lateness import Measured, Planned, chain_of, lateness
+from weftrace.pipeline.plan_vs_measured.lateness import MeasuredTimes, PlannedTimes, chain_of, lateness
 from weftrace.pipeline.plan_vs_measured.one_clock import on_one_clock
 from weftrace.pipeline.schedule import Schedule, code_of
 from weftrace.pipeline.simulation import Simulation, simulate
@@ -143,21 +143,21 @@ def slip(
     )
 
 
-def planned_of(simulation: Simulation) -> Planned:
+def planned_of(simulation: Simulation) -> PlannedTimes:
     """When actions were to run, and how long each message of `messages(schedule)` was to travel after its sender's end:
     negative where an F&B was to send it before that."""
     actions, sent = simulation.actions, simulation.messages
     start, end = (actions.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
     transit = sent.get_column("arrived_ns").to_numpy() - end[sent.get_column("on").to_numpy()]
-    return Planned(start_ns=start, end_ns=end, transit_ns=transit)
+    return PlannedTimes(start_ns=start, end_ns=end, transit_ns=transit)
 
 
-def _measured(done: pl.DataFrame, zero: int, has_waits: bool) -> Measured:
+def _measured(done: pl.DataFrame, zero: int, has_waits: bool) -> MeasuredTimes:
     start, end = (done.get_column(name).to_numpy() - zero for name in ("start_ns", "end_ns"))
     if not has_waits:
-        return Measured(start_ns=start, end_ns=end)
+        return MeasuredTimes(start_ns=start, end_ns=end)
     until = done.get_column("waited_until_ns").to_numpy()
-    return Measured(
+    return MeasuredTimes(
         start_ns=start,
         end_ns=end,
         waited_ns=done.get_column("waited_ns").to_numpy(),
@@ -165,7 +165,7 @@ def _measured(done: pl.DataFrame, zero: int, has_waits: bool) -> Measured:
     )
 
 
-def _ranks(simulation: Simulation, table: pl.DataFrame, done: pl.DataFrame, times: Measured) -> pl.DataFrame:
+def _ranks(simulation: Simulation, table: pl.DataFrame, done: pl.DataFrame, times: MeasuredTimes) -> pl.DataFrame:
     """A row a rank; table: the critical path's rows."""
     makespan = int(times.end_ns.max())
     busy = pl.col("end_ns") - pl.col("start_ns")
@@ -182,7 +182,7 @@ def _ranks(simulation: Simulation, table: pl.DataFrame, done: pl.DataFrame, time
                          for name, dtype in RANK_SCHEMA.items())  # fmt: skip
 
 
-def _notes(schedule: Schedule, times: Measured, run: MeasuredRun) -> tuple[str, ...]:
+def _notes(schedule: Schedule, times: MeasuredTimes, run: MeasuredRun) -> tuple[str, ...]:
     notes = []
     if not run.has_waits:
         what = "the device's queue" if run.basis == "device" else "no range of a wait"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.pipeline.plan_vs_measured.document import OpRow, SlipReport
+from weftrace.pipeline.plan_vs_measured.document import ActionRow, SlipReport
 from weftrace.render.console_parts import DIM, notes_block, opening, print_blocks, section, table
 from weftrace.units import signed, unit_for
 
@@ -100,7 +100,7 @@ def _ops(report: SlipReport, width: int) -> RenderableType:
     return Group(section("Actions", note), table(heads, lines, width, left=heads[:1]))
 
 
-def _named(row: OpRow) -> str:
+def _named(row: ActionRow) -> str:
     return f"stage {row.stage} {row.kind}" if row.back_stage is None else f"{row.stage}F & {row.back_stage}B"
 
 

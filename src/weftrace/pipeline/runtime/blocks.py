@@ -47,7 +47,7 @@ class TransformerBlock(nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class RowRoute:
     """Where the rows of one micro-batch go: each token's K rows, ordered by expert, and so by rank.
 
     order: [N K], which row of (token, choice) is at each place. sent, received: rows to and from each rank. by_expert:
@@ -92,13 +92,13 @@ class ExpertBlock(PhasedModule):
     def phases(self) -> Sequence[Phase]:
         return (
             Compute("attn", self._attend),
-            Exchange("dispatch", lambda rows, route, *_: Rows(rows, route.sent, route.received, self.group)),
+            Exchange("dispatch", lambda rows, route, *_: RowTransfer(rows, route.sent, route.received, self.group)),
             Compute("mlp", self._experts),
-            Exchange("combine", lambda rows, route, *_: Rows(rows, route.received, route.sent, self.group)),
+            Exchange("combine", lambda rows, route, *_: RowTransfer(rows, route.received, route.sent, self.group)),
             Compute("merge", self._merge),
         )
 
-    def _attend(self, x: Tensor) -> tuple[Tensor, Route, Tensor, Tensor]:
+    def _attend(self, x: Tensor) -> tuple[Tensor, RowRoute, Tensor, Tensor]:
         """Rows to send [N K, H], where, with which weights [N, K], and what the experts' answers are added to."""
         x = self.attention(x)
         tokens = self.norm(x).flatten(0, -2)
@@ -107,7 +107,7 @@ class ExpertBlock(PhasedModule):
         return tokens[route.order // self.top_k], route, weights / weights.sum(-1, keepdim=True), x
 
     @torch.no_grad()
-    def _routed(self, expert_of_row: Tensor) -> Route:
+    def _routed(self, expert_of_row: Tensor) -> RowRoute:
         counts_RE = expert_of_row.bincount(minlength=self.num_experts).view(self.num_ranks, -1)
         got_RE = torch.empty_like(counts_RE)
         if self.group:  # the others' counts: how many rows will come must be known before room is made for them
@@ -116,7 +116,7 @@ class ExpertBlock(PhasedModule):
             got_RE.copy_(counts_RE)
         local = torch.arange(counts_RE.shape[1], device=counts_RE.device).expand_as(got_RE)
         expert_of_received = local.flatten().repeat_interleave(got_RE.flatten())
-        return Route(
+        return RowRoute(
             order=expert_of_row.argsort(stable=True),
             sent=counts_RE.sum(1).tolist(),
             received=got_RE.sum(1).tolist(),
@@ -124,7 +124,9 @@ class ExpertBlock(PhasedModule):
             num_rows=got_RE.sum(0).tolist(),
         )
 
-    def _experts(self, rows: Tensor, route: Route, weights: Tensor, x: Tensor) -> tuple[Tensor, Route, Tensor, Tensor]:
+    def _experts(
+        self, rows: Tensor, route: RowRoute, weights: Tensor, x: Tensor
+    ) -> tuple[Tensor, RowRoute, Tensor, Tensor]:
         parts = rows[route.by_expert].split(route.num_rows)
         made = [
             F.linear(F.silu(F.linear(part, up)), down) for part, up, down in zip(parts, self.up, self.down, strict=True)
@@ -133,14 +135,14 @@ class ExpertBlock(PhasedModule):
         back[route.by_expert] = torch.arange(len(back), device=back.device)
         return torch.cat(made)[back], route, weights, x
 
-    def _merge(self, rows: Tensor, route: Route, weights: Tensor, x: Tensor) -> Tensor:
+    def _merge(self, rows: Tensor, route: RowRoute, weights: Tensor, x: Tensor) -> Tensor:
         place = torch.empty_like(route.order)
         place[route.order] = torch.arange(len(place), device=place.device)
         answers = rows[place].unflatten(0, (-1, self.top_k))
         return x + (answers * weights.unsqueeze(-1)).sum(1).view_as(x)
 
 
-class Rows:
+class RowTransfer:
     """Rows on their way to other ranks, as a `Transfer`."""
 
     def __init__(self, rows: Tensor, sent: list[int], received: list[int], group: dist.ProcessGroup | None) -> None:
@@ -158,5 +160,5 @@ class Rows:
         del self._work, self._rows, self._came  # what stays is how to send the gradient back
         return came
 
-    def backward(self, grad: Tensor) -> Rows:
-        return Rows(grad, self._received, self._sent, self._group)
+    def backward(self, grad: Tensor) -> RowTransfer:
+        return RowTransfer(grad, self._received, self._sent, self._group)

@@ -28,7 +28,7 @@ Loss = Callable[[Any, Any], Tensor]
 
 
 @dataclass(slots=True)
-class Step:
+class StepState:
     """A step under way. inputs, targets: by micro-batch. ends: outputs and losses of the last stage, until their
     backward; losses, outputs: the same detached, to be returned."""
 
@@ -40,7 +40,7 @@ class Step:
     outputs: dict[int, Any] = field(default_factory=dict)
 
 
-class Chunks:
+class RankChunks:
     """The stages of one rank, and what connects them with others."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Chunks:
         parts = (part for module in self.modules.values() for part in module.modules())
         return [*(parameter.requires_grad for parameter in parameters), *(part.training for part in parts)]
 
-    def run(self, action: Action, step: Step) -> None:
+    def run(self, action: Action, step: StepState) -> None:
         """Raises `PipelineRunError` that names the action for whatever its stage raises."""
         try:
             with record_function(action_name(action)):
@@ -95,21 +95,21 @@ class Chunks:
                 f"rank {self.rank} failed at {action}, {_in_words(action)}: {type(error).__name__}: {error}"
             ) from error
 
-    def _forward(self, action: Action, step: Step) -> None:
+    def _forward(self, action: Action, step: StepState) -> None:
         stage, micro_batch = action.stage, action.micro_batch
         with record_function(chunk_name(stage, "F")), _offloading(action.offload, self.modules[stage]):
             inputs = self._inputs(stage, micro_batch, step)
             outputs = self._engines[stage].forward(micro_batch, inputs, split=(stage, micro_batch) in self._split)
             self._hand_on(stage, micro_batch, outputs, step)
 
-    def _backward(self, kind: str, stage: int, micro_batch: int, step: Step) -> None:
+    def _backward(self, kind: str, stage: int, micro_batch: int, step: StepState) -> None:
         engine = self._engines[stage]
         with record_function(chunk_name(stage, kind)):
             grads = self._output_grads(stage, micro_batch, step)
             found = engine.input_grad(micro_batch, grads) if kind == "I" else engine.backward(micro_batch, grads)
             self._hand_back(stage, micro_batch, found)
 
-    def _forward_backward(self, action: Action, step: Step) -> None:
+    def _forward_backward(self, action: Action, step: StepState) -> None:
         """The engines name the chunks' ranges, or those of their phases; here is what comes before and after."""
         stage, micro_batch, back, back_micro_batch = _pair(action)
         engine = self._engines[stage]
@@ -125,11 +125,11 @@ class Chunks:
             self._hand_on(stage, micro_batch, outputs, step)
         self._hand_back(back, back_micro_batch, found)
 
-    def _inputs(self, stage: int, micro_batch: int, step: Step) -> Any:
+    def _inputs(self, stage: int, micro_batch: int, step: StepState) -> Any:
         value = step.inputs[micro_batch] if stage == 0 else self._mail.take((False, stage, micro_batch))
         return self._carried.with_state(stage, micro_batch, value)
 
-    def _hand_on(self, stage: int, micro_batch: int, returned: Any, step: Step) -> None:
+    def _hand_on(self, stage: int, micro_batch: int, returned: Any, step: StepState) -> None:
         """A forward's end: its outputs go to the next stage, or to the loss."""
         outputs = self._carried.without_state(stage, micro_batch, returned)
         if stage < self._last:
@@ -143,7 +143,7 @@ class Chunks:
         if step.keeps_outputs:
             step.outputs[micro_batch] = mapped(outputs, _detached)
 
-    def _output_grads(self, stage: int, micro_batch: int, step: Step) -> Any:
+    def _output_grads(self, stage: int, micro_batch: int, step: StepState) -> Any:
         if stage < self._last:
             grads = self._mail.take((True, stage, micro_batch))
         else:

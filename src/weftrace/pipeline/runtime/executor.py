@@ -25,7 +25,7 @@ from weftrace.pipeline.notation import to_text
 from weftrace.pipeline.passes.without_backward import forward_only
 from weftrace.pipeline.range_names import MESSAGES, REPLICAS, STEP, WAIT
 from weftrace.pipeline.runtime.boundary import tensors_of
-from weftrace.pipeline.runtime.chunks import Chunks, Loss, Step, Values, need_no_more, value_of
+from weftrace.pipeline.runtime.chunks import Loss, RankChunks, StepState, Values, need_no_more, value_of
 from weftrace.pipeline.runtime.link import Link
 from weftrace.pipeline.runtime.p2p import Mailbox
 from weftrace.pipeline.runtime.program import program_of
@@ -108,7 +108,7 @@ class PipelineRuntime:
         home = torch.device(device) if device is not None else _device_of(stages)
         self._link = Link(self.rank, group, _travels_on(group, home))
         self._mail = Mailbox(self._link, home)
-        self._chunks = Chunks(schedule, dict(stages), self.rank, loss, self._mail)
+        self._chunks = RankChunks(schedule, dict(stages), self.rank, loss, self._mail)
         self._has_loss = loss is not None
         self._keep_outputs = keep_outputs
         self._changing_shapes = changing_shapes
@@ -186,7 +186,7 @@ class PipelineRuntime:
             raise
 
     def _run(self, mode: _Mode, inputs: Values | None, targets: Values | None) -> StepResult:
-        step = Step(inputs if inputs is not None else {}, targets, self._keep_outputs)
+        step = StepState(inputs if inputs is not None else {}, targets, self._keep_outputs)
         mail = self._mail
         with record_function(STEP):
             self._agree(mode, step)
@@ -200,7 +200,7 @@ class PipelineRuntime:
                     self._chunks.run(turn.action, step)
         return StepResult(losses=step.losses, outputs=step.outputs, peak_received=mail.peak_received)
 
-    def _agree(self, mode: _Mode, step: Step) -> None:
+    def _agree(self, mode: _Mode, step: StepState) -> None:
         """Messages are described anew where, on some rank, the inputs have other shapes than in the step before, or
         modules were frozen or put into another mode."""
         inputs = [value_of(step.inputs, number, "input") for number in self.input_micro_batches]
