@@ -147,7 +147,7 @@ def test_a_replay_is_valid() -> None:
         ({"schema": "weftrace.report/1"}, "not a weftrace.placement/1 document: its schema is 'weftrace.report/1'"),
         (
             {"expert_of_slot": [[0, 1]]},
-            r"expert_of_slot: a placement is \[layers, slots\] with 48 slots",
+            r"expert_of_slot or share_of_slot: a placement is \[layers, slots\] with 48 slots",
         ),
         ({"cluster": {}}, "a broken field"),
         ({"cluster": None}, "a broken field"),

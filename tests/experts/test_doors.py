@@ -111,7 +111,7 @@ def test_a_placement_alone_is_shown_and_says_what_saving_needs(report: Placement
     [
         ({"moves": {}}, r"moves"),
         ({"loads": [["much"]]}, r"Expected `float`, got `str` - at `\$\.loads"),
-        ({"expert_of_slot": [[0, 1]]}, "expert_of_slot: a placement is"),
+        ({"expert_of_slot": [[0, 1]]}, "expert_of_slot or share_of_slot: a placement is"),
     ],
 )
 def test_broken_documents_are_refused_by_name(

@@ -34,6 +34,22 @@ class Cluster(InNotebook):
     dead: frozenset[Count] = frozenset()
     draining: frozenset[Count] = frozenset()
 
+    def __post_init__(self) -> None:
+        num_gpus, speed_G = self.num_gpus, self.speed_G
+        if num_gpus % self.num_nodes:
+            raise PlacementError(f"{num_gpus} GPUs cannot be shared evenly by {self.num_nodes} nodes")
+        if speed_G.shape != (num_gpus,):
+            raise PlacementError(f"speed_of_gpu has shape {list(speed_G.shape)}, and there are {num_gpus} GPUs")
+        if not (np.isfinite(speed_G) & (speed_G > 0)).all():
+            wrong = int(np.argmin(np.isfinite(speed_G) & (speed_G > 0)))
+            raise PlacementError(
+                f"GPU {wrong} has speed {speed_G[wrong]}; a speed is above 0 (a GPU out of service is dead=[{wrong}])"
+            )
+        for name, gpus in (("dead", self.dead), ("draining", self.draining)):
+            if max(gpus, default=0) >= num_gpus:
+                raise PlacementError(f"{name}: GPU {max(gpus)} does not exist; they are numbered 0 to {num_gpus - 1}")
+        object.__setattr__(self, "draining", self.draining - self.dead)
+
     @property
     def num_gpus(self) -> int:
         return len(self.slots_G)
@@ -81,6 +97,11 @@ class Cluster(InNotebook):
             and bool((self.slots_G == self.slots_G[0]).all())
             and bool((self.speed_G == self.speed_G[0]).all())
         )
+
+    def need_service(self) -> None:
+        """Raise `PlacementError` where no GPU takes experts."""
+        if not self.capacity_G.any():
+            raise PlacementError("no GPU is left in service with a slot for an expert")
 
     def mean_time(self, load_LN: Floats) -> Floats:
         """[L] what perfect balance gives every GPU in service: sum of loads / sum of speeds."""
@@ -131,8 +152,6 @@ def make_cluster(
             raise PlacementError("how many GPUs are there? give num_gpus, or slots_of_gpu")
         num_gpus = len(slots_of_gpu)
     num_gpus, num_nodes = _count(num_gpus, "num_gpus"), _count(num_nodes, "num_nodes")
-    if num_gpus % num_nodes:
-        raise PlacementError(f"{num_gpus} GPUs cannot be shared evenly by {num_nodes} nodes")
     if slots_of_gpu is not None:
         slots = np.array([_count(slots, "slots_of_gpu", least=0) for slots in slots_of_gpu], dtype=np.int64)
         if len(slots) != num_gpus:
@@ -155,19 +174,14 @@ def make_cluster(
         speed = np.ones(num_gpus) if speed_of_gpu is None else np.array(speed_of_gpu, dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise PlacementError(f"speed_of_gpu must be numbers: {error}") from error
-    if speed.shape != (num_gpus,):
-        raise PlacementError(f"speed_of_gpu has shape {list(speed.shape)}, and there are {num_gpus} GPUs")
-    if not (np.isfinite(speed) & (speed > 0)).all():
-        wrong = int(np.argmin(np.isfinite(speed) & (speed > 0)))
-        raise PlacementError(
-            f"GPU {wrong} has speed {speed[wrong]}; a speed is above 0 (a GPU out of service is dead=[{wrong}])"
-        )
-    lost, leaving = _gpus(dead, num_gpus, "dead"), _gpus(draining, num_gpus, "draining")
     cluster = Cluster(
-        num_nodes=num_nodes, slots_G=frozen(slots), speed_G=frozen(speed), dead=lost, draining=leaving - lost
+        num_nodes=num_nodes,
+        slots_G=frozen(slots),
+        speed_G=frozen(speed),
+        dead=frozenset(_count(gpu, "dead", least=0) for gpu in dead),
+        draining=frozenset(_count(gpu, "draining", least=0) for gpu in draining),
     )
-    if not cluster.capacity_G.any():
-        raise PlacementError("no GPU is left in service with a slot for an expert")
+    cluster.need_service()
     return cluster
 
 
@@ -179,13 +193,6 @@ def _count(value: object, name: str, *, least: int = 1) -> int:
     if value > MOST:
         raise PlacementError(f"{name} must be at most {MOST:,}, not {value:,}")
     return int(value)
-
-
-def _gpus(gpus: Iterable[int], num_gpus: int, name: str) -> frozenset[int]:
-    named = frozenset(_count(gpu, name, least=0) for gpu in gpus)
-    if named and max(named) >= num_gpus:
-        raise PlacementError(f"{name}: GPU {max(named)} does not exist; they are numbered 0 to {num_gpus - 1}")
-    return named
 
 
 def _from_to(sorted_values: Floats | Ints) -> str:

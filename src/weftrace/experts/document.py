@@ -15,7 +15,7 @@ from msgspec import Meta
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.certificate import Certificate
-from weftrace.experts.cluster import Cluster, make_cluster
+from weftrace.experts.cluster import Cluster
 from weftrace.experts.moves.moves import MoveRow
 from weftrace.experts.placement import Choice, Placement, Policy, make_placement
 from weftrace.experts.replays.held_out import NextWindows
@@ -131,28 +131,14 @@ class PlacementReport(InNotebook):
     def __post_init__(self) -> None:
         if self.num_experts > self.num_slots:
             raise ValueError(f"`num_experts`: {self.num_experts:,} experts, and {self.num_slots:,} slots for them")
-        place = "cluster"
+        self.cluster.need_service()
         try:
-            cluster = make_cluster(
-                None,
-                self.cluster.num_gpus,
-                self.cluster.num_nodes,
-                slots_of_gpu=self.cluster.slots_G.tolist(),
-                speed_of_gpu=self.cluster.speed_G.tolist(),
-                dead=self.cluster.dead,
-                draining=self.cluster.draining,
-            )
-            place = "expert_of_slot" if self.share_of_slot_LP is None else "expert_of_slot or share_of_slot"
             made = make_placement(
-                self.expert_of_slot_LP,
-                cluster,
-                self.num_experts,
-                shares=self.share_of_slot_LP,
-                policy=self.policy,
-                solver_of_layer=self.solver_of_layer,
-            )
+                self.expert_of_slot_LP, self.cluster, self.num_experts, shares=self.share_of_slot_LP,
+                policy=self.policy, solver_of_layer=self.solver_of_layer,
+            )  # fmt: skip
         except PlacementError as error:
-            raise PlacementError(f"{place}: {error}") from error
+            raise PlacementError(f"expert_of_slot or share_of_slot: {error}") from error
         whole = replace(made, is_even=self.split == "even", certificate=self.certificate, choice=self.choice)
         object.__setattr__(self, "placement", whole)
         self._need_shapes()

@@ -43,33 +43,21 @@ class MoveColumns(TypedDict):
 def render_placement_html(report: PlacementReport) -> str:
     """One self-contained page of a placement, as text. Raises ValueError for a NaN or an infinity, which JSON cannot
     hold."""
-    return render_page(
-        "placement.html",
-        home=HOME,
-        entry="placement",
-        styles=STYLES,
-        blocks=[("weftrace-placement", placement_block(report))],
-        terms=PLACEMENT_TERMS,
-        title=report.source or "placement",
-        headline=placement_headline(report),
-        version=__version__,
-    )
+    words = {"terms": PLACEMENT_TERMS, "headline": placement_headline(report)}
+    return _page("placement", report.source, placement_block(report), **words)
 
 
 def render_replay_html(report: ReplayReport) -> str:
     """One self-contained page of a replay, as text; raises as `render_placement_html`."""
+    words = {"terms": REPLAY_TERMS, "headline": replay_headline(report), "tables": {"rows": ReplayRow}}
+    return _page("replay", report.source, replay_block(report), **words)
+
+
+def _page(name: str, source: str, block: dict[str, Any], **words: Any) -> str:
     return render_page(
-        "replay.html",
-        home=HOME,
-        entry="replay",
-        styles=STYLES,
-        blocks=[("weftrace-replay", replay_block(report))],
-        terms=REPLAY_TERMS,
-        tables={"rows": ReplayRow},
-        title=report.source or "replay",
-        headline=replay_headline(report),
-        version=__version__,
-    )
+        f"{name}.html", home=HOME, entry=name, styles=STYLES, blocks=[(f"weftrace-{name}", block)],
+        title=source or name, version=__version__, **words,
+    )  # fmt: skip
 
 
 def placement_block(report: PlacementReport) -> dict[str, Any]:

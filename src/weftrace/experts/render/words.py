@@ -78,10 +78,8 @@ PLACEMENT_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "binding": (
             "What holds it back",
-            "Why a layer is above its mean. none: it is not. packing: the search ended above the bound. replica "
-            "granularity: replicas are whole and do not add up. slots: the hottest replica is above the mean; more "
-            "slots would cure it. duplicates: the same, but that expert has a copy on every GPU. node partition: "
-            "groups may not leave their node. constraints: pins, unequal or lost GPUs.",
+            "Why a layer is above its mean. "
+            + " ".join(f"{name}: {text[0].lower()}{text[1:]}" for name, text in BINDING_MEANINGS.items()),
         ),
         "slots_for_target": (
             "Slots for the target",
