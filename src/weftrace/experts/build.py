@@ -49,7 +49,7 @@ def placement_report(
     model: what the moves' time and break-even are estimated with; by default the known model that has as many layers of
         experts, and where there is none moves are counted, not priced.
     plan: how such a placement is made of other loads, to be judged on the next window; by default `balance` without
-        search, and `replan` of the placement before. on_progress: is told windows judged, and windows to judge.
+        search, and `replan` of the placement before. on_progress: is called with windows judged, and windows to judge.
     Raises `LoadsError` for bad loads, `PlacementError` where they are of another shape.
     """
     judged, load_LN, layers = None, loads, tuple(range(placement.num_layers))

@@ -55,15 +55,8 @@ def _show(report: PlacementReport, console: Console, *, history: LoadHistory) ->
     print_placement(report, console)
     with experts_options.counted("replaying") as on_progress:
         replayed = replay(
-            history,
-            num_slots=288,
-            num_gpus=32,
-            num_nodes=4,
-            num_groups=8,
-            estimators=("last", "ema"),
-            windows=(4,),
-            intervals=(4, 12),
-            on_progress=on_progress,
-        )
+            history, num_slots=288, num_gpus=32, num_nodes=4, num_groups=8, estimators=("last", "ema"), windows=(4,),
+            intervals=(4, 12), on_progress=on_progress,
+        )  # fmt: skip
     console.print()
     print_replay(replay_report(replayed), console)

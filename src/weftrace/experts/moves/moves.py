@@ -13,7 +13,7 @@ from msgspec import Meta
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Bools, Ints, is_whole
 from weftrace.experts.moves.move_kernels import find_sources, in_rounds
-from weftrace.experts.moves.relabel import check_alike
+from weftrace.experts.moves.relabel import check_same_shape
 from weftrace.experts.placement import Placement
 from weftrace.facts import Hardware, hardware
 from weftrace.files.columns import columns_of
@@ -131,7 +131,7 @@ def moves_between(
     approximation of the shortest edge colouring; no GPU with d moves in or out can be done before d rounds, and about
     1.2 d are usual. Raises `PlacementError` where the two are of different layers, experts or slots.
     """
-    check_alike(old, new)
+    check_same_shape(old, new)
     if expert_bytes is not None and not is_whole(expert_bytes, least=1):
         raise PlacementError(f"expert_bytes must be a whole number of bytes, at least 1, not {expert_bytes!r}")
     device = hardware("H800") if device is None else device

@@ -26,7 +26,7 @@ def relabel(old: Placement, new: Placement, *, gpus: bool = True) -> Placement:
     order, those of nodes are the same; so the certificate stays true.
     Raises `PlacementError` where the two are of different layers, experts or slots.
     """
-    check_alike(old, new)
+    check_same_shape(old, new)
     first_slot_G = new.cluster.first_slot_G
     map_LP, share_LP = new.expert_of_slot_LP, new.share_of_slot_LP
     old_LP = old.expert_of_slot_LP
@@ -44,7 +44,7 @@ def relabel(old: Placement, new: Placement, *, gpus: bool = True) -> Placement:
     )
 
 
-def check_alike(old: Placement, new: Placement) -> None:
+def check_same_shape(old: Placement, new: Placement) -> None:
     """Raise `PlacementError` unless both have the same layers, experts, and slots on each GPU."""
     if (old.num_layers, old.num_experts) != (new.num_layers, new.num_experts):
         raise PlacementError(

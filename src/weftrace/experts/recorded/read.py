@@ -99,7 +99,7 @@ def read_loads(
 ) -> LoadHistory:
     """The loads in a file, several files or a folder (of local files), also gzip or zstd, and remote as fsspec opens.
 
-    What a file is, is told from its content; nothing in it is ever executed or unpickled but by torch.load(
+    What a file is follows from its content; nothing in it is ever executed or unpickled but by torch.load(
     weights_only=True), for .pt files, which need torch. Files follow one another in time, in the order given (in a
     folder: natural order of names); but SGLang's and TensorRT-LLM's files of one rank each are added up.
 

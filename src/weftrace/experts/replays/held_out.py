@@ -67,7 +67,7 @@ def judge_next_windows(
     """The last windows of a history, up to `most`, under plans made on the `look_back` windows before each.
 
     Only windows with `look_back` windows before them are judged; where there is none, the last one is, planned on all
-    before it. None for a history of one window: it has no next. on_progress: is told windows judged, and to judge.
+    before it. None for a history of one window: it has no next. on_progress: is given windows judged, and to judge.
     """
     if history.num_windows < 2:
         return None

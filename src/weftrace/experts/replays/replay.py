@@ -188,7 +188,7 @@ def replay(
         "oracle"; "deepseek" is always even and "balance+resplit" never. max_moves: of "replan", part of all slots.
     num_resamples, block, seed: of the moving-block bootstrap; block None takes `block_length`.
     workers: threads, as many as processors by default; the answer does not depend on it.
-    on_progress: is told windows played and windows to play, over all rows, from any thread but one at a time.
+    on_progress: is called with windows played and windows to play, over all rows, from any thread but one at a time.
 
     Raises `LoadsError` for a bad history, estimator or window, `PlacementError` where numbers disagree.
     """

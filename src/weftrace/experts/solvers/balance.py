@@ -66,7 +66,7 @@ def balance(
         left out: the largest, rounded up to a multiple of the GPUs.
     time_budget_s: about how long layers that are above their bound are searched on, on one core. 0 answers at once: no
         such search, and those of the solvers are cut off where a large problem would make them last.
-    on_progress: is told what is being tried, "global: lpt-swaps" say.
+    on_progress: is called with what is being tried, "global: lpt-swaps" say.
 
     With more slots than N on every one of equal GPUs, each GPU holds every expert and the rest repeats them, the same
     on each; elsewhere slots above N on a GPU stay empty.

@@ -142,13 +142,13 @@ function picture(model, width, onLayer) {
  */
 function layerTip(model, layer) {
   const { certificate, words } = model.document;
-  const told = (/** @type {Which | "bound"} */ which) => balance(model.balancedness(which, layer));
+  const text = (/** @type {Which | "bound"} */ which) => balance(model.balancedness(which, layer));
   const binding = certificate?.binding[layer];
   const gap = certificate?.is_optimal[layer] ? "none: proved optimal" : null;
   return tipRows(`Layer ${model.numberOf(layer)}`, null, [
-    model.hasBefore ? [words.before, told("before")] : null,
-    [words.after, told("after")],
-    certificate ? ["bound", told("bound")] : null,
+    model.hasBefore ? [words.before, text("before")] : null,
+    [words.after, text("after")],
+    certificate ? ["bound", text("bound")] : null,
     certificate ? ["gap to the bound", gap ?? smallPercent(gapOf(certificate, layer))] : null,
     binding ? ["held back by", binding === "none" ? "nothing" : binding] : null,
   ]);

@@ -113,15 +113,15 @@ function emptyMaps(model) {
   /** @type {Which[]} */
   const both = ["before", "after"];
   return both.flatMap((which) => {
-    const told = model.document.gpu_load[which];
-    if (!told) return [];
+    const loads = model.document.gpu_load[which];
+    if (!loads) return [];
     const canvas = h("canvas", {
       tabindex: 0,
       role: "img",
-      "aria-label": `Load of every GPU in every layer, ${told.label}. Arrow keys move, Enter chooses a layer.`,
+      "aria-label": `Load of every GPU in every layer, ${loads.label}. Arrow keys move, Enter chooses a layer.`,
       data: { map: which },
     });
-    const value = balance(mean(told.balancedness));
+    const value = balance(mean(loads.balancedness));
     const title = h(
       "div",
       { class: "map-title" },

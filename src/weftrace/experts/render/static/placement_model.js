@@ -54,8 +54,8 @@ export function placementModel(document) {
    * @param {number} gpu
    */
   const ratio = (which, layer, gpu) => {
-    const told = gpuLoad[which];
-    return told && means[layer] > 0 ? told.load[layer][gpu] / cluster.speed_of_gpu[gpu] / means[layer] : 1;
+    const side = gpuLoad[which];
+    return side && means[layer] > 0 ? side.load[layer][gpu] / cluster.speed_of_gpu[gpu] / means[layer] : 1;
   };
   /**
    * A GPU's experts in a layer, the largest load first: [{slot, expert, share, copies, ratio}], ratio in mean GPU

@@ -144,11 +144,11 @@ function lines(model, rows, width) {
  * @param {string} none
  */
 function windowTip(model, title, series, at, text, none) {
-  const told = series.map(({ row, values }) => {
+  const rows = series.map(({ row, values }) => {
     const value = values[at] ?? null;
     return /** @type {[string, string]} */ ([model.wordOf(row), value === null ? none : text(value)]);
   });
-  return tipRows(title, null, told.reverse());
+  return tipRows(title, null, rows.reverse());
 }
 
 /**
