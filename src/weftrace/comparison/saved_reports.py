@@ -12,8 +12,9 @@ from weftrace.analysis.excluded_ranks import Apart, excluded_words
 from weftrace.analysis.step_shares_document import SharesDocument, shares_from
 from weftrace.comparison.run_values import RankRun, Run
 from weftrace.errors import DocumentError
-from weftrace.files.documents import broken, document_as, read_document
+from weftrace.files.documents import broken, read_document
 from weftrace.files.sources import open_bytes
+from weftrace.files.values import from_document
 from weftrace.trace.job import Failure
 from weftrace.trace.work import Basis
 from weftrace.units import counted
@@ -84,7 +85,7 @@ def read_report(path: str | os.PathLike[str], *, ranks: Collection[int] | None =
 
 def run_of_report(document: Mapping[str, Any], what: str) -> Run:
     """What of a report is compared. what: how errors name it. Raises as `read_report` does."""
-    report = document_as(document, _Report, schema=_REPORT, what=what)
+    report = from_document(_Report, document, schema=_REPORT, what=what)
     notes = [_IN_NO_SUM.sub("left out", note) for note in report["notes"]]
     notes += report["lateness"]["notes"] if report["lateness"] else []
     counting = [rank for rank in report["ranks"] if rank["apart"] is None]

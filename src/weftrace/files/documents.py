@@ -7,15 +7,13 @@ import os
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import msgspec
 import zstandard
 
 from weftrace.errors import DocumentError, WeftraceError
 from weftrace.files.output import write_output
-
-Document = TypeVar("Document", bound=Mapping[str, Any])
 
 
 def read_document(
@@ -45,27 +43,6 @@ def read_document(
     return document
 
 
-def document_as(
-    document: Mapping[str, Any],
-    kind: type[Document],
-    *,
-    schema: str,
-    what: str,
-    error: type[WeftraceError] = DocumentError,
-) -> Document:
-    """The document as what it is: a value of the TypedDict `kind`, once every field that it names is there and right.
-
-    what: how an error names it, a file's path say. Raises `error` where its schema is another or a field is broken.
-    """
-    if document.get("schema") != schema:
-        raise error(f"{what}: not a {schema} document: its schema is {document.get('schema')!r}")
-    try:
-        msgspec.convert(document, kind)
-    except msgspec.ValidationError as cause:
-        raise error(f"{what}: a {schema} document with a broken field: {cause}") from cause
-    return cast(Document, document)
-
-
 def broken(what: str, schema: str, why: str, place: str) -> DocumentError:
     """The error for a field that its type allows and the rest of the document does not. place: of it, `$.rows[3]`."""
     return DocumentError(f"{what}: a {schema} document with a broken field: {why} - at `{place}`")
@@ -76,13 +53,6 @@ def need_lengths(what: str, schema: str, num: int, **lists: Sequence[Any]) -> No
     for name, found in lists.items():
         if len(found) != num:
             raise broken(what, schema, f"{len(found)} elements, where others have {num}", f"$.{name}")
-
-
-def need_positions(what: str, schema: str, num: int, **positions: int | None) -> None:
-    """Raise `DocumentError` where one of these fields of the document, by name, is no position among `num` elements."""
-    for name, at in positions.items():
-        if at is not None and not 0 <= at < num:
-            raise broken(what, schema, f"position {at} among {num} elements", f"$.{name}")
 
 
 def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
