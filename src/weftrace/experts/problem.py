@@ -10,7 +10,7 @@ import numpy as np
 
 from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.cluster import Cluster
-from weftrace.experts.slots import even_shares
+from weftrace.experts.slots import even_shares, load_of_gpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,6 +48,17 @@ class Problem:
     @property
     def num_experts(self) -> int:
         return int(self.load_LN.shape[1])
+
+    @property
+    def mean_L(self) -> Floats:
+        """[L] what perfect balance gives every GPU in service: sum of loads / sum of speeds."""
+        return self.cluster.mean_time(self.load_LN)
+
+    def worst_time(self, solution: Solution) -> Floats:
+        """[L] maximum over the GPUs of load / speed."""
+        first_slot_G = self.cluster.first_slot_G
+        load_LG = load_of_gpus(solution.expert_of_slot_LP, solution.share_LP, self.load_LN, first_slot_G)
+        return self.cluster.worst_time(load_LG)
 
     @property
     def pinned_LN(self) -> Ints:

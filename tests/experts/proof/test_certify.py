@@ -101,7 +101,7 @@ def test_a_gpu_with_few_slots_binds() -> None:
     problem = make_problem(
         [[1, 1, 1, 1]], make_cluster(None, 2, slots_of_gpu=[1, 3], speed_of_gpu=[3, 1]), split="uneven"
     )
-    assert bounds.mean_time(problem).tolist() == [1]
+    assert problem.mean_L.tolist() == [1]
     assert bounds.capacity_bound(problem).tolist() == [3]
     certificate = certify(problem, even(problem, [0, 1, 2, 3]), "global")
     assert certificate.is_optimal_L.all()
@@ -210,8 +210,8 @@ def test_slots_for_target_is_the_first_number_whose_bound_reaches_it() -> None:
     reached = []
     for num_slots in range(32, 129, 32):
         wider = make_problem(loads, make_cluster(num_slots, 32))
-        bound_L = np.maximum(bounds.mean_time(wider), replica_bound(wider))
-        reached.append((num_slots, float((bounds.mean_time(wider) / bound_L).mean())))
+        bound_L = np.maximum(wider.mean_L, replica_bound(wider))
+        reached.append((num_slots, float((wider.mean_L / bound_L).mean())))
     assert slots == next(num_slots for num_slots, balancedness in reached if balancedness >= 0.99)
 
 
@@ -242,7 +242,7 @@ def test_two_slots_a_gpu_never_above_the_optimum(seed: int, num_gpus: int, sigma
     random = np.random.default_rng(seed)
     load_N = random.lognormal(0, sigma, random.integers(num_gpus, 2 * num_gpus + 1))
     problem = make_problem(load_N, make_cluster(2 * num_gpus, num_gpus))
-    lower_L, asked_L = np.maximum(bounds.mean_time(problem), replica_bound(problem)), np.array([True])
+    lower_L, asked_L = np.maximum(problem.mean_L, replica_bound(problem)), np.array([True])
     optimum = best_even(load_N, problem.capacity_LG[0], np.ones(num_gpus), np.zeros(len(load_N), np.int64))[0]
     bound = fold_bound(problem, lower_L, np.array([optimum * 1.5]), asked_L)[0]
     assert lower_L[0] * (1 - 1e-9) <= bound <= optimum * (1 + 1e-9)

@@ -13,11 +13,6 @@ from weftrace.experts.packing.group_partition import best_partition
 from weftrace.experts.problem import NotApplicable, Problem
 
 
-def mean_time(problem: Problem) -> Floats:
-    """[L] what perfect balance gives every GPU in service: sum of loads / sum of speeds."""
-    return problem.cluster.mean_time(problem.load_LN)
-
-
 def replica_bound(problem: Problem, *, any_shares_L: Bools) -> tuple[Floats, Bools]:
     """([L] bound, [L] whether the expert that sets it has a copy on every GPU already).
 

@@ -12,7 +12,7 @@ from weftrace.experts.problem import Problem, Solution
 from weftrace.experts.proof import bounds
 from weftrace.experts.proof.exact import MOST_STEPS, STEP_S, best_even, is_small, pinned
 from weftrace.experts.proof.fold_bound import fold_bound, fold_s
-from weftrace.experts.slots import load_of_gpus, num_repeats
+from weftrace.experts.slots import num_repeats
 
 TARGET = 0.99  # balancedness
 
@@ -31,8 +31,8 @@ def certify(problem: Problem, solution: Solution, policy: str) -> Certificate:
     is gets a bound that holds with repeats too.
     """
     repeats_L = num_repeats(solution.expert_of_slot_LP, problem.cluster.first_slot_G) > 0
-    achieved_L = worst_time(problem, solution)
-    mean_L = bounds.mean_time(problem)
+    achieved_L = problem.worst_time(solution)
+    mean_L = problem.mean_L
     replica_L, is_everywhere_L = bounds.replica_bound(problem, any_shares_L=repeats_L)
     forced_L = np.maximum(bounds.capacity_bound(problem), np.where(repeats_L, 0.0, bounds.pin_bound(problem)))
     parts_L = bounds.partition_bound(problem) if policy == "hierarchical" else np.zeros_like(mean_L)
@@ -57,13 +57,6 @@ def certify(problem: Problem, solution: Solution, policy: str) -> Certificate:
         target=TARGET,
         slots_for_target=_slots_for_target(problem, mean_L, policy),
     )
-
-
-def worst_time(problem: Problem, solution: Solution) -> Floats:
-    """[L] maximum over the GPUs of load / speed."""
-    cluster = problem.cluster
-    load_LG = load_of_gpus(solution.expert_of_slot_LP, solution.share_LP, problem.load_LN, cluster.first_slot_G)
-    return cluster.worst_time(load_LG)
 
 
 def _whole_replicas(problem: Problem, bound_L: Floats, achieved_L: Floats, repeats_L: Bools) -> Floats:

@@ -15,7 +15,7 @@ from weftrace.experts.constraints import Pins, make_problem
 from weftrace.experts.loads import as_loads
 from weftrace.experts.placement import Choice, Placement
 from weftrace.experts.problem import NotApplicable, Problem, Solution
-from weftrace.experts.proof.certify import certify, worst_time
+from weftrace.experts.proof.certify import certify
 from weftrace.experts.slots import even_shares
 from weftrace.experts.solvers.candidates import POLICIES, Best, best_of, better
 from weftrace.experts.solvers.hierarchical import with_best_shares
@@ -160,7 +160,7 @@ def _placed(
 def _levelled(problem: Problem, best: Best, even: Best) -> Best:
     """Layer by layer the answer for an even split where it is better once its copies take the parts that suit."""
     solution = with_best_shares(problem, even.solution)
-    time_L = worst_time(problem, solution)
+    time_L = problem.worst_time(solution)
     return better(problem.cluster, best, replace(even, solution=solution, time_L=time_L))
 
 
@@ -190,7 +190,7 @@ def _filled_up(problem: Problem, best: Best) -> Best:
         for held_S in map_P.reshape(-1, slots):
             held_S[:] = np.resize(np.unique(held_S[held_S >= 0]), slots)
     solution = problem.evenly(expert_of_slot_LP)
-    return replace(best, solution=solution, time_L=worst_time(problem, solution))
+    return replace(best, solution=solution, time_L=problem.worst_time(solution))
 
 
 def _placement(problem: Problem, best: Best, policy: str, certificate: Certificate, choice: Choice) -> Placement:

@@ -11,7 +11,6 @@ from weftrace.experts.arrays import Bools, Floats
 from weftrace.experts.cluster import Cluster
 from weftrace.experts.packing.packing import solve_lpt_swaps
 from weftrace.experts.problem import NotApplicable, Problem, Solution, Solver
-from weftrace.experts.proof.certify import worst_time
 from weftrace.experts.proof.exact import solve_exact
 from weftrace.experts.slots import num_repeats
 from weftrace.experts.solvers.count_search import solve_count_search
@@ -48,7 +47,7 @@ def best_of(problem: Problem, policy: str, on_solver: Callable[[str], None]) -> 
             why = answer.reason  # the last solver of a policy is the least demanding
             continue
         answer = with_best_shares(problem, answer)
-        new = Best(solution=answer, time_L=worst_time(problem, answer), solver_of_layer=(name,) * problem.num_layers)
+        new = Best(solution=answer, time_L=problem.worst_time(answer), solver_of_layer=(name,) * problem.num_layers)
         best = new if best is None else better(problem.cluster, best, new)
     if best is not None and policy == "semi-hierarchical":
         best = _with_few_guests(problem, best)
@@ -65,7 +64,7 @@ def _with_few_guests(problem: Problem, best: Best) -> Best:
     names = tuple(
         "lpt-swaps" if keeps else name for name, keeps in zip(best.solver_of_layer, keeps_L.tolist(), strict=True)
     )
-    return better(problem.cluster, best, Best(solution=mixed, time_L=worst_time(problem, mixed), solver_of_layer=names))
+    return better(problem.cluster, best, Best(solution=mixed, time_L=problem.worst_time(mixed), solver_of_layer=names))
 
 
 def within(problem: Problem, policy: str) -> Problem:

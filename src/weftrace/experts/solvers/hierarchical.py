@@ -15,7 +15,6 @@ from weftrace.experts.packing.packing import pack_counts, solve_lpt_swaps
 from weftrace.experts.packing.replication import greedy_counts
 from weftrace.experts.packing.shares import best_shares
 from weftrace.experts.problem import NotApplicable, Problem, Solution, Solver
-from weftrace.experts.proof.certify import worst_time
 from weftrace.experts.slots import num_repeats
 from weftrace.experts.solvers.count_search import solve_count_search
 from weftrace.experts.solvers.wrap_around import solve_wrap_around
@@ -142,7 +141,7 @@ def better_layers(problem: Problem, one: Solution, other: Solution, *, may_L: Bo
     """Layer by layer the other where it is better and may be taken: fewer experts twice on a GPU, then less time."""
     first_slot_G = problem.cluster.first_slot_G
     repeats_2L = [num_repeats(map_LP, first_slot_G) for map_LP in (one.expert_of_slot_LP, other.expert_of_slot_LP)]
-    is_faster_L = worst_time(problem, other) < worst_time(problem, one)
+    is_faster_L = problem.worst_time(other) < problem.worst_time(one)
     takes_L = (repeats_2L[1] < repeats_2L[0]) | ((repeats_2L[1] == repeats_2L[0]) & is_faster_L)
     if may_L is not None:
         takes_L &= may_L

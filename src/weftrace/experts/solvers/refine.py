@@ -10,7 +10,6 @@ from weftrace.experts.cluster import Cluster
 from weftrace.experts.packing.improve import follow, improve
 from weftrace.experts.packing.packing import pack, pinned_replicas
 from weftrace.experts.problem import Problem, Solution
-from weftrace.experts.proof.certify import worst_time
 from weftrace.experts.slots import copies_of, lay_out, load_of_gpus
 from weftrace.experts.solvers.candidates import Best, better
 from weftrace.experts.solvers.count_search import solve_count_search
@@ -55,7 +54,7 @@ def _step(part: Problem, now: Best, expert_of_slot_LP: Ints) -> Best:
     """The better of what there is and another map, layer by layer."""
     solution = part.evenly(expert_of_slot_LP)
     solvers = tuple(name if name.endswith(" + search") else f"{name} + search" for name in now.solver_of_layer)
-    found = Best(solution=solution, time_L=worst_time(part, solution), solver_of_layer=solvers)
+    found = Best(solution=solution, time_L=part.worst_time(solution), solver_of_layer=solvers)
     return better(part.cluster, now, found)
 
 

@@ -17,7 +17,6 @@ from weftrace.experts.packing.node_counts import MAX_STEPS, node_counts
 from weftrace.experts.packing.packing import pack_counts
 from weftrace.experts.packing.replication import greedy_counts
 from weftrace.experts.problem import NotApplicable, Problem, Solution
-from weftrace.experts.proof.certify import worst_time
 from weftrace.experts.slots import copies_of
 from weftrace.experts.solvers.hierarchical import (
     better_layers,
@@ -124,7 +123,7 @@ def _late_layers(problem: Problem, solution: Solution) -> Ints:
     bound_L = np.maximum(
         problem.load_LN.sum(axis=1) / speed_LD.sum(axis=1), _largest_replica(problem, gpus_LD) / fastest_LD.max(axis=1)
     )
-    return np.flatnonzero(worst_time(problem, solution) > bound_L * (1 + ENOUGH))
+    return np.flatnonzero(problem.worst_time(solution) > bound_L * (1 + ENOUGH))
 
 
 def _largest_replica(problem: Problem, gpus_LD: Ints) -> Floats:

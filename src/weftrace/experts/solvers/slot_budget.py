@@ -13,7 +13,7 @@ from weftrace.experts.arrays import Floats, Ints, is_whole
 from weftrace.experts.cluster import make_cluster
 from weftrace.experts.constraints import make_problem
 from weftrace.experts.loads import as_loads
-from weftrace.experts.proof.bounds import bound_by_slots, mean_time
+from weftrace.experts.proof.bounds import bound_by_slots
 
 
 def share_slots_among_layers(loads: object, total_slots: int, num_gpus: int, *, multiple_of: int | None = None) -> Ints:
@@ -40,7 +40,7 @@ def share_slots_among_layers(loads: object, total_slots: int, num_gpus: int, *, 
             f"each layer needs {fewest * multiple}, so {num_layers * fewest * multiple} in all"
         )
     problem = make_problem(load_LN, make_cluster(num_experts * num_gpus, num_gpus))
-    bound_LS = bound_by_slots(problem, mean_time(problem), multiple)
+    bound_LS = bound_by_slots(problem, problem.mean_L, multiple)
     bound_LS[load_LN.sum(axis=1) == 0] = 0.0  # nothing can be gained in a layer of zeros
     taken_L = np.full(num_layers, fewest, dtype=np.int64)
     left = int(total_slots) // multiple - num_layers * fewest

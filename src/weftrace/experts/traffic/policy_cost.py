@@ -16,8 +16,6 @@ import numpy as np
 from weftrace.errors import PlacementError
 from weftrace.experts.placement import Choice, PolicyCost
 from weftrace.experts.problem import Problem, Solution
-from weftrace.experts.proof.bounds import mean_time
-from weftrace.experts.proof.certify import worst_time
 from weftrace.experts.traffic.traffic import Traffic, expert_traffic
 from weftrace.facts import Hardware, efficiency, hardware, load_models, model_config
 from weftrace.gate import simulate_routing
@@ -208,7 +206,7 @@ def _cost(
     policy: str, solution: Solution, problem: Problem, model: CostModel, top_k: int, traffic: Traffic
 ) -> PolicyCost:
     device = model.hardware
-    worst_L = worst_time(problem, solution)
+    worst_L = problem.worst_time(solution)
     num_senders = int(problem.cluster.usable_G.sum())
     rows = (worst_L / problem.load_LN.sum(axis=1)).mean() * model.tokens_per_gpu * num_senders * top_k
     compute_us = rows * model.row_s * 1e6
@@ -219,7 +217,7 @@ def _cost(
     dispatch_us, combine_us = per_byte_us * model.dispatch_bytes, per_byte_us * model.combine_bytes
     return PolicyCost(
         policy=policy,
-        balancedness=float((mean_time(problem) / worst_L).mean()),
+        balancedness=float((problem.mean_L / worst_L).mean()),
         compute_us=float(compute_us),
         dispatch_us=dispatch_us,
         combine_us=combine_us,
