@@ -29,7 +29,7 @@ from tests.report import documents
 from tests.report.job_documents import late_job
 from tests.tracefile import GEMM, TraceFile
 from weftrace.render.console_text import ascii_text, clean, kernel_label, shorten_middle
-from weftrace.render.lanes_layout import MAX_ROWS, Picture, coverage, lane_picture
+from weftrace.render.lanes_layout import MAX_ROWS, TextPicture, coverage, lane_picture
 from weftrace.render.lanes_text import MARGIN, levels, print_lanes
 from weftrace.report import analyze
 from weftrace.report.render.terminal import print_rank, print_report
@@ -336,7 +336,7 @@ def test_one_rank_can_be_printed_alone() -> None:
 # ---- the lanes
 
 
-def picture(document: dict[str, Any], num_columns: int, **window: int) -> Picture:
+def picture(document: dict[str, Any], num_columns: int, **window: int) -> TextPicture:
     return lane_picture(document["ranks"][0], num_columns=num_columns, **window)
 
 

@@ -74,7 +74,7 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TextRow:
     """A stretch of time as it is drawn: its bands, and per column the part of it that is exposed, or idle (0 to 1).
 
     idle: the device ran nothing. elsewhere: it ran what is in no lane, memory copies; at least this part.
@@ -91,7 +91,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class TextPicture:
     """Rows of one scale, and what they could not show.
 
     num_narrow: boxes of less than a column, or of one that another took: drawn as a mark or lost behind another.
@@ -99,7 +99,7 @@ class Picture:
     it should, had there been room.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[TextRow, ...]
     ns_per_column: float
     start_ns: int
     end_ns: int
@@ -111,14 +111,14 @@ class Picture:
 
 def lane_picture(
     picture: LanePicture, *, num_columns: int, start_ns: int | None = None, end_ns: int | None = None
-) -> Picture:
+) -> TextPicture:
     """Lay out the lanes of a rank, or of whatever else has lanes, in rows of at most `num_columns` columns."""
     lanes = [lane for lane in picture["lanes"] if lane["boxes"]]
     boxes = [box for lane in lanes for box in lane["boxes"]]
     start = max(0, start_ns or 0)
     end = picture["span_ns"] if end_ns is None else min(end_ns, picture["span_ns"])
     if not boxes or end <= start:
-        return Picture(rows=(), ns_per_column=1.0, start_ns=start, end_ns=start, asked_end_ns=max(start, end))
+        return TextPicture(rows=(), ns_per_column=1.0, start_ns=start, end_ns=start, asked_end_ns=max(start, end))
     cuts = _row_cuts(lanes, start, end, num_columns)
     scale = max(b - a for a, b in pairwise(cuts)) / num_columns
     colours = palette.lane_colours([lane["lane"] for lane in lanes])
@@ -137,7 +137,7 @@ def lane_picture(
         device = coverage(picture["busy"], a, columns, scale)
         in_lanes = np.sum([band.busy for band in bands], axis=0)
         rows.append(
-            Row(
+            TextRow(
                 start_ns=a,
                 end_ns=b,
                 num_columns=columns,
@@ -147,7 +147,7 @@ def lane_picture(
                 elsewhere=tuple(np.maximum(0.0, device - in_lanes).tolist()),
             )
         )
-    return Picture(
+    return TextPicture(
         rows=tuple(rows),
         ns_per_column=scale,
         start_ns=cuts[0],
@@ -257,7 +257,7 @@ def _tracks(lane: LaneDocument, start: int, end: int, scale: float) -> tuple[tup
 
 
 @dataclass(slots=True, kw_only=True)
-class Stretch:
+class BoxRun:
     """Boxes of one phase that stand so near to each other that one is drawn for all. key: name, number, role."""
 
     key: _Key
@@ -268,12 +268,12 @@ class Stretch:
     busy_ns: int
 
 
-def joined(boxes: Sequence[BoxDocument], start: int, end: int, scale: float) -> list[Stretch]:
+def joined(boxes: Sequence[BoxDocument], start: int, end: int, scale: float) -> list[BoxRun]:
     """Boxes between two times, in order, for a picture of `scale` ns a column. Neighbours of one phase (outside phases,
     of one name) less than `JOINED` columns apart are one, unless more than a trifle stands between them."""
     role_of = roles(boxes)
-    found: list[Stretch] = []
-    going_on: dict[tuple[int | None, str], Stretch] = {}  # by phase and name; nothing has parted them yet
+    found: list[BoxRun] = []
+    going_on: dict[tuple[int | None, str], BoxRun] = {}  # by phase and name; nothing has parted them yet
     for box in sorted(boxes, key=lambda box: (box["start_ns"], -box["end_ns"])):
         a, b = box["start_ns"], box["end_ns"]
         if b <= start or a >= end:
@@ -290,7 +290,7 @@ def joined(boxes: Sequence[BoxDocument], start: int, end: int, scale: float) -> 
             last.end_ns = max(last.end_ns, b)
             last.busy_ns += box["busy_ns"]
             continue
-        found.append(Stretch(key=key, phase=box["phase"], sms=box["sms"], start_ns=a, end_ns=b, busy_ns=box["busy_ns"]))
+        found.append(BoxRun(key=key, phase=box["phase"], sms=box["sms"], start_ns=a, end_ns=b, busy_ns=box["busy_ns"]))
         going_on[mine] = found[-1]
     return found
 
@@ -344,7 +344,7 @@ def _fill_in(track: list[Box], narrow: Mapping[int, Mapping[_Key, int]]) -> dict
     return shown
 
 
-def _box(stretch: Stretch, left: int, right: int, before: bool, after: bool) -> Box:
+def _box(stretch: BoxRun, left: int, right: int, before: bool, after: bool) -> Box:
     name, number, role = stretch.key
     return Box(
         name=name,

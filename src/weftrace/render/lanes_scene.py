@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from weftrace.render import palette
 from weftrace.render.lane_types import LaneDocument, LanePicture, PlannedPicture, sms_text
-from weftrace.render.lanes_layout import Stretch, joined, role_word
+from weftrace.render.lanes_layout import BoxRun, joined, role_word
 from weftrace.render.scene import Arrow, Key, Look, Mark, Ran, Rect, Row, Scene
 from weftrace.render.scene_figure import scene_figure
 from weftrace.render.scene_svg import scene_svg
@@ -91,7 +91,7 @@ def lanes_scene(
     )
 
 
-def _rect(lane: LaneDocument, box: Stretch, row: int, look: str) -> Rect:
+def _rect(lane: LaneDocument, box: BoxRun, row: int, look: str) -> Rect:
     """A phase's stretch, filled with what its lane ran of its time."""
     name, number, _ = box.key
     start, end, busy = box.start_ns, box.end_ns, lane["busy"]

@@ -26,8 +26,8 @@ from weftrace.render.lanes_layout import (
     MAX_TRACKS,
     Band,
     Box,
-    Picture,
-    Row,
+    TextPicture,
+    TextRow,
     lane_picture,
     role_word,
 )
@@ -76,7 +76,7 @@ def print_lanes(
     console.print(suited(Group(*lines), console), soft_wrap=True)
 
 
-def _heading(rank: LanePicture, picture: Picture, *, with_device: bool) -> list[Text]:
+def _heading(rank: LanePicture, picture: TextPicture, *, with_device: bool) -> list[Text]:
     name = clean(rank["name"]) or ("" if rank["rank"] is None else f"rank {rank['rank']}")
     who = f"lanes of {name}" if name else "lanes"
     device = clean(rank["device_name"])
@@ -117,13 +117,13 @@ def _heading(rank: LanePicture, picture: Picture, *, with_device: bool) -> list[
     return lines
 
 
-def _drawn(picture: Picture) -> tuple[list[Text], set[str]]:
+def _drawn(picture: TextPicture) -> tuple[list[Text], set[str]]:
     """All rows as lines, and the names for which only their code had room."""
     used: set[str] = set()
     lines: list[Text] = []
     bands = picture.rows[0].bands if picture.rows else ()
     any_communication = any(band.lane == "communication" for band in bands) or any(any(r.exposed) for r in picture.rows)
-    silent: list[Row] = []  # rows in which nothing ran share a line
+    silent: list[TextRow] = []  # rows in which nothing ran share a line
     for row in [*picture.rows, None]:
         if row is not None and min(row.idle) == 1:
             silent.append(row)
@@ -140,7 +140,7 @@ def _drawn(picture: Picture) -> tuple[list[Text], set[str]]:
     return lines, used
 
 
-def _axis(row: Row, scale: float) -> Text:
+def _axis(row: TextRow, scale: float) -> Text:
     """Tick marks at round times, each with its time to the right of it; the first also has the unit."""
     step = max(round_up(10 * scale), 1)
     cells = ["─"] * row.num_columns
@@ -255,7 +255,7 @@ def _box_styles(role: str | None, colour: str = palette.COMPUTE) -> tuple[Style,
     return Style(color=ink, bgcolor=ground), Style(color=f"#{red:02x}{green:02x}{blue:02x}", bgcolor=ground)
 
 
-def _marks(row: Row, head: str) -> Text:
+def _marks(row: TextRow, head: str) -> Text:
     """The last line of a row: how much of each column is exposed communication; dashes where the device was idle for
     half of it or more, c where it copied."""
     line = Text(fitted(head, MARGIN), style=_EXPOSED if head == "exposed" else _IDLE)
@@ -272,7 +272,7 @@ def _marks(row: Row, head: str) -> Text:
     return line
 
 
-def _legend(picture: Picture, basis: str, coded: set[str], width: int) -> list[Text]:
+def _legend(picture: TextPicture, basis: str, coded: set[str], width: int) -> list[Text]:
     shown = [box for row in picture.rows for band in row.bands for track in band.tracks for box in track]
     chips = [joined([Text("▁▄█"), " busy, by part of the column"])] if shown else []
     for role in palette.ROLE_COLOURS:
@@ -303,7 +303,7 @@ def _flowed(chips: Sequence[Text], width: int) -> list[Text]:
     return lines
 
 
-def _left_out(rank: LanePicture, picture: Picture) -> list[Text]:
+def _left_out(rank: LanePicture, picture: TextPicture) -> list[Text]:
     """What the picture does not show, and what helps."""
     notes = []
     if picture.end_ns < picture.asked_end_ns:

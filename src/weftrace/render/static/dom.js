@@ -52,6 +52,33 @@ export function fact(term, value) {
 }
 
 /**
+ * Texts as the lines of a list.
+ * @param {string[]} texts
+ */
+export function items(texts) {
+  return texts.map((text) => h("li", { text }));
+}
+
+/**
+ * Fills a list, which is hidden where there is nothing to say.
+ * @param {HTMLElement} list
+ * @param {string[]} texts
+ */
+export function showNotes(list, texts) {
+  list.hidden = texts.length === 0;
+  fill(list, items(texts));
+}
+
+/**
+ * What happens when an element, or the window, is scrolled.
+ * @param {EventTarget} element
+ * @param {() => void} act
+ */
+export function onScroll(element, act) {
+  element.addEventListener("scroll", act, { passive: true });
+}
+
+/**
  * A button that does something.
  * @param {Text} text
  * @param {(event: MouseEvent) => void} click

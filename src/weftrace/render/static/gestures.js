@@ -1,5 +1,7 @@
 // Which gestures move a picture: wheel, drag, keys. The same for the lane picture and the timeline.
 
+import { onScroll } from "./dom.js";
+
 /**
  * @typedef {import("./viewport.js").Viewport} Viewport
  * @typedef {(x: number) => number} Time
@@ -84,14 +86,10 @@ function attachWheel(element, view, time, local) {
     armed = false;
     seen = null;
   });
-  window.addEventListener(
-    "scroll",
-    () => {
-      armed = false;
-      seen = null;
-    },
-    { passive: true },
-  );
+  onScroll(window, () => {
+    armed = false;
+    seen = null;
+  });
   element.addEventListener(
     "wheel",
     (event) => {

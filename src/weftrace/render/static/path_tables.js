@@ -1,6 +1,6 @@
 // What is told of a critical path beside its picture: how far the replay is off, tables of its parts, its unsure waits.
 
-import { fill, h, choiceButtons } from "./dom.js";
+import { fill, choiceButtons } from "./dom.js";
 import { duration, percent, signed } from "./format.js";
 import { kernelName, sortableTable, showTable } from "./tables.js";
 import { waterfall } from "./waterfall.js";
@@ -30,18 +30,6 @@ const LISTS = [
 export function showDoubts(banner, doubts) {
   banner.hidden = doubts === "";
   banner.textContent = doubts;
-}
-
-/**
- * @param {HTMLElement} list
- * @param {string[]} texts
- */
-export function showNotes(list, texts) {
-  list.hidden = texts.length === 0;
-  fill(
-    list,
-    texts.map((text) => h("li", { text })),
-  );
 }
 
 /**

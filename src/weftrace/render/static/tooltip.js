@@ -128,16 +128,14 @@ export function startTooltips(known) {
     if (t) open(t);
     else if (owner) hideTip();
   });
-  document.addEventListener("focusin", (event) => {
-    const t = term(event);
-    if (t) open(t);
-  });
+  for (const kind of ["focusin", "click"]) {
+    document.addEventListener(kind, (event) => {
+      const t = term(event);
+      if (t) open(t);
+    });
+  }
   document.addEventListener("focusout", (event) => {
     if (term(event)) hideTip();
-  });
-  document.addEventListener("click", (event) => {
-    const t = term(event);
-    if (t) open(t);
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") hideTip();

@@ -22,7 +22,7 @@ from weftrace.report.render.words import TERMS
 from weftrace.report.timeline_types import TimelinePayload
 
 
-class RankRow(types.LateRankDocument, types.WindowDocument):
+class JobRankRow(types.LateRankDocument, types.WindowDocument):
     """A rank of a job: its span, and how late it was."""
 
     communication_ns: Annotated[int, Shown(term="communication")]
@@ -32,7 +32,7 @@ class RankRow(types.LateRankDocument, types.WindowDocument):
 ROWS: dict[str, Any] = {
     "kernels": KernelRow, "families": FamilyRow, "unnamed": UnnamedRow, "operators": OperatorRow,
     "phases": PhaseMeanRow, "collectives": CollectiveRow, "steps": types.StepDocument, "blocked": HostCallRow,
-    "stalls": HostStallRow, "idle": StreamGapsRow, "ranks": RankRow, "late-kinds": types.LateCollectiveDocument,
+    "stalls": HostStallRow, "idle": StreamGapsRow, "ranks": JobRankRow, "late-kinds": types.LateCollectiveDocument,
     "late-worst": types.WorstCollectiveDocument, "code": CodeNode,
 }  # fmt: skip
 #: The package that holds the page's template and static files, and its first module.

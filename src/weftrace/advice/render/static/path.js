@@ -1,10 +1,10 @@
 // The page of a critical path: what decides the span, how far the replay is off, what would be saved.
 
 import { card } from "render/cards.js";
-import { byId, fill } from "render/dom.js";
+import { byId, fill, showNotes } from "render/dom.js";
 import { duration, percent, plural, signed } from "render/format.js";
 import { pathPicture } from "render/path_picture.js";
-import { partTables, pathWaterfall, showDoubts, showNotes, waitTable } from "render/path_tables.js";
+import { partTables, pathWaterfall, showDoubts, waitTable } from "render/path_tables.js";
 import { startPage } from "render/start.js";
 import { showCurves, showGains } from "./gains.js";
 

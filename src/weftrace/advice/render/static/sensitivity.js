@@ -1,7 +1,7 @@
 // The page of a sensitivity: what a little speed is worth, of each selection alone, and curves.
 
-import { byId } from "render/dom.js";
-import { showDoubts, showNotes } from "render/path_tables.js";
+import { byId, showNotes } from "render/dom.js";
+import { showDoubts } from "render/path_tables.js";
 import { startPage } from "render/start.js";
 import { showCurves, showGains } from "./gains.js";
 

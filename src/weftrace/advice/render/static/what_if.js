@@ -1,10 +1,10 @@
 // The page of a what-if: before and after on one scale of time, and where the answer stops being valid.
 
 import { card } from "render/cards.js";
-import { byId, fill } from "render/dom.js";
+import { byId, fill, showNotes } from "render/dom.js";
 import { duration, signed } from "render/format.js";
 import { pathPicture } from "render/path_picture.js";
-import { showDoubts, showNotes } from "render/path_tables.js";
+import { showDoubts } from "render/path_tables.js";
 import { startPage } from "render/start.js";
 import { showTable } from "render/tables.js";
 import { waterfall } from "render/waterfall.js";

@@ -1,9 +1,8 @@
 // The page of a comparison: what changed, whether that is more than noise, and both steps side by side.
 
 import { card } from "render/cards.js";
-import { byId, fill, h } from "render/dom.js";
+import { byId, fill, h, items, showNotes } from "render/dom.js";
 import { duration, plural, signed, signedDuration } from "render/format.js";
-import { showNotes } from "render/path_tables.js";
 import { startPage } from "render/start.js";
 import { showTable } from "render/tables.js";
 import { showFall } from "./fall.js";
@@ -48,13 +47,7 @@ function showVerdict({ word, reasons }) {
     box,
     h("b", { text: whole[word] }),
     alone ? ` ${reasons[0]}.` : null,
-    alone || !reasons.length
-      ? null
-      : h(
-          "ul",
-          {},
-          reasons.map((reason) => h("li", { text: reason })),
-        ),
+    alone || !reasons.length ? null : h("ul", {}, items(reasons)),
   );
 }
 

@@ -1,6 +1,6 @@
 // The lengths of both runs' steps: how far they lie apart, beside how far the steps of one run do.
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, showNotes } from "render/dom.js";
 import { duration, plural, tickLabel } from "render/format.js";
 import { drawnToWidth, roundTicks, svg, svgChart, gridAcross, svgLine, svgRect } from "render/svg.js";
 
@@ -31,11 +31,7 @@ export function showSteps(found, pictures) {
   const dropped = RUNS.flatMap((run) =>
     found[run].dropped.map(({ step, why }) => `Left out ${run}: step ${step}, ${why}.`),
   );
-  byId("dropped").hidden = dropped.length === 0;
-  fill(
-    byId("dropped"),
-    dropped.map((text) => h("li", { text })),
-  );
+  showNotes(byId("dropped"), dropped);
 }
 
 /**

@@ -1,6 +1,6 @@
 // Why this policy? What each would cost, by an estimate whose assumptions are listed.
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, fill, h, items } from "render/dom.js";
 import { duration, grouped } from "render/format.js";
 import { balance } from "./words.js";
 import { showTable } from "render/tables.js";
@@ -80,10 +80,7 @@ export function policySection({ choice, policy }) {
   byId("assumption-box").hidden = choice.assumptions.length === 0;
   const summary = byId("assumption-box").querySelector("summary");
   if (summary) summary.textContent = `What the estimate assumes (${choice.assumptions.length})`;
-  fill(
-    byId("assumptions"),
-    choice.assumptions.map((text) => h("li", { text })),
-  );
+  fill(byId("assumptions"), items(choice.assumptions));
 }
 
 /**

@@ -1,7 +1,7 @@
 // Tables of the cost page: what is furthest above its roofline, the operators, those without a formula, and the
 // remarks.
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, fill, h, items } from "render/dom.js";
 import { count, percent, si } from "render/format.js";
 import { showTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
@@ -138,14 +138,7 @@ export function showRemarks({ doc }) {
   fill(
     byId("remark-list"),
     parts.length
-      ? parts.flatMap(([title, lines]) => [
-          h("h3", { text: title }),
-          h(
-            "ul",
-            { class: "notes" },
-            lines.map((text) => h("li", { text })),
-          ),
-        ])
+      ? parts.flatMap(([title, lines]) => [h("h3", { text: title }), h("ul", { class: "notes" }, items(lines))])
       : h("p", { class: "muted", text: "None." }),
   );
 }

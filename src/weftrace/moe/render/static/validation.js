@@ -1,6 +1,6 @@
 // The page of a validation: how far off is each phase that was predicted?
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, fill, h, items } from "render/dom.js";
 import { duration, plural, signed } from "render/format.js";
 import { startPage } from "render/start.js";
 import { svgChart, drawnToWidth, svg, svgRect, svgText } from "render/svg.js";
@@ -23,10 +23,7 @@ startPage("weftrace-profile-validation", (/** @type {page.Validation} */ block) 
   byId("facts").textContent = [`predicted: ${sideOf(block.predicted)}`, `measured: ${sideOf(block.measured)}`].join(
     " · ",
   );
-  fill(
-    byId("notes"),
-    block.notes.map((note) => h("li", { text: note })),
-  );
+  fill(byId("notes"), items(block.notes));
   showPhases(block);
   showRun(block);
   showOrders(block);

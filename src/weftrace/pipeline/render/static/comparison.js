@@ -1,6 +1,6 @@
 // The page of a comparison: time against memory, the table of schedules, pictures of the chosen ones, laws.
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, fill, h, items } from "render/dom.js";
 import { startPage } from "render/start.js";
 import { columnsOf, showTable } from "render/tables.js";
 import { tradeOff } from "./comparison_trade_off.js";
@@ -101,11 +101,7 @@ function impossible(block) {
     "div",
     {},
     h("h3", { text: "Impossible here" }),
-    h(
-      "ul",
-      {},
-      block.impossible.map((row) => h("li", { text: row.reason })),
-    ),
+    h("ul", {}, items(block.impossible.map((row) => row.reason))),
   );
 }
 

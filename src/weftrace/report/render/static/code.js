@@ -1,6 +1,6 @@
 // Which module, or which Python function, took the time? The tree as an icicle, and a table of its nodes.
 
-import { actionButton, byId, fill, h } from "render/dom.js";
+import { actionButton, byId, choiceButtons, fill, h } from "render/dom.js";
 import { duration, grouped, plural } from "render/format.js";
 import { classColors, icicle, legendKeys } from "render/icicle.js";
 import { columnsOf, sortableTable } from "render/tables.js";
@@ -15,6 +15,7 @@ const MOST_UNFOLDED = 40; // nodes of a tree that is shown as it is at first
  * @typedef {NonNullable<page.Rank["modules"]>} Code
  * @typedef {Code["nodes"][number]} Row
  * @typedef {"modules" | "lines"} By
+ * @typedef {import("render/dom.js").Child} Child
  * @typedef {"total_ns" | "idle_ns"} Metric
  *
  * A row of the document in its tree. path: the names from the root down.
@@ -112,38 +113,30 @@ export function showCode(rank) {
   }
 
   function tools() {
-    /**
-     * @param {string} text
-     * @param {boolean} pressed
-     * @param {() => void} change
-     */
-    const button = (text, pressed, change) =>
-      actionButton(
-        text,
-        () => {
-          change();
-          turn();
-          chart.go(null);
-        },
-        { "aria-pressed": String(pressed) },
-      );
-    const metrics = /** @type {Metric[]} */ (Object.keys(METRICS));
-    const bys = present.map((by) => button(WORDS[by][0], state.by === by, () => Object.assign(state, { by })));
-    return [
-      bys.length > 1 ? h("div", { class: "choices" }, bys) : null,
-      h(
-        "div",
-        { class: "choices" },
-        metrics.map((metric) =>
-          button(METRICS[metric][0], state.metric === metric, () => Object.assign(state, { metric })),
+    /** @param {Partial<State>} change */
+    const turnTo = (change) => {
+      Object.assign(state, change);
+      turn();
+      chart.go(null);
+    };
+    /** @type {(buttons: HTMLElement[]) => HTMLElement} */
+    const choices = (buttons) => h("div", { class: "choices" }, buttons);
+    /** @type {<K extends "by" | "metric">(key: K, known: State[K][], words: Record<State[K], string[]>) => Child} */
+    const of = (key, known, words) =>
+      choices(
+        choiceButtons(
+          known,
+          (each) => words[each][0],
+          (each) => each === state[key],
+          (each) => turnTo({ [key]: each }),
         ),
-      ),
+      );
+    const fold = { "aria-pressed": String(state.fold) };
+    return [
+      present.length > 1 ? of("by", present, WORDS) : null,
+      of("metric", /** @type {Metric[]} */ (Object.keys(METRICS)), METRICS),
       state.by === "modules"
-        ? h(
-            "div",
-            { class: "choices" },
-            button("Fold equal siblings", state.fold, () => Object.assign(state, { fold: !state.fold })),
-          )
+        ? choices([actionButton("Fold equal siblings", () => turnTo({ fold: !state.fold }), fold)])
         : null,
     ];
   }

@@ -1,7 +1,7 @@
 // Where an answer stands: in a panel beside the pictures, at the foot of a narrow screen, and always within the window.
 // What was clicked stays where it is, and in sight.
 
-import { byId, oncePerFrame } from "render/dom.js";
+import { byId, oncePerFrame, onScroll } from "render/dom.js";
 import { hideTip } from "render/tooltip.js";
 
 /** Below the page's head, and from the window's foot, in pixels. */
@@ -36,7 +36,7 @@ export function dock(onClose) {
     },
     { capture: true },
   );
-  window.addEventListener("scroll", measure, { passive: true });
+  onScroll(window, measure);
   window.addEventListener("resize", measure);
   byId("dock-close").addEventListener("click", close);
   document.addEventListener("keydown", (event) => {

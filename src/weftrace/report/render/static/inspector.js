@@ -5,7 +5,7 @@ import { around } from "./around.js";
 import { argumentsOf, launchLines, movedLines, placeLines } from "./event_facts.js";
 import { communicationBar, partsList, stackedBar, sumLine } from "./parts.js";
 import { directionOf, phaseOf } from "render/boxes.js";
-import { actionButton, byId, fact, fill, h } from "render/dom.js";
+import { actionButton, byId, fact, fill, h, items } from "render/dom.js";
 import { copyText } from "render/exports.js";
 import { duration, ofWhole, percent, plural, shortName } from "render/format.js";
 import { kindChip, sortableTable } from "render/tables.js";
@@ -64,11 +64,11 @@ export function showEvent(dock, timeline, event, select, rank) {
     ]),
     h("code", { class: "full-name", text: full }),
     factsList(place),
-    inputs.length ? listed(onDevice ? "Inputs of its operator" : "Inputs", inputs) : null,
+    inputs.length ? listed(onDevice ? "Inputs of its operator" : "Inputs", items(inputs)) : null,
     near.operators.length
       ? links(onDevice ? "Operator, and what called it" : "Within operators", near.operators, timeline, select)
       : own.operator
-        ? listed("Operator", [own.operator])
+        ? listed("Operator", items([own.operator]))
         : null,
     work.length ? [h("h4", { text: onDevice ? "On the device" : "What it states" }), factsList(work)] : null,
     near.ranges.length ? links("Within ranges", near.ranges, timeline, select) : null,
@@ -77,7 +77,7 @@ export function showEvent(dock, timeline, event, select, rank) {
       ? links(`It launched ${plural(near.launched.length, "device event")}`, near.launched, timeline, select, "Go to: ")
       : null,
     onDevice && near.launch < 0 ? h("p", { class: "muted", text: "Its launch call is not in the timeline." }) : null,
-    stack ? listed("Stack, innermost first", stack.split(/[;\n]/).filter(Boolean)) : null,
+    stack ? listed("Stack, innermost first", items(stack.split(/[;\n]/).filter(Boolean))) : null,
   );
   dock.show(panel);
 }
@@ -206,19 +206,10 @@ function factsList(lines) {
 
 /**
  * @param {string} title
- * @param {string[]} texts
+ * @param {import("render/dom.js").Child[]} lines
  */
-function listed(title, texts) {
-  return h(
-    "div",
-    { class: "listed" },
-    h("h4", { text: title }),
-    h(
-      "ul",
-      {},
-      texts.map((text) => h("li", { text })),
-    ),
-  );
+function listed(title, lines) {
+  return h("div", { class: "listed" }, h("h4", { text: title }), h("ul", {}, lines));
 }
 
 /**
@@ -231,25 +222,16 @@ function listed(title, texts) {
  */
 function links(title, events, { names, name }, select, before = "") {
   const more = events.length - MOST_LINKS;
-  return h(
-    "div",
-    { class: "listed" },
-    h("h4", { text: title }),
-    h(
-      "ul",
+  const lines = events.slice(0, MOST_LINKS).map((event) => {
+    const text = names[name[event]];
+    const cut = text.length > LINK_CHARS ? `${text.slice(0, LINK_CHARS)}…` : text;
+    return h(
+      "li",
       {},
-      events.slice(0, MOST_LINKS).map((event) => {
-        const text = names[name[event]];
-        const cut = text.length > LINK_CHARS ? `${text.slice(0, LINK_CHARS)}…` : text;
-        return h(
-          "li",
-          {},
-          actionButton(before + cut, () => select(event), { class: "link" }),
-        );
-      }),
-      more > 0 ? h("li", { class: "muted", text: `and ${more} more` }) : null,
-    ),
-  );
+      actionButton(before + cut, () => select(event), { class: "link" }),
+    );
+  });
+  return listed(title, [...lines, more > 0 ? h("li", { class: "muted", text: `and ${more} more` }) : null]);
 }
 
 /** @param {import("./parts.js").Parts} parts */

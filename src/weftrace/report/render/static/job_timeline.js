@@ -1,6 +1,6 @@
 // The timeline of a job: all its ranks on one axis. Holds the view, the order of rows, and what is pointed at.
 
-import { choiceButtons, byId, fill, sizedContext } from "render/dom.js";
+import { byId, choiceButtons, fill, onScroll, sizedContext } from "render/dom.js";
 import { duration, percent, plural } from "render/format.js";
 import { fillOf } from "render/fills.js";
 import { intersection, lengthWithin, union } from "render/intervals.js";
@@ -78,14 +78,10 @@ export function jobTimeline(job, onOpen) {
 
   byId("job-scroll").style.setProperty("height", `${high}px`);
   body.style.setProperty("max-height", `${MOST_HIGH}px`);
-  body.addEventListener(
-    "scroll",
-    () => {
-      hideTip();
-      draw();
-    },
-    { passive: true },
-  );
+  onScroll(body, () => {
+    hideTip();
+    draw();
+  });
   canvas.addEventListener("blur", () => {
     hovered = -1;
     draw();

@@ -42,6 +42,8 @@ export function showMatrix(rank) {
       style: value === 0 ? {} : { background: color, color: inkOn(color) },
     });
   };
+  /** @type {(label: string, text: string, look: string) => Node} */
+  const total = (label, text, look) => h("td", { class: `total ${look}`, text, data: { label } });
   /** A row for each communication phase, a column for each compute phase. */
   const rows = () =>
     communication.map((name, row) => ({
@@ -85,17 +87,9 @@ export function showMatrix(rank) {
             {},
             h("th", { scope: "row", class: "phase-name", text: name, title: name }),
             compute.map((_, column) => cell(row, column)),
-            h("td", { class: "edge total", text: shown(hidden[row]), data: { label: "hidden" } }),
-            h("td", {
-              class: `total ${exposed[row] > 0.02 * rowTotal(row) ? "bad" : ""}`,
-              text: shown(exposed[row]),
-              data: { label: "exposed" },
-            }),
-            h("td", {
-              class: "total",
-              text: percent(rowTotal(row) ? hidden[row] / rowTotal(row) : null),
-              data: { label: "hidden %" },
-            }),
+            total("hidden", shown(hidden[row]), "edge"),
+            total("exposed", shown(exposed[row]), exposed[row] > 0.02 * rowTotal(row) ? "bad" : ""),
+            total("hidden %", percent(rowTotal(row) ? hidden[row] / rowTotal(row) : null), ""),
           ),
         ),
       ),

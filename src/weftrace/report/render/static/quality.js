@@ -1,6 +1,6 @@
 // How far can the numbers be trusted? What reading and analysis left out, in words.
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, fill, h, items } from "render/dom.js";
 import { count, percent, plural } from "render/format.js";
 
 /** @type {Record<string, string>} */
@@ -48,13 +48,7 @@ export function showQuality(rank) {
       ),
     ),
     skipped.length ? h("p", { class: "muted", text: `Well-formed and not used: ${skipped.join(", ")}.` }) : null,
-    quality.notes.length
-      ? h(
-          "ul",
-          { class: "notes" },
-          quality.notes.map((note) => h("li", { text: note })),
-        )
-      : null,
+    quality.notes.length ? h("ul", { class: "notes" }, items(quality.notes)) : null,
   );
   const banner = byId("banner");
   const words = [

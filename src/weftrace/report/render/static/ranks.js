@@ -1,6 +1,6 @@
 // Which rank is late or slow, and which files could not be read?
 
-import { byId, fill, h } from "render/dom.js";
+import { byId, fill, h, showNotes } from "render/dom.js";
 import { duration, plural } from "render/format.js";
 import { columnsOf, showTable } from "render/tables.js";
 import { rankLabel } from "./job.js";
@@ -34,12 +34,7 @@ export function rankTable(report, job, onRank) {
   );
   select.addEventListener("change", () => onRank(Number(select.value)));
   showFailures(failures, report);
-  const notes = report.notes ?? [];
-  byId("rank-notes").hidden = notes.length === 0;
-  fill(
-    byId("rank-notes"),
-    notes.map((note) => h("li", { text: note })),
-  );
+  showNotes(byId("rank-notes"), report.notes);
   if (ranks.length < 2) return () => {};
 
   const named = job?.first.position ?? -1; // whom the headline names

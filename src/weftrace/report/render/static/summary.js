@@ -48,15 +48,12 @@ export function showOpened(report, job, position) {
  * @param {page.Rank} rank
  */
 export function showSummary(report, rank) {
+  const world = report.world_size ? ` of ${report.world_size}` : "";
   const facts = [
-    rank.rank === null || rank.rank === undefined
-      ? null
-      : `rank ${rank.rank}${report.world_size ? ` of ${report.world_size}` : ""}`,
-    rank.device_name || null,
+    rank.rank === null ? null : `rank ${rank.rank}${world}`,
+    rank.device_name,
     rank.num_sms ? `${rank.num_sms} ${rank.sm_unit}` : null,
-    rank.step === null || rank.step === undefined
-      ? null
-      : `profiler step ${rank.step}${rank.step_by === "launch" ? ", what it launched" : ""}`,
+    rank.step === null ? null : `profiler step ${rank.step}${rank.step_by === "launch" ? ", what it launched" : ""}`,
     rank.simulated ? "simulated" : "measured",
     rank.path,
   ].filter(Boolean);
@@ -88,67 +85,28 @@ export function showSummary(report, rank) {
 /** @param {page.Rank} rank */
 function cards(rank) {
   /** @param {number} ns */
-  const share = (ns) => percent(ns / rank.span_ns);
+  const share = (ns) => `${percent(ns / rank.span_ns)} of the span`;
   const comm = rank.communication_ns > 0;
-  const head = rank.headroom;
+  const { headroom_ns: saved, bound_by } = rank.headroom;
   const [event, line] = COUNTED[rank.basis] ?? COUNTED.device;
   const onDevice = rank.basis === "device";
+  const num = rank.streams.reduce((sum, stream) => sum + stream.num_events, 0);
+  const none = "no communication in this trace";
+  const hidden = `${duration(rank.hidden_communication_ns)} of ${duration(rank.communication_ns)} communication`;
+  const exposed = `${share(rank.exposed_communication_ns)}${onDevice ? " waits for the network" : ""}`;
+  const idle = `${share(rank.idle_ns)}, ${onDevice ? "nothing runs" : `no ${event} was recorded`}`;
+  const fused = `${share(rank.fused_ns)}, in compute: not separable`;
+  const speedup = rank.overlap_speedup === null ? "–" : `${rank.overlap_speedup.toFixed(2)}×`;
+  const work = `${duration(rank.serial_ns)} of work in ${duration(rank.busy_ns)}`;
+  const bound = `${share(saved)}, by overlap alone, idle time filled; ${boundWords(bound_by)}`;
   return [
-    card(
-      "span",
-      "span",
-      duration(rank.span_ns),
-      `${plural(
-        rank.streams.reduce((sum, s) => sum + s.num_events, 0),
-        event,
-      )} on ${plural(rank.streams.length, line)}`,
-    ),
-    rank.fused_ns > 0
-      ? card(
-          "fused",
-          "fused",
-          duration(rank.fused_ns),
-          `${share(rank.fused_ns)} of the span, in compute: not separable`,
-        )
-      : null,
-    card(
-      "hidden",
-      "hidden",
-      percent(rank.hidden_fraction),
-      comm
-        ? `${duration(rank.hidden_communication_ns)} of ${duration(rank.communication_ns)} communication`
-        : "no communication in this trace",
-      "hidden",
-    ),
-    card(
-      "exposed",
-      "exposed",
-      comm ? duration(rank.exposed_communication_ns) : "–",
-      comm
-        ? `${share(rank.exposed_communication_ns)} of the span${onDevice ? " waits for the network" : ""}`
-        : "no communication in this trace",
-      "exposed",
-    ),
-    card(
-      "idle",
-      "idle",
-      duration(rank.idle_ns),
-      `${share(rank.idle_ns)} of the span, ${onDevice ? "nothing runs" : `no ${event} was recorded`}`,
-    ),
-    card(
-      "overlap_speedup",
-      "overlap speed-up",
-      rank.overlap_speedup === null ? "–" : `${rank.overlap_speedup.toFixed(2)}×`,
-      `${duration(rank.serial_ns)} of work in ${duration(rank.busy_ns)}`,
-    ),
-    head
-      ? card(
-          "headroom",
-          "headroom",
-          duration(head.headroom_ns),
-          `${share(head.headroom_ns)} of the span, by overlap alone, idle time filled; ${boundWords(head.bound_by)}`,
-        )
-      : null,
+    card("span", "span", duration(rank.span_ns), `${plural(num, event)} on ${plural(rank.streams.length, line)}`),
+    rank.fused_ns > 0 ? card("fused", "fused", duration(rank.fused_ns), fused) : null,
+    card("hidden", "hidden", percent(rank.hidden_fraction), comm ? hidden : none, "hidden"),
+    card("exposed", "exposed", comm ? duration(rank.exposed_communication_ns) : "–", comm ? exposed : none, "exposed"),
+    card("idle", "idle", duration(rank.idle_ns), idle),
+    card("overlap_speedup", "overlap speed-up", speedup, work),
+    card("headroom", "headroom", duration(saved), bound),
   ];
 }
 

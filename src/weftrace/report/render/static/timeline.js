@@ -1,6 +1,6 @@
 // The timeline: every stream and host thread, at any zoom. Holds the view, what is searched, selected and measured.
 
-import { byId, fill, h, oncePerFrame } from "render/dom.js";
+import { byId, fill, h, oncePerFrame, onScroll } from "render/dom.js";
 import { duration, grouped, plural } from "render/format.js";
 import { attachGestures, keysOver, moveByKey } from "render/gestures.js";
 import { onTheme, palette } from "render/theme.js";
@@ -92,14 +92,10 @@ export function timelineView({ onView, onEvent, onRange }) {
     draw();
   });
   new ResizeObserver(draw).observe(body);
-  body.addEventListener(
-    "scroll",
-    () => {
-      hideTip();
-      draw();
-    },
-    { passive: true },
-  );
+  onScroll(body, () => {
+    hideTip();
+    draw();
+  });
   listenPinned();
   listenTracks();
   listenKeys();
