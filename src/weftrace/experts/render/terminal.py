@@ -9,6 +9,7 @@ import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from weftrace.experts.arrays import Floats
 from weftrace.experts.certificate import Certificate
 from weftrace.experts.document import MovesSummary, PlacementReport
 from weftrace.experts.placement import Choice, Placement
@@ -102,20 +103,12 @@ def _shape(report: PlacementReport) -> str:
 def _next_windows(report: PlacementReport, judged: NextWindows, width: int) -> RenderableType:
     lines = []
     for row in judged.rows:
-        values = row.balancedness_W
-        worst = int(np.argmin(values))
-        gain = round(points(values, judged.rows[0].balancedness_W), 1) + 0.0  # + 0 turns -0 into 0
+        gain = round(points(row.balancedness_W, judged.rows[0].balancedness_W), 1) + 0.0  # + 0 turns -0 into 0
         name = row.name.removeprefix("the ")
         if row.part == "this" and not name.startswith("this"):
             name = f"{name} (this)"
-        lines.append(
-            [
-                clean(name),
-                balance_text(mean_of(values)),
-                f"{balance_text(values[worst])} (window {judged.windows_W[worst]})",
-                "" if row.part == "this" else f"{gain:+.1f}",
-            ]
-        )
+        cells = _balance_cells(name, row.balancedness_W, "window", judged.windows_W)
+        lines.append([*cells, "" if row.part == "this" else f"{gain:+.1f}"])
     note = f"not seen when planning; {how_judged(judged)}; points: against the first row"
     heads = ("", "balancedness", "worst window", "points")
     parts: list[RenderableType] = [section("Next window", note), table(heads, lines, width, left=("",), bold=0)]
@@ -124,20 +117,18 @@ def _next_windows(report: PlacementReport, judged: NextWindows, width: int) -> R
     return Group(*parts)
 
 
+def _balance_cells(name: str, values: Sequence[float] | Floats, what: str, numbers: Sequence[int]) -> list[str]:
+    """A name, the mean of its values, the least of them and where that is."""
+    worst = int(np.argmin(values))
+    return [clean(name), balance_text(mean_of(values)), f"{balance_text(values[worst])} ({what} {numbers[worst]})"]
+
+
 def _before_after(report: PlacementReport, width: int) -> RenderableType:
     lines = []
     for loads in report.gpu_load.sides.values():
-        worst = int(np.argmin(loads.balancedness_L))
-        least = float(loads.balancedness_L[worst])
         name = "this placement" if loads.label == "after" else loads.label.removeprefix("the ")
-        lines.append(
-            [
-                clean(name),
-                balance_text(mean_of(loads.balancedness_L)),
-                f"{balance_text(least)} (layer {report.layers[worst]})",
-                f"{1 / least:.3f} × mean",
-            ]
-        )
+        cells = _balance_cells(name, loads.balancedness_L, "layer", report.layers)
+        lines.append([*cells, f"{1 / loads.balancedness_L.min():.3f} × mean"])
     if (certificate := report.certificate) is not None:
         lines.append(["no placement exceeds", balance_text(certificate.bound_balancedness), "", ""])
     heads = ("", "balancedness", "worst layer", "hottest GPU")
