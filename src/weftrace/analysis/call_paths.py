@@ -20,8 +20,8 @@ from weftrace.trace.code_names import By, Step, function_step, module_step, rang
 from weftrace.trace.containment import open_at_launch
 from weftrace.trace.model import Trace, is_annotation
 
-#: What told modules or functions: the profiler's frames, operators of TorchScript, ranges named like modules, operators
-#: of old files that state their call stack, nothing.
+#: Where modules or functions are known from: the profiler's frames, operators of TorchScript, ranges named like
+#: modules, operators of old files that state their call stack, nothing.
 ToldBy = Literal["frames", "hierarchy", "ranges", "stacks", "nothing"]
 
 Array = NDArray[np.int64]

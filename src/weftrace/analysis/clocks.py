@@ -1,4 +1,4 @@
-"""How far apart the clocks of the ranks' hosts are, told by collectives that must end together."""
+"""How far apart the clocks of the ranks' hosts are, measured by collectives that must end together."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def edges_of(members: pl.DataFrame) -> list[Edge]:
 
 
 def offsets_of(clocks: Clocks, ranks: Sequence[int | None], num_events: Sequence[int]) -> tuple[ClockOffset, ...]:
-    """What is told of the clocks of ranks, in order of rank: of each rank's first device that communicates. Nothing
+    """What is known of the clocks of ranks, in order of rank: of each rank's first device that communicates. Nothing
     where all have one clock."""
     first: dict[int, int] = {}
     for at, rank in enumerate(ranks):

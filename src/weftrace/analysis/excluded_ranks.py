@@ -18,7 +18,7 @@ Apart = Literal["host", "world", "duplicate"]
 
 
 class OneRank(Protocol):
-    """A device of a rank, as far as it is told whether it counts; a dataclass. See `RankAnalysis`."""
+    """A device of a rank, with what decides whether it counts; a dataclass. See `RankAnalysis`."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 

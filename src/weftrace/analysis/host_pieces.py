@@ -53,7 +53,7 @@ def _cut(tops: list[_Range], ops: list[_Range]) -> Iterator[_Piece]:
     contains, cut by all that lie in them; both in order of start."""
     at = 0
     for row, start, end in tops:
-        stack = [[start, end, 1]]  # [start, end, whether no piece of it was told yet]
+        stack = [[start, end, 1]]  # [start, end, whether none of its pieces was yielded yet]
         done = start
         while at < len(ops) and ops[at][1] < start:
             at += 1

@@ -1,7 +1,7 @@
 """The lane picture: what the compute lane and the communication lane of a device did, box by box, in device order.
 
 DeepSeek publishes its profiles this way: two bands, a box a phase, and the SMs that each band holds. A box says who
-ran, `Lane.busy` when: a box is broken where its phase waits, and shorter gaps are told by `busy`.
+ran, `Lane.busy` when: a box is broken where its phase waits, and `busy` has shorter gaps.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _sms(events: pl.DataFrame) -> tuple[int | None, bool]:
     if not held.is_empty():
         return int(held.get_column("sms")[0]), True
     told_ns, most = (
-        events.filter(pl.col("sms").is_not_null()).select(dur.sum().alias("told"), pl.col("sms").max()).row(0)
+        events.filter(pl.col("sms").is_not_null()).select(dur.sum().alias("known_ns"), pl.col("sms").max()).row(0)
     )
     return (most if 2 * told_ns >= all_ns else None), False
 

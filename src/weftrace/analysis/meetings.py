@@ -129,7 +129,7 @@ def _on_common_clock(frame: pl.DataFrame, clocks: Clocks) -> pl.DataFrame:
 
 
 def _voted(events: pl.DataFrame, known: Clocks) -> Iterator[Edge]:
-    """What ranks without a common clock seem to share, told by their ends alone."""
+    """What ranks without a common clock seem to share, by their ends alone."""
     roots = [known.root(at) for at in range(known.number)]
     mine = {int(at): frame for (at,), frame in events.group_by("at", maintain_order=True)}
     ends = {

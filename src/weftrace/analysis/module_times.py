@@ -24,11 +24,11 @@ from weftrace.trace.model import Trace, is_launch
 from weftrace.units import duration
 
 OUTSIDE = "(outside)"
-_MOST_FUNCTIONS = 300  # that are told apart from where they were called: those with most time, own or total
+_MOST_FUNCTIONS = 300  # listed once each, whoever calls them: those with most time, own or total
 
 
 class CodeNode(TypedDict):
-    """A module or a function at its place in the tree, with all below it unless told otherwise."""
+    """A module or a function at its place in the tree, with all below it unless a field says otherwise."""
 
     name: Annotated[str, Shown(wide=True)]
     parent: Annotated[Count | None, Meta(description="Position of the node above, which comes before; null of a root.")]
@@ -69,8 +69,8 @@ class CodeTimes(InNotebook):
     modules that run at once have more together than the device.
     folded: by module the same tree with siblings of one class in one row (members of a list too); by function each
     function once, wherever it was called from, without parents, the 300 with most time, own or total.
-    told_by: what told the modules. graph_ns: of the outside's total, what ran in graphs (CUDA, HIP): launched by a call
-    that replays one, or with the number of one. Whoever replays a graph is in no module of it.
+    told_by: where modules are known from. graph_ns: of the outside's total, what ran in graphs (CUDA, HIP): launched by
+    a call that replays one, or with the number of one. Whoever replays a graph is in no module of it.
     """
 
     by: By
@@ -127,7 +127,7 @@ _LAUNCH = ("launch_pid", "launch_tid", "launch_ts_ns")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Parts:
-    """What is told of events and gaps, an array each, with the node of each; -1 outside.
+    """What is known of events and gaps, an array each, with the node of each; -1 outside.
 
     count: 1 for an event, 0 for a further piece of one. communicates: whether it does. late: gaps that the host ended.
     """

@@ -178,7 +178,7 @@ def analyze_rank(source: Trace | Work, *, by: Sequence[By] = (), stepped: Work |
 
 
 def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failure]) -> Analysis:
-    """Ranks put together: in order, those told that are of no sum, with the offsets of the others' clocks."""
+    """Puts ranks together, in order: says which are in no sum, and finds how far the others' clocks are apart."""
     ordered, renumbered = placed(sorted(ranks, key=by_rank))
     ordered = [replace(r, apart=reason) for r, reason in zip(ordered, apart_of(ordered), strict=True)]
     counted = [r for r in ordered if r.apart is None]

@@ -217,7 +217,7 @@ def _version(of: str, value: str) -> str:
 
 
 def _settings(info: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """What the run was told: weftrace's configuration, and what its program added to the file."""
+    """Settings of the run: weftrace's configuration, and what its program added to the file."""
     for name, value in sorted(info.items()):
         if (
             name in _EXTRAS

@@ -14,29 +14,29 @@ from weftrace.files.values import As
 from weftrace.notebook import InNotebook
 from weftrace.units import duration
 
-_SLOWER = 1.1  # times its peers: what is less is not told
+_SLOWER = 1.1  # times its peers: what is less is not reported
 _OFTEN = 2 / 3  # of the steps in which a slow rank is slower than its peers
 _OUTSIDE = 5.0  # times the median deviation of all ranks: a rank that is as far out as that is no chance
 _VARIES = 1.2  # the slowest of a step against its peers, median over steps
 
-#: Columns of what `slow_work` takes of each rank, a row a step (null: no steps are told) and phase.
+#: Columns of what `slow_work` takes of each rank, a row a step (null: no steps are known) and phase.
 TIMES_SCHEMA: dict[str, pl.DataType] = {"step": pl.Int64(), "phase": pl.String(), "compute_ns": pl.Int64()}
 ALL = ""  # the phase that stands for all compute of the step
 
 
 class SlowRankRow(TypedDict):
-    """How long a rank computes in a step, against its peers: the ranks of its stage where stages are told, else all."""
+    """How long a rank computes in a step, against its peers: the ranks of its stage if stages are known, else all."""
 
     rank: Annotated[Count | None, Meta(description="As in `ranks`; so are device, path and name.")]
     device: Count | None
     path: str
     name: str
-    stage: Annotated[Count | None, Meta(description="Pipeline stage; null where none is told.")]
+    stage: Annotated[Count | None, Meta(description="Pipeline stage; null where none is known.")]
     compute_ns: Annotated[Ns, Meta(description="Mean over the steps that all ranks tell; else of the whole trace.")]
     peers_ns: Annotated[Ns, Meta(description="Mean over the steps of the lower median of its peers', itself included.")]
     ratio: Annotated[Amount, Meta(description="compute_ns / peers_ns.")]
     share_of_steps: Annotated[Share, Meta(description="Steps in which it computes longer than that median.")]
-    phase: Annotated[str | None, Meta(description="The phase in which it loses most; null where none is told.")]
+    phase: Annotated[str | None, Meta(description="The phase in which it loses most; null where none is known.")]
     phase_ratio: Amount | None
     is_slow: Annotated[
         bool,
@@ -62,7 +62,7 @@ class SlowWork(InNotebook):
         As(list[SlowRankRow]),
         Meta(description="Those in the sums of the job, in the order of `ranks`."),
     ]
-    stages: Annotated[pl.DataFrame, As(list[SlowStageRow]), Meta(description="Where two stages or more are told.")]
+    stages: Annotated[pl.DataFrame, As(list[SlowStageRow]), Meta(description="Where two stages or more are known.")]
     varies: Annotated[
         Amount | None,
         Meta(
@@ -71,7 +71,7 @@ class SlowWork(InNotebook):
         ),
     ]
     num_slowest: Annotated[Count, Meta(description="How many ranks are the slowest of a step.")]
-    num_steps: Annotated[Count, Meta(description="Steps the means are over; 0 where no step is told.")]
+    num_steps: Annotated[Count, Meta(description="Steps the means are over; 0 where no step is known.")]
 
     def _describe(self) -> Iterator[tuple[str, str]]:
         for at, row in enumerate(self.ranks.iter_rows(named=True)):
@@ -86,7 +86,7 @@ def slow_work(times: Sequence[pl.DataFrame], stages: Sequence[int | None] | None
     (`at`) in place of what it is called.
 
     times: of each rank a frame of `TIMES_SCHEMA`, with phase `ALL` for all that it computes in a step. stages: of each
-    rank its pipeline stage, None where it is not told.
+    rank its pipeline stage, None where it is not known.
     """
     summary = stages if stages and all(stage is not None for stage in stages) else [0] * len(times)
     frames = [

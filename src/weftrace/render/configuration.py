@@ -68,7 +68,7 @@ CONFIGURATION: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def configured_terms(names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Terms of the settings that are told: a page of no profile need not define them."""
+    """Terms of the settings that a trace has: a page of no profile need not define them."""
     summary = set(names)
     return {name: term for name, term in CONFIGURATION.items() if name in summary}
 

@@ -36,7 +36,7 @@ class BoxDocument(TypedDict):
     layer: Annotated[int | None, Meta(description="What a plan says of a simulated phase; null where nothing does.")]
     micro_batch: Annotated[int | None, Meta(description="As layer.")]
     direction: Annotated[
-        Literal["F", "B", "W"] | None, Meta(description="Forward, backward, weight gradient; null where none is told.")
+        Literal["F", "B", "W"] | None, Meta(description="Forward, backward, weight gradient; null where none is known.")
     ]
     start_ns: int
     end_ns: int
@@ -64,7 +64,7 @@ class LaneDocument(TypedDict):
 
 
 class ArrowDocument(TypedDict):
-    """What waits for what: work of one lane for the end of another's. Lanes are told by their place in the picture."""
+    """What waits for what: work of one lane for the end of another's. Lanes are named by their place in the picture."""
 
     from_lane: Count
     from_ns: int
@@ -110,6 +110,6 @@ def sms_text(lane: LaneDocument) -> str:
 
 
 def number_of(box: BoxDocument) -> str:
-    """A box's number: its layer and micro-batch where a plan told them, "2" or "2.1", else its occurrence."""
+    """A box's number: its layer and micro-batch where a plan has them, "2" or "2.1", else its occurrence."""
     summary = [str(value) for value in (box["layer"], box["micro_batch"]) if value is not None]
     return ".".join(summary) or str(box["index"])

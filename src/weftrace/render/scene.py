@@ -34,7 +34,7 @@ class Rect(NamedTuple):
 
     look: a key of `Scene.looks`. text: stands in it where it fits. title: what is said to whoever points at it.
     top, foot: which part of the row's height it takes. ran: when it is filled, from its foot, as high as it ran; all of
-    it where that is not told. full: the part of its time in which it ran.
+    it where that is not known. full: the part of its time in which it ran.
     """
 
     row: int
@@ -68,7 +68,7 @@ class Arrow(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """Amounts that change in steps: a line, or the band between two of them. told: each amount in words."""
+    """Amounts that change in steps: a line, or the band between two of them. summary: each amount in words."""
 
     look: str
     times_ns: Sequence[int]

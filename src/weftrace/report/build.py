@@ -116,7 +116,7 @@ def analyze(
     options: what it is made of; own: fields of `ReportOptions` in its place, as `analyze(path, by="module")`.
     workers, executor, on_done: see `Job.map`; of a path to a single file, workers read it (`read_chrome`).
     Raises TraceError when nothing can be read. Of a job, a rank that fails is in the document's `failures`, and the
-    others are told.
+    others are reported.
     """
     asked = replace(options or ReportOptions(), **own)
     bys = each_of(asked.by)

@@ -121,7 +121,7 @@ def _with_operator(
 
 
 def _gathered(events: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
-    """The columns that are told of events, of some rows: few of a large trace, and the others need not become texts."""
+    """The columns that are shown of events, of some rows: few of a large trace, so that no others become texts."""
     return events.select(
         "name", "num_blocks", "num_threads", "registers", "shared_bytes", "group_size", "in_elems", "out_elems",
         "occupancy", "graph_id", "moved_bytes", "group_ranks", "input_shapes", "input_types", "call_stack", "grid",

@@ -7,11 +7,11 @@ const MOST = 24; // settings that are listed
 const LONGEST = 160; // characters of one that are shown
 
 /**
- * Fills the list `configuration` and hides its box where nothing is told. told: name -> text, as "profile.ep": "64".
- * @param {Record<string, string> | undefined} told
+ * Fills the list `configuration` and hides its box where nothing is set. known: name -> text, as "profile.ep": "64".
+ * @param {Record<string, string> | undefined} known
  */
-export function showConfiguration(told) {
-  const settings = Object.entries(told ?? {});
+export function showConfiguration(known) {
+  const settings = Object.entries(known ?? {});
   byId("configuration-box").hidden = settings.length === 0;
   const left = settings.length - MOST;
   fill(

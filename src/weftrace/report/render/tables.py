@@ -59,33 +59,34 @@ def kernels_csv(document: ReportDocument) -> str:
 
     Of a job, those ranks that its sums hold: a column can be added up.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("rank", "device", "name", *_KERNEL_COLUMNS))
-    for rank in (rank for rank in document["ranks"] if rank["apart"] is None):
-        for kernel in rank["kernels"]:
-            values = dict(kernel)
-            writer.writerow(
-                (rank["rank"], rank["device"], clean(kernel["name"]), *(values[c] for c in _KERNEL_COLUMNS))
-            )
-    return text.getvalue()
+    return _csv(
+        ("rank", "device", "name", *_KERNEL_COLUMNS),
+        (
+            (rank["rank"], rank["device"], clean(kernel["name"]), *map(dict(kernel).get, _KERNEL_COLUMNS))
+            for rank in document["ranks"]
+            if rank["apart"] is None
+            for kernel in rank["kernels"]
+        ),
+    )
 
 
 def code_csv(document: ReportDocument) -> str:
     """Time by module and by function, a row a place in the tree: who ran it, by what, the path to it, and the fields of
     `nodes` in the report's JSON. The path's parts are joined by " > "."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("rank", "device", "by", "path", *_CODE_COLUMNS))
+    lines = []
     for rank in document["ranks"]:
-        trees = [(by, rank[key]) for by, key in _CODE if key in rank]
-        for by, code in trees:
+        for by, code in ((by, rank[key]) for by, key in _CODE if key in rank):
             paths: list[str] = []
             for node in (*code["nodes"], code["outside"]):
                 above = node["parent"]
                 paths.append((f"{paths[above]} > " if above is not None else "") + clean(node["name"]))
-                values = dict(node)
-                writer.writerow((rank["rank"], rank["device"], by, paths[-1], *(values[c] for c in _CODE_COLUMNS)))
+                lines.append((rank["rank"], rank["device"], by, paths[-1], *map(dict(node).get, _CODE_COLUMNS)))
+    return _csv(("rank", "device", "by", "path", *_CODE_COLUMNS), lines)
+
+
+def _csv(heads: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([heads, *lines])
     return text.getvalue()
 
 

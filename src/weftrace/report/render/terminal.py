@@ -30,7 +30,7 @@ MAX_FAILURES = 10
 def print_report(document: ReportDocument, console: Console) -> None:
     """Print a report document: the headline, its quality, the ranks of a job, and one rank in full.
 
-    Of several ranks the late one is shown in full, for which the others waited most; where none is told, the one that
+    Of several ranks the late one is shown in full, for which the others waited most; where none is late, the one that
     computes longest against its peers, if one stands out; else the one with the longest span. `print_rank` prints
     another.
     Width: all of the console's up to 140 columns.

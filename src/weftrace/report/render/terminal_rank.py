@@ -301,7 +301,7 @@ def _unnamed(rank: RankDocument, width: int) -> RenderableType | None:
 def _idle_causes(rank: RankDocument, width: int) -> RenderableType | None:
     causes = rank["idle_causes"]
     streams = [stream for stream in causes["by_stream"] if stream["idle_ns"]]
-    if not streams or rank["basis"] == "ranges":  # nothing launches a range: no cause is told
+    if not streams or rank["basis"] == "ranges":  # nothing launches a range: no cause is known
         return None
     unit = unit_for(rank["span_ns"])
     present = [key for key, _, _ in CAUSES if causes[key] or any(stream[key] for stream in streams)]

@@ -241,7 +241,7 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 
-#: Time by module: what is told beside its heading, by what told the modules.
+#: Time by module: what stands beside its heading, by where modules are known from.
 CODE_NOTES: Mapping[str, str] = MappingProxyType(
     {
         "frames": "launched in it, or for its backward",

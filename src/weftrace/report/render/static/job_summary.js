@@ -25,15 +25,15 @@ const SUMMED = /** @type {const} */ ([
  * @param {Job} job
  */
 export function showJobSummary(report, job) {
-  const told = ranksOfHeadline(job);
-  const sum = Object.fromEntries(SUMMED.map((key) => [key, told.reduce((all, { rank }) => all + rank[key], 0)]));
-  const left = report.ranks.length - told.length;
+  const counted = ranksOfHeadline(job);
+  const sum = Object.fromEntries(SUMMED.map((key) => [key, counted.reduce((all, { rank }) => all + rank[key], 0)]));
+  const left = report.ranks.length - counted.length;
   const facts = [
-    `${plural(told.length, "rank")}${report.world_size ? ` of ${report.world_size}` : ""}`,
+    `${plural(counted.length, "rank")}${report.world_size ? ` of ${report.world_size}` : ""}`,
     left ? `${left} not counted` : null,
     report.failures.length ? `${plural(report.failures.length, "file")} not read` : null,
-    told[0].rank.device_name || null,
-    told[0].rank.simulated ? "simulated" : "measured",
+    counted[0].rank.device_name || null,
+    counted[0].rank.simulated ? "simulated" : "measured",
     report.source,
   ];
   byId("job-summary").hidden = false;
@@ -43,9 +43,9 @@ export function showJobSummary(report, job) {
     byId("job-account"),
     stackedBar(parts),
     h("div", { class: "account-foot" }, partsList(parts), sumLine(parts)),
-    h("p", { class: "muted", text: `Sums over ${plural(told.length, "rank")}.` }),
+    h("p", { class: "muted", text: `Sums over ${plural(counted.length, "rank")}.` }),
   );
-  fill(byId("job-cards"), cards(job, told, sum));
+  fill(byId("job-cards"), cards(job, counted, sum));
 }
 
 /**
@@ -60,30 +60,22 @@ function ranksOfHeadline({ ranks }) {
 
 /**
  * @param {Job} job
- * @param {Job["ranks"]} told
+ * @param {Job["ranks"]} counted
  * @param {Record<string, number>} sum
  */
-function cards({ lateness, ranks }, told, sum) {
-  const longest = most(told, ({ rank }) => rank.span_ns);
-  /** @param {number} ns */
-  const share = (ns) => percent(ns / sum.span_ns);
+function cards({ lateness, ranks }, counted, sum) {
+  const longest = most(counted, ({ rank }) => rank.span_ns);
+  /** @type {(ns: number) => [string, string]} */
+  const share = (ns) => [percent(ns / sum.span_ns), `of the time of all ranks, ${duration(ns)} in all`];
+  const mean = duration(sum.span_ns / counted.length);
+  /** @type {[string, string]} */
+  const exposed = sum.communication_ns
+    ? share(sum.exposed_communication_ns)
+    : ["–", "no communication in these traces"];
   return [
-    card(
-      "job_span",
-      "mean span",
-      duration(sum.span_ns / told.length),
-      `longest ${duration(longest.rank.span_ns)}, ${longest.name}`,
-    ),
-    card("job_idle", "idle", share(sum.idle_ns), `of the time of all ranks, ${duration(sum.idle_ns)} in all`),
-    card(
-      "job_exposed",
-      "exposed",
-      sum.communication_ns ? share(sum.exposed_communication_ns) : "–",
-      sum.communication_ns
-        ? `of the time of all ranks, ${duration(sum.exposed_communication_ns)} in all`
-        : "no communication in these traces",
-      "exposed",
-    ),
+    card("job_span", "mean span", mean, `longest ${duration(longest.rank.span_ns)}, ${longest.name}`),
+    card("job_idle", "idle", ...share(sum.idle_ns)),
+    card("job_exposed", "exposed", ...exposed, "exposed"),
     ...(lateness ? lateCards(lateness, ranks, sum.span_ns) : []),
   ];
 }
@@ -96,16 +88,11 @@ function cards({ lateness, ranks }, told, sum) {
  */
 function lateCards(lateness, ranks, span) {
   const waited = lateness.ranks.reduce((all, { suffered_ns }) => all + suffered_ns, 0);
+  const note = `of the time of all ranks, ${duration(waited)} in all`;
   const late = lateness.ranks[lateness.late ?? -1];
   const who = late ? latePart(late, ranks[lateness.late ?? 0].rank.span_ns, lateness.ranks.length, span) : null;
   return [
-    card(
-      "suffered",
-      "waiting for late ranks",
-      percent(waited / span),
-      `of the time of all ranks, ${duration(waited)} in all`,
-      "waiting",
-    ),
+    card("suffered", "waiting for late ranks", percent(waited / span), note, "waiting"),
     card("origin", "most late", late?.name ?? "none", who ?? "no rank is told from the others"),
   ];
 }

@@ -253,12 +253,12 @@ function sharesIn(row, stretch) {
   const outside = from + stretch.length <= 0 || from >= row.rank.span_ns;
   if (outside) return [["", "before its first event, or after its last"]];
   /** @type {[string, string][]} */
-  const told = [
+  const shares = [
     ["computing", percent(compute[0])],
     ["communicating", percent(communication[0])],
     [row.waitsWithin ? "of it waiting for others" : "waiting for others", percent(waiting[0])],
   ];
-  return copies[0] > LEAST_SHARE ? [...told, ["copying, nothing beside", percent(copies[0])]] : told;
+  return copies[0] > LEAST_SHARE ? [...shares, ["copying, nothing beside", percent(copies[0])]] : shares;
 }
 
 /** @param {Job} job */

@@ -87,7 +87,7 @@ function eventsOf(timeline, { track, pid, tid }, i, called, works) {
   const correlation = i < timeline.numDevice ? timeline.launch[i] : called.has(i + 1) ? i + 1 : 0;
   const ts = (timeline.start[i] - timeline.firstNs) / 1000;
   const on = track.kind === "thread" ? (works ? { device: 0, stream: tid } : {}) : track;
-  const told = kind in COUNTS_AS && works ? { weftrace: { kind: COUNTS_AS[kind] } } : {};
+  const counts = kind in COUNTS_AS && works ? { weftrace: { kind: COUNTS_AS[kind] } } : {};
   /** @type {ChromeEvent} */
   const event = {
     ph: "X",
@@ -97,7 +97,7 @@ function eventsOf(timeline, { track, pid, tid }, i, called, works) {
     tid,
     ts,
     dur: timeline.dur[i] / 1000,
-    args: { device: on.device, stream: on.stream, ...(correlation ? { correlation } : {}), class: kind, ...told },
+    args: { device: on.device, stream: on.stream, ...(correlation ? { correlation } : {}), class: kind, ...counts },
   };
   if (!correlation) return [event];
   const arrow = { name: "ac2g", cat: "ac2g", id: correlation, pid, tid, ts };

@@ -104,11 +104,11 @@ export function stepMap(job, onOpen) {
    * @param {number} column
    */
   function tip(row, column) {
-    const told = measures.map(({ word, of }) => {
+    const lines = measures.map(({ word, of }) => {
       const value = of[row][column];
       return /** @type {[string, string]} */ ([word, value === null ? "–" : duration(value)]);
     });
-    return tipRows(`${names[row]}, step ${steps[column]}`, null, [...told, ["", "click: open it below"]]);
+    return tipRows(`${names[row]}, step ${steps[column]}`, null, [...lines, ["", "click: open it below"]]);
   }
 
   show(current);
@@ -182,6 +182,6 @@ function windowOf({ rank, shift }, step) {
  */
 function sharedWords(rows, columns, most) {
   const parts = [rows > 1 ? plural(rows, "rank") : null, columns > 1 ? plural(columns, "step") : null].filter(Boolean);
-  const told = parts.length ? `A cell is ${parts.join(" by ")}, and shows the largest of them. ` : "";
-  return `${told}${most === null ? "" : `The largest is ${duration(most)}.`}`;
+  const shared = parts.length ? `A cell is ${parts.join(" by ")}, and shows the largest of them. ` : "";
+  return `${shared}${most === null ? "" : `The largest is ${duration(most)}.`}`;
 }

@@ -11,12 +11,12 @@ const OF_TIME = "compute_ns exposed_communication_ns exposed_memory_ns idle_ns";
 export function showSteps({ steps, outside_steps: outside }) {
   byId("steps").hidden = steps.length === 0;
   if (!steps.length) return;
-  const told = outside.map(
+  const rest = outside.map(
     (part) =>
       `${duration(part.span_ns)} ${part.place} the ${part.place === "before" ? "first" : "last"} step's window, ` +
       `of it idle ${duration(part.idle_ns)}`,
   );
-  byId("step-rest").textContent = told.length ? `The trace has also ${told.join("; ")}.` : "";
+  byId("step-rest").textContent = rest.length ? `The trace has also ${rest.join("; ")}.` : "";
   showTable("step-table", {
     name: "steps",
     rows: steps,
