@@ -83,9 +83,10 @@ export function onScroll(element, act) {
  * @param {Text} text
  * @param {(event: MouseEvent) => void} click
  * @param {Properties} [more]
+ * @param {...Child} children
  */
-export function actionButton(text, click, more = {}) {
-  return h("button", { type: "button", text, on: { click }, ...more });
+export function actionButton(text, click, more = {}, ...children) {
+  return h("button", { type: "button", text, on: { click }, ...more }, ...children);
 }
 
 /**

@@ -2,8 +2,8 @@
 // exact.
 
 /**
- * Union of intervals given as pairs in any order.
- * @param {[number, number][]} pairs
+ * Union of intervals given as pairs, or more of which only the first two count, in any order.
+ * @param {number[][]} pairs
  */
 export function union(pairs) {
   const sorted = pairs.filter(([start, end]) => end > start).sort((a, b) => a[0] - b[0]);

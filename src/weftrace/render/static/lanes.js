@@ -129,9 +129,7 @@ export function lanePicture({ accounts, onBox, onRange }, at = "lanes") {
       const of = accounts(timeline);
       return { hidden: of.hidden, exposed: of.exposed, idle: difference([0, rank.span_ns], of.busy) };
     }
-    const busy = union(rank.busy.map(([start, end]) => [start, end]));
-    const exposed = union(rank.exposed.map(([start, end]) => [start, end]));
-    const hidden = union((rank.hidden ?? []).map(([start, end]) => [start, end]));
+    const [busy, exposed, hidden] = [rank.busy, rank.exposed, rank.hidden ?? []].map((list) => union(list));
     return { hidden, exposed, idle: difference([0, rank.span_ns], busy) };
   }
 

@@ -243,9 +243,10 @@ export function sortHead({ key, label, def }, isText, order, unit, turn) {
     "th",
     { scope: "col", class: isText ? "" : "num", "aria-sort": sorted ? direction : "none" },
     def ? explained(def) : null,
-    h(
-      "button",
-      { class: "sort", type: "button", data: { sort: key }, on: { click: () => turn(sorted) } },
+    actionButton(
+      null,
+      () => turn(sorted),
+      { class: "sort", data: { sort: key } },
       label,
       unit ? h("small", { text: ` ${unit}` }) : null,
       sorted ? h("span", { class: "arrow", "aria-hidden": "true", text: order.down ? "↓" : "↑" }) : null,

@@ -235,7 +235,7 @@ function rowOf(member) {
  * @param {number[][]} others
  */
 function mostlyWithin(stretches, others) {
-  const [inner, outer] = [stretches, others].map((list) => union(list.map(([start, end]) => [start, end])));
+  const [inner, outer] = [stretches, others].map((list) => union(list));
   /** @param {number[]} flat */
   const length = (flat) => lengthWithin(flat, -Infinity, Infinity);
   return 2 * length(intersection(inner, outer)) >= length(inner);

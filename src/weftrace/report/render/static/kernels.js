@@ -1,6 +1,6 @@
 // Which kernels take the time? The kernel table with its filters, the families, and what no rule names.
 
-import { byId, fill, h } from "render/dom.js";
+import { actionButton, byId, fill, h } from "render/dom.js";
 import { bareName, grouped, percent, plural } from "render/format.js";
 import { columnsOf, kernelName, kindChip, showTable, sortableTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
@@ -28,14 +28,10 @@ export function showKernels(rank, onFind) {
       name: {
         value: (row) => bareName(row.name),
         node: (row) =>
-          h(
-            "button",
-            {
-              type: "button",
-              class: "find",
-              title: `Find in the timeline:\n${row.name}`,
-              on: { click: () => onFind(row.name) },
-            },
+          actionButton(
+            null,
+            () => onFind(row.name),
+            { class: "find", title: `Find in the timeline:\n${row.name}` },
             kernelName(row.name),
           ),
       },

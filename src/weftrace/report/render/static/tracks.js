@@ -1,6 +1,6 @@
 // Where each row of the timeline is drawn: groups (devices, processes), their tracks, and each track's rows by nesting.
 
-import { fill, h } from "render/dom.js";
+import { actionButton, fill, h } from "render/dom.js";
 import { grouped } from "render/format.js";
 import { bisect } from "render/intervals.js";
 
@@ -108,15 +108,14 @@ export function layout(timeline, rows, closed) {
  */
 export function labelColumn(gutter, placed, streams, onToggle) {
   const toggles = placed.headers.map(({ y, group, number, closed }) =>
-    h(
-      "button",
+    actionButton(
+      null,
+      () => onToggle(number),
       {
         class: "group-toggle",
-        type: "button",
         style: { top: `${y}px`, height: `${HEADER}px` },
         title: group.label,
         "aria-expanded": String(!closed),
-        on: { click: () => onToggle(number) },
       },
       h("span", { class: "chevron", text: closed ? "▸" : "▾", "aria-hidden": "true" }),
       h("span", { text: group.label }),
