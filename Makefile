@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test times fuzz fuzz-documents lowest lint format schemas types glossary bench counts docs dist clean
+.PHONY: help setup demo test thorough times fuzz fuzz-documents lowest lint format schemas types glossary bench counts docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -87,6 +87,9 @@ demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk and ask its critic
 
 test: $(VENV)/.ready-dev ## run the tests
 	@$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
+
+thorough: $(VENV)/.ready-dev ## run the tests with all their cases and examples: three times as long
+	@WEFTRACE_FUZZ_CASES=1200 $(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
 
 times: $(VENV)/.ready-dev ## run the tests, then say where the processor time went
 	@$(BIN)/python -m pytest $(PARALLEL) --junitxml=out/tests.xml $(PYTEST); $(BIN)/python -m tests.times out/tests.xml

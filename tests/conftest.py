@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from tests.browser import browser, idle_pages, open_html
 from tests.compile_once import share_compiled_functions
-from tests.fuzz import examples, fuzz_cases, fuzz_seed
+from tests.fuzz import examples, fuzz_cases, fuzz_seed, is_thorough
 from tests.living import ranks
 from tests.times import PROPERTY, processor_s
 from tests.warm import warm
@@ -60,6 +60,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what only `make thorough` has."""
+    left_out = [] if is_thorough() else [item for item in items if item.get_closest_marker("thorough")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in set(left_out)]
+
+
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Packed data hold the time at which they were packed, and workers must agree on a test's name."""
     return argname if isinstance(val, bytes) and val.startswith(b"\x1f\x8b") else None
@@ -89,6 +96,14 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
     """For `python -m tests.times`. Before fixtures end: the last test would else get what the browser used in all."""
     if _STARTED_S in item.stash:
         item.user_properties.append((PROPERTY, f"{processor_s(item) - item.stash[_STARTED_S]:.3f}"))
+
+
+@pytest.fixture(scope="session")
+def recorded_traces(shared_data: Path) -> list[Path]:
+    """The recorded traces, smallest first; those of more than 500 kB, packed, in a thorough run alone."""
+    paths = sorted(shared_data.glob("**/*.json.gz"), key=lambda path: path.stat().st_size)
+    assert paths, f"no traces in {shared_data}"
+    return [path for path in paths if is_thorough() or path.stat().st_size < 500_000]
 
 
 @pytest.fixture(scope="session")

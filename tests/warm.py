@@ -35,7 +35,7 @@ from tests.compile_once import share_compiled_functions
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARIES = (
     "fsspec", "isal", "jinja2", "msgspec", "numba", "numpy", "polars", "rich.table", "torch", "torch._dynamo",
-    "torch.distributed.tensor", "torch.testing._internal", "typer.rich_utils",
+    "torch.distributed.tensor", "torch.testing._internal", "typer._adapters", "typer.rich_utils",
 )  # fmt: skip
 
 # What stands for `weftrace` on PATH, and for `python`. -S -E: it needs no site-packages. For sh, the second and third

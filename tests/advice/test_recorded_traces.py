@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz import few
 from weftrace.advice.changes import Scale
 from weftrace.advice.critical_paths import critical_path_of
 from weftrace.advice.jobs import infer_job
@@ -44,7 +45,7 @@ def check(inferred: Inferred) -> None:
             assert what_if(inferred, [Scale(selector=selector, factor=0.5)]).after_ns <= span_ns
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", few(FILES, 4))
 def test_what_holds_of_any_path_holds_of_recorded_traces(shared_data: Path, name: str) -> None:
     check(infer(read_chrome(shared_data / name)))
 

@@ -151,7 +151,7 @@ def test_overlap_that_a_device_has_by_itself_is_not_doubted(tmp_path: Path) -> N
     assert quality(file.trace(tmp_path)).verdict == "good"
 
 
-def test_no_recorded_trace_is_taken_for_several_devices(shared_data: Path) -> None:
-    for path in shared_data.rglob("*.json.gz"):
+def test_no_recorded_trace_is_taken_for_several_devices(recorded_traces: list[Path]) -> None:
+    for path in recorded_traces:
         for work in works_of(job.read(path)):
             assert not any("merged" in note for note in quality(work).notes), path

@@ -273,10 +273,8 @@ def test_steps_by_launch_share_out_the_events(trace: Trace) -> None:
         assert step == next((number for number, (start, end) in windows.items() if start <= ts < end), None)
 
 
-def test_windows_tile_recorded_traces(shared_data: Path) -> None:
-    paths = sorted(shared_data.rglob("*.json.gz"))
-    assert paths
-    for path in paths:
+def test_windows_tile_recorded_traces(recorded_traces: list[Path]) -> None:
+    for path in recorded_traces:
         trace = open_trace(path)
         assert isinstance(trace, Trace)
         for work in works_of(trace):

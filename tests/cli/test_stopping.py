@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.fuzz import thorough_case
 from tests.tracefile import GEMM, TraceFile
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -81,10 +82,10 @@ def in_group(group: int) -> list[int]:
     ("number", "to_all", "code", "summary", "workers"),
     [
         (signal.SIGINT, True, 130, "interrupted", 3),  # Ctrl-C: the terminal sends it to every process of the group
-        (signal.SIGINT, False, 130, "interrupted", 3),
+        thorough_case(signal.SIGINT, False, 130, "interrupted", 3),
         (signal.SIGTERM, False, 143, "terminated", 3),  # kill, a scheduler
-        (signal.SIGTERM, True, 143, "terminated", 3),
-        (signal.SIGINT, True, 130, "interrupted", 1),
+        thorough_case(signal.SIGTERM, True, 143, "terminated", 3),
+        thorough_case(signal.SIGINT, True, 130, "interrupted", 1),
         (signal.SIGTERM, False, 143, "terminated", 1),
     ],
 )

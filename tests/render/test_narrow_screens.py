@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.browser import Open
+from tests.fuzz import few
 from tests.render.extreme_pages import PAGES, strained
 from tests.render.narrow import WALK
 from weftrace.render.page import tied
@@ -22,7 +23,7 @@ OPENED = """() => {
 }"""
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", few(PAGES, 9))
 def test_pages_fit_every_screen_and_cut_no_digit(name: str, open_html: Open, tmp_path: Path) -> None:
     page = open_html(PAGES[name](tmp_path), viewport={"width": WIDTHS[0], "height": 900})
     for width in WIDTHS:

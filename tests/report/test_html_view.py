@@ -72,17 +72,14 @@ def test_anchors_stay_anchors(open_html: Open, two_ranks: str) -> None:
     assert settled(page) == ""
 
 
-@pytest.mark.parametrize(
-    "bad",
-    ["rank=7", "rank=-1", "view=9..3", "view=a..b", "view=", "event=99999999", "find=%", "range=1", "=", "x=1&y=2",
-     "rank=1e9&event=0.5"],
-)  # fmt: skip
-def test_bad_fragments_are_ignored(open_html: Open, two_ranks: str, bad: str) -> None:
+def test_bad_fragments_are_ignored(open_html: Open, two_ranks: str) -> None:
     page = open_html(two_ranks)
     wanted = page.evaluate(STATE)
-    page.evaluate("(bad) => { location.hash = bad; }", bad)
-    page.evaluate("new Promise((done) => setTimeout(done, 50))")
-    assert page.evaluate(STATE) == wanted
+    for bad in ("rank=7", "rank=-1", "view=9..3", "view=a..b", "view=", "event=99999999", "find=%", "range=1", "=",
+                "x=1&y=2", "rank=1e9&event=0.5"):  # fmt: skip
+        page.evaluate("(bad) => { location.hash = bad; }", bad)
+        page.evaluate("new Promise((done) => setTimeout(done, 50))")
+        assert page.evaluate(STATE) == wanted, bad
 
 
 # ---- as a Chrome trace

@@ -68,8 +68,8 @@ def test_random_traces_come_back(trace: Trace, tmp_path: Path) -> None:
     assert again.info == trace.info
 
 
-def test_recorded_traces_come_back(shared_data: Path, tmp_path: Path) -> None:
-    for path in sorted(shared_data.glob("**/*.json.gz")):
+def test_recorded_traces_come_back(recorded_traces: list[Path], tmp_path: Path) -> None:
+    for path in recorded_traces:
         trace = read_chrome(path)
         save_parquet(trace, tmp_path / "t.parquet")
         again = load_parquet(tmp_path / "t.parquet")

@@ -80,8 +80,9 @@ class Job(InNotebook):
     ) -> list[Outcome[T]]:
         """Apply a function to each rank's trace; outcomes in the order of `paths`.
 
-        function: picklable, called where the trace was read; only its result travels. workers: processes; the number
-        of processors by default, 1 for none besides this one. executor: used instead of processes of this machine: any
+        function: picklable, called where the trace was read; only its result travels. workers: processes, 1 for none
+        besides this one; by default one per processor, or none where files are so small and few that to start a process
+        takes longer than to read them. executor: used instead of processes of this machine: any
         of `concurrent.futures`, or a cluster's (`weftrace.workers.connect`), which reads each file by its absolute path
         or URL; `workers` is then how many files it gets at once, all by default. on_done: gets each path that is done.
 
@@ -149,11 +150,27 @@ def _shared_out(
 ) -> Iterator[tuple[_Task, Outcome[T] | Lost]]:
     if executor is not None:
         return through(executor, call, [task.to_travel() for task in tasks], workers)
-    count = min(workers or os.cpu_count() or 1, len(tasks))
+    count = min(workers or _worthwhile_processes(tasks), len(tasks))
     if count > 1 and (reason := only_here(call)) is not None:
         warnings.warn(f"the ranks are read one after another, by this process alone: {reason}", stacklevel=3)
         count = 1
     return in_processes(call, tasks, count) if count > 1 else ((task, call(task)) for task in tasks)
+
+
+# What a process reads and analyses while another one starts, in bytes of packed files; what an empty file takes of it.
+_START_BYTES, _FILE_BYTES = 4_000_000, 400_000
+
+
+def _worthwhile_processes(tasks: Sequence[_Task]) -> int:
+    """One per processor, or 1 where the tasks are done before other processes have imported what they need."""
+    most = os.cpu_count() or 1
+    work = 0
+    for task in tasks:
+        if is_remote(task.at):
+            return most
+        size = os.path.getsize(task.at) if os.path.exists(task.at) else 0
+        work += _FILE_BYTES + (size // 10 if task.at.endswith(".json") else size)
+    return most if work > _START_BYTES else 1
 
 
 def _apply(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.flops.models import closed_forms as cf
 from tests.flops.models import tiny, vision
+from tests.fuzz import few
 from weftrace.facts.models import ModelConfig, model_config
 from weftrace.flops.buildable import buildable_models
 from weftrace.flops.cost import Phase
@@ -82,7 +83,7 @@ SLOWER = {"kimi-k2", "llama-3-70b", "llama-3-405b", "qwen3-235b-a22b", "gpt2-med
 WHOLE = [config for config in buildable_models() if config.name not in SLOWER]
 
 
-@pytest.mark.parametrize("config", WHOLE, ids=lambda config: str(config.name))
+@pytest.mark.parametrize("config", few(WHOLE, 4), ids=lambda config: str(config.name))
 def test_every_built_in_model_whole(config: ModelConfig) -> None:
     seq_len = min(config.max_positions, 8192)
     agrees(train(config, 1, seq_len, "meta", "sdpa", dtype=torch.bfloat16), steps_of(config, 1, seq_len))
@@ -131,7 +132,7 @@ def test_llama(device: str, attention: str, batch: int) -> None:
 
 @pytest.mark.parametrize("experts", ["grouped_mm", "bmm", "eager"])
 @pytest.mark.parametrize(("device", "attention"), WHERE)
-@pytest.mark.parametrize(("small", "full"), [(tiny.MIXTRAL, "mixtral-8x7b"), (tiny.QWEN3, "qwen3-30b-a3b")])
+@pytest.mark.parametrize(("small", "full"), few([(tiny.MIXTRAL, "mixtral-8x7b"), (tiny.QWEN3, "qwen3-30b-a3b")], 1))
 def test_experts(small: ModelConfig, full: str, device: str, attention: str, experts: str) -> None:
     config = config_of(device, small, full)
     found = train(config, 2, 17, device, attention, experts=experts)
@@ -173,7 +174,7 @@ SERVING = [
 @pytest.mark.parametrize(("device", "attention"), [("meta", "sdpa"), ("meta", "eager"), ("cpu", "eager")])
 @pytest.mark.parametrize(
     ("small", "full"),
-    [(tiny.LLAMA, "llama-3-8b"), (tiny.QWEN3, "qwen3-235b-a22b"), (tiny.DEEPSEEK, "deepseek-v3")],
+    few([(tiny.LLAMA, "llama-3-8b"), (tiny.QWEN3, "qwen3-235b-a22b"), (tiny.DEEPSEEK, "deepseek-v3")], 2),
 )
 def test_serving(
     small: ModelConfig, full: str, device: str, attention: str, phase: str, seq_len: int, context: int
@@ -339,7 +340,7 @@ class Checkpointed(nn.Module):
 @pytest.mark.parametrize("use_reentrant", [True, False])
 @pytest.mark.parametrize(("device", "attention"), WHERE)
 @pytest.mark.parametrize(
-    ("small", "full"), [(tiny.LLAMA, "llama-3-8b"), (tiny.GPT2, "gpt2"), (tiny.MIXTRAL, "mixtral-8x7b")]
+    ("small", "full"), few([(tiny.LLAMA, "llama-3-8b"), (tiny.GPT2, "gpt2"), (tiny.MIXTRAL, "mixtral-8x7b")], 1)
 )
 def test_checkpointing(small: ModelConfig, full: str, device: str, attention: str, use_reentrant: bool) -> None:
     """Model FLOPs stay; a checkpointed layer's forward is executed once more, but for what the second kind leaves out.

@@ -13,6 +13,7 @@ import torch
 from tests.flops.models import closed_forms as cf
 from tests.flops.models import tiny
 from tests.flops.models.test_closed_forms import B, F, counted
+from tests.fuzz import few
 from weftrace.errors import FlopsError
 from weftrace.facts.models import ModelConfig, model_config, num_params
 from weftrace.flops.buildable import buildable_models
@@ -78,7 +79,7 @@ def hf_config(c: ModelConfig) -> Any:
     return transformers.MixtralConfig(**common, num_local_experts=e.num_experts)
 
 
-@pytest.mark.parametrize("config", [*buildable_models(), *tiny.TINY], ids=lambda config: str(config.name))
+@pytest.mark.parametrize("config", few([*buildable_models(), *tiny.TINY], 9), ids=lambda config: str(config.name))
 def test_as_many_parameters(config: ModelConfig) -> None:
     theirs = hf_model(hf_config(config))
     biases = sum(buffer.numel() for name, buffer in theirs.named_buffers() if name.endswith("correction_bias"))
@@ -96,8 +97,8 @@ def steps_of(config: ModelConfig, batch: int, seq_len: int, fused: bool, experts
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize("experts", ["grouped_mm", "bmm", "eager"])
-@pytest.mark.parametrize("config", tiny.TINY, ids=lambda config: str(config.name))
+@pytest.mark.parametrize("experts", few(["grouped_mm", "bmm", "eager"], 2))
+@pytest.mark.parametrize("config", few(tiny.TINY, 4), ids=lambda config: str(config.name))
 def test_training_by_the_closed_forms(config: ModelConfig, attention: str, experts: str) -> None:
     if config.experts is None and experts != "grouped_mm":
         return

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.fuzz import few
 from weftrace.errors import SpecError
 from weftrace.flops import FlopsReport, RunSpec, count, profile, run_model, totals
 from weftrace.flops.cost import Status
@@ -86,7 +87,7 @@ def run(folder: Path, model_type: str, phase: str, *, seq: int, context: int = 0
     return run_model(RunSpec(model=str(folder), phase=phase, batch=1, seq=seq, context=context))
 
 
-@pytest.mark.parametrize("model_type", STATES)
+@pytest.mark.parametrize("model_type", few(STATES, 8))
 def test_a_step_costs_what_a_token_costs(tmp_path: Path, model_type: str) -> None:
     prefill = totals(run(tmp_path, model_type, "prefill", seq=TOKENS)).flops
     decode = totals(run(tmp_path, model_type, "decode", seq=1, context=TOKENS)).flops
@@ -95,7 +96,7 @@ def test_a_step_costs_what_a_token_costs(tmp_path: Path, model_type: str) -> Non
     assert 0.4 < decode / expected < 1.4
 
 
-@pytest.mark.parametrize("model_type", STATES)
+@pytest.mark.parametrize("model_type", few(STATES, 6))
 def test_a_step_costs_what_it_costs_after_a_real_prompt(tmp_path: Path, model_type: str) -> None:
     """On a CPU, with values: a prompt, then one token with what the model returned for it."""
     model = hf_model(config_of(model_type), device="cpu", dtype=torch.float32).eval()
@@ -157,7 +158,7 @@ PLAIN: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("phase", ["train", "prefill", "decode"])
-@pytest.mark.parametrize("model_type", PLAIN)
+@pytest.mark.parametrize("model_type", few(PLAIN, 3))
 def test_where_the_shim_breaks_a_model_the_plain_run_counts(tmp_path: Path, model_type: str, phase: str) -> None:
     context = {"seq": 1, "context": TOKENS} if phase == "decode" else {"seq": TOKENS}
     report = run(tmp_path, model_type, phase, **context)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.fuzz import few
 from tests.living import Ranks
 from weftrace.moe import known_overlaps, load_overlap
 from weftrace.moe.requests import PHASES, ModelPhase
@@ -12,7 +13,7 @@ CASES = "tests.moe.runtime.cases:"
 PLANS = [("training", "train"), ("two-micro-batches", "prefill"), ("five-stages", "decode")]
 
 
-@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("size", few([1, 2, 4], 2))
 @pytest.mark.parametrize(("overlap", "kind"), PLANS, ids=[kind for _, kind in PLANS])
 def test_overlapped_is_bit_for_bit_one_after_another_and_experts_apart_as_in_one_process(
     ranks: Ranks, overlap: str, kind: ModelPhase, size: int

@@ -274,8 +274,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_recorded_traces_are_kept_byte_for_byte(shared_data: Path, tmp_path: Path) -> None:
-    for path in sorted(shared_data.glob("**/*.json.gz")):
+def test_recorded_traces_are_kept_byte_for_byte(recorded_traces: list[Path], tmp_path: Path) -> None:
+    for path in recorded_traces:
         original = b"".join(open_bytes(path).chunks)
         others = ("out.json", "out.json.zst") if path.name.startswith("deepseek") else ()
         for name in ("out.json.gz", *others):

@@ -743,10 +743,8 @@ def test_limits(tmp_path: Path) -> None:
 # --- recorded traces ------------------------------------------------------------------------------
 
 
-def test_recorded_traces_agree_with_the_json_module(shared_data: Path) -> None:
-    paths = sorted(shared_data.glob("**/*.json.gz"))
-    assert paths
-    for path in paths:
+def test_recorded_traces_agree_with_the_json_module(recorded_traces: list[Path]) -> None:
+    for path in recorded_traces:
         text = gzip.decompress(path.read_bytes())
         for python_functions in (False, True):
             trace = read_chrome(path, python_functions=python_functions)

@@ -179,10 +179,8 @@ def test_a_file_of_plain_ranges_is_the_same(team: Team) -> None:
     assert isinstance(trace, Trace) and trace.plain is not None
 
 
-def test_recorded_traces_are_the_same_by_two_and_by_three_processes(team: Team, shared_data: Path) -> None:
-    paths = sorted(shared_data.glob("**/*.json.gz"))
-    assert paths
-    for path in paths:
+def test_recorded_traces_are_the_same_by_two_and_by_three_processes(team: Team, recorded_traces: list[Path]) -> None:
+    for path in recorded_traces:
         data = gzip.decompress(path.read_bytes())
         one, some = (read_by(who, data, 1 << 16, frames=True) for who in (None, team))
         assert summary(some) == summary(one), path
