@@ -125,6 +125,34 @@ def test_two_workers_give_what_one_gives(four_ranks: Path) -> None:
         assert all(x.boxes.equals(y.boxes) for x, y in zip(a.lanes, b.lanes, strict=True))
 
 
+def process_of(trace: Trace) -> int:
+    return os.getpid()
+
+
+def test_small_files_are_read_by_this_process_unless_more_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To start a process takes longer than to read a few; many, or long ones, are shared out."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    shared: list[int] = []
+
+    def in_processes(call: Callable[[Any], Any], tasks: list[Any], count: int) -> Any:
+        shared.append(count)
+        return ((task, call(task)) for task in tasks)
+
+    monkeypatch.setattr("weftrace.trace.job.in_processes", in_processes)
+    for rank in range(12):
+        write_rank(tmp_path, rank)
+    few = job_of(tmp_path, ranks=[0, 1, 2, 3])
+    assert {outcome.value for outcome in few.map(process_of)} == {os.getpid()} and shared == []
+    few.map(process_of, workers=3)
+    job_of(tmp_path).map(process_of)
+    path = write_rank(tmp_path, 0)
+    path.write_text(path.read_text() + " " * 30_000_000)  # as long as one that takes a second
+    few.map(process_of)
+    assert shared == [3, 2, 2]
+
+
 def test_results_come_back_in_the_order_of_paths(tmp_path: Path) -> None:
     for rank in range(12):
         write_rank(tmp_path, rank)
