@@ -1,6 +1,6 @@
 """`weftrace` for the shell, quick to start: a process that has imported the libraries, and forks for each call.
 
-Most of the time of a short command goes into importing polars, numba, torch and weftrace. `WarmWeftrace.start` runs a
+Most of the time of a short command goes into importing polars, numba, torch and weftrace. The fixture `warm` runs a
 server that imports them once (no more than that: they compute nothing, and so run no threads that a fork would break),
 and writes a `weftrace` into a folder for PATH. That program hands its arguments, folder, environment and its three open
 files to the server. A fork of the server then is the command: a process of its own with real pipes and an exit code.
@@ -10,6 +10,7 @@ What weftrace imports late is tested on processes started from nothing: tests/te
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import importlib
 import json
@@ -23,7 +24,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, NoReturn
@@ -57,40 +57,39 @@ sys.exit(code[0] if code else "the warm weftrace ended without an exit code")
 
 @pytest.fixture(scope="session")
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder for PATH in which `weftrace` and `python` are there at once."""
-    server = WarmWeftrace.start(tmp_path_factory.mktemp("warm"))
-    yield server.bin
-    server.stop()
+    """A folder for PATH in which `weftrace` and `python` are there at once: by one server for all processes of tests,
+    which ends when the last of them lets go of its pipe."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "warm"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "server").exists():
+            held = _start(folder)
+        else:
+            held = os.open(folder / "users", os.O_WRONLY | os.O_NONBLOCK)
+    yield folder
+    os.close(held)
 
 
-@dataclass(frozen=True, slots=True)
-class WarmWeftrace:
-    """A running server. bin: the folder with its `weftrace` and `python`, to be put first on PATH."""
-
-    bin: Path
-    process: subprocess.Popen[bytes]
-
-    @classmethod
-    def start(cls, folder: Path) -> WarmWeftrace:
-        """Start one; it ends with `stop`, or when this process does."""
-        path = str(folder / "server")
-        for name in ("weftrace", "python"):
-            (folder / name).write_text(PROGRAM.format(python=sys.executable, path=path))
-            (folder / name).chmod(0o755)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.warm", path], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
-        return cls(folder, process)
-
-    def stop(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
+def _start(folder: Path) -> int:
+    """Start a server. Returns what holds it: the end of a pipe to write to."""
+    for name in ("weftrace", "python"):
+        (folder / name).write_text(PROGRAM.format(python=sys.executable, path=str(folder / "server")))
+        (folder / name).chmod(0o755)
+    os.mkfifo(folder / "users")
+    users = os.open(folder / "users", os.O_RDONLY | os.O_NONBLOCK)
+    held = os.open(folder / "users", os.O_WRONLY)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.warm", str(folder / "server")], cwd=ROOT, stdin=users, stdout=subprocess.PIPE
+    )
+    os.close(users)
+    assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+    return held
 
 
 def serve(path: str) -> None:
-    """Fork for each call, until stdin ends: then the tests are over."""
+    """Fork for each call, until nobody holds stdin open: then the tests are over."""
     import weftrace
 
     modules = (module.name for module in pkgutil.walk_packages(weftrace.__path__, "weftrace."))

@@ -10,10 +10,9 @@ from tests.workers import cluster_checks as checks
 from tests.workers.cluster import cluster
 from weftrace.workers import connect
 
-pytest.importorskip("distributed", reason="Dask is not installed: pip install 'weftrace[dask]'")
-
 
 def test_a_job_on_dask(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'weftrace[dask]'")
     many, few = checks.write_ranks(tmp_path / "many"), checks.write_ranks(tmp_path / "few", 4)
     with cluster("dask") as addresses:
         with subtests.test("the document of 20 ranks is the local one"):

@@ -11,11 +11,10 @@ from tests.workers import cluster_checks as checks
 from tests.workers.cluster import cluster
 from weftrace.workers import connect
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'weftrace[ray]'")
-
 
 @thorough
 def test_a_job_on_ray(tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'weftrace[ray]'")
     many, few = checks.write_ranks(tmp_path / "many"), checks.write_ranks(tmp_path / "few", 4)
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     with cluster("ray") as addresses:
