@@ -94,12 +94,12 @@ thorough: $(VENV)/.ready-dev ## run the tests with all their cases and examples:
 times: $(VENV)/.ready-dev ## run the tests, then say where the processor time went
 	@$(BIN)/python -m pytest $(PARALLEL) --junitxml=out/tests.xml $(PYTEST); $(BIN)/python -m tests.times out/tests.xml
 
-fuzz: $(VENV)/.ready-dev ## read 24,000 damaged trace files and run 20,000 plans, where `make test` tries 400 and 333
+fuzz: $(VENV)/.ready-dev ## read 24,000 damaged trace files and run 20,000 plans, where `make test` tries 200 and 167
 	@WEFTRACE_FUZZ_CASES=24000 $(BIN)/python -m pytest $(PARALLEL) tests/trace/chrome/test_reader_fuzz.py \
 		tests/plan/test_oracle.py $(PYTEST)
 
 fuzz-documents: $(VENV)/.ready-dev ## damage 100,000 saved documents, where `make test` tries 2,000
-	@WEFTRACE_FUZZ_CASES=20000 $(BIN)/python -m pytest $(PARALLEL) tests/test_documents_fuzz.py
+	@WEFTRACE_FUZZ_CASES=10000 $(BIN)/python -m pytest $(PARALLEL) tests/test_documents_fuzz.py
 
 # Every dependency of pyproject.toml at the lowest version that it names; torch and the tests' tools are those of .venv.
 $(LOWEST)/.ready: pyproject.toml | $(VENV)/.ready-dev

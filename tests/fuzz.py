@@ -12,7 +12,7 @@ import pytest
 
 Case = TypeVar("Case")
 
-DEFAULT_CASES = 400
+DEFAULT_CASES = 200
 # From so many cases on, a test tries all of its own examples.
 ALL_EXAMPLES = 1_200
 
@@ -28,7 +28,7 @@ def fuzz_cases() -> int:
 
 
 def examples(num: int) -> int:
-    """How many of `num` examples a test tries in this run: a third where $WEFTRACE_FUZZ_CASES is not set."""
+    """How many of `num` examples a test tries in this run: a sixth where $WEFTRACE_FUZZ_CASES is not set."""
     return min(num, max(5, num * fuzz_cases() // ALL_EXAMPLES))
 
 

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from tests.documents_fuzz import Documents
-from tests.fuzz import for_each_case
+from tests.fuzz import DEFAULT_CASES, for_each_case
 from tests.saved_documents import saved_documents
 from weftrace.files.schemas import schemas
 
@@ -40,7 +40,7 @@ def test_there_is_a_document_of_every_schema(documents: Documents) -> None:
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_what_is_wrong_is_told_with_its_place(documents: Documents, schema: str) -> None:
     try:
-        for_each_case(partial(documents.check, schema), share=2_000 / 400 / len(SCHEMAS))
+        for_each_case(partial(documents.check, schema), share=2_000 / DEFAULT_CASES / len(SCHEMAS))
     except Exception:
         if schema in NOT_YET:
             pytest.xfail("some damage of it is not told yet")

@@ -17,7 +17,7 @@ from weftrace.wings import SHOWN, WINGS
 REMOVABLE = [wing.name for wing in WINGS if wing.name != "report"]
 
 
-@pytest.fixture(params=few(REMOVABLE, 3), scope="module")
+@pytest.fixture(params=few(REMOVABLE, 2), scope="module")
 def without(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A copy of the package and of the lint contracts without a wing; (its folder, the wing's name). Bytecode goes with
     it: to compile all of the package again takes longer than the tests."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz import few
 from tests.tracefile import GEMM, TraceFile
 from weftrace.advice.jobs import infer_job
 from weftrace.advice.swaps.chunks import pipeline_actions
@@ -26,7 +27,7 @@ def measured(name: str, costs: Costs = COSTS, *, num_ranks: int = 4, num_micro_b
     return infer_job(simulate_ranks(plan_of(schedule, costs)).values())
 
 
-@pytest.mark.parametrize("name", ["1f1b", "zb1p", "dualpipe", "interleaved"])
+@pytest.mark.parametrize("name", few(["1f1b", "zb1p", "interleaved", "dualpipe"], 2))
 def test_the_measured_order_is_read_back(name: str) -> None:
     schedule = generate(name, num_ranks=4, num_micro_batches=8)
     actions = pipeline_actions(measured(name))
@@ -36,7 +37,7 @@ def test_the_measured_order_is_read_back(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("was", "then"), [("1f1b", "dualpipe"), ("dualpipe", "zb1p"), ("zb1p", "1f1b"), ("1f1b", "zbv")]
+    ("was", "then"), few([("1f1b", "dualpipe"), ("dualpipe", "zb1p"), ("1f1b", "zbv"), ("zb1p", "1f1b")], 2)
 )
 def test_another_schedule_takes_what_it_takes_by_the_same_costs(was: str, then: str) -> None:
     costs = COSTS if was != "1f1b" else Costs(forward_ns=100 * US, input_ns=200 * US, weight_ns=0, activation_bytes=1)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.fuzz import thorough_case
+from tests.fuzz import few, thorough_case
 from tests.tracefile import GEMM, TraceFile
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -127,7 +127,7 @@ def test_a_signal_while_one_file_is_written(
     assert "Traceback" not in stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", few([signal.SIGTERM, signal.SIGINT], 1))
 def test_a_signal_while_a_question_without_end_is_asked(
     started: Callable[..., subprocess.Popen[str]], tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.jobs import Job
-from tests.fuzz import examples
+from tests.fuzz import examples, few
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.comparison.diffs import Diff, diff
 from weftrace.comparison.runs import WAITING, Run, run_of
@@ -144,7 +144,7 @@ def meets_of_plan(number: int, *, late: int = -1, delay: int = 0, starts_later: 
     return Plan.of(ops(), name="job")
 
 
-@pytest.mark.parametrize("late", [0, 3, 5])
+@pytest.mark.parametrize("late", few([3, 0, 5], 1))
 def test_an_op_of_one_rank_of_a_plan_that_takes_longer(late: int) -> None:
     found = diff(simulate_ranks(meets_of_plan(6)), simulate_ranks(meets_of_plan(6, late=late, delay=100 * US)))
     adds_up(found)

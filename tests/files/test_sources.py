@@ -13,6 +13,7 @@ import fsspec
 import pytest
 import zstandard
 
+from tests.fuzz import examples
 from weftrace.errors import TraceError, TraceTooLarge
 from weftrace.files.sources import ByteStream, is_remote, open_bytes
 
@@ -100,7 +101,7 @@ def test_a_wrong_checksum_costs_nothing(tmp_path: Path) -> None:
 def test_flipped_bytes_cost_little_of_what_precedes_them(tmp_path: Path) -> None:
     chance = random.Random(0)
     num_damaged = 0
-    for _ in range(60):
+    for _ in range(examples(60)):
         at = chance.randrange(100, len(PACKED) - 8)
         wrong = PACKED[:at] + bytes([PACKED[at] ^ chance.randrange(1, 256)]) + PACKED[at + 1 :]
         found, stream = read(store(tmp_path, wrong))
@@ -108,7 +109,7 @@ def test_flipped_bytes_cost_little_of_what_precedes_them(tmp_path: Path) -> None
         same = next((n for n, (a, b) in enumerate(zip(found, TEXT, strict=False)) if a != b), len(found))
         assert same >= len(before) - 20_000, at
         num_damaged += stream.truncated is not None
-    assert num_damaged > 50
+    assert num_damaged > examples(60) * 5 // 6 - 1
 
 
 def test_garbage_behind_gzip_data_is_told(tmp_path: Path) -> None:

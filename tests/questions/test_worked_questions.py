@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from tests.fuzz import few
 from tests.query_page import FILE, WRITTEN, filled, printed, questions, written
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, TraceFile
 from weftrace.questions.asking import query, tables
@@ -103,7 +104,7 @@ def test_the_page_is_as_the_code_has_it() -> None:
     assert filled(PAGE) == PAGE, "run python -m tests.query_page"
 
 
-@pytest.mark.parametrize("number", range(1, 11))
+@pytest.mark.parametrize("number", few(range(1, 11), 5))
 def test_the_page_prints_what_a_recorded_run_gives(number: int, shared_data: Path, tmp_path: Path) -> None:
     question = QUESTIONS[number - 1]
     source = written(tmp_path) if question.source == WRITTEN else shared_data / question.source
@@ -137,7 +138,7 @@ def together(job: Job) -> dict[str, pl.LazyFrame]:
     return tables(job, workers=1)
 
 
-@pytest.mark.parametrize("number", range(1, 11))
+@pytest.mark.parametrize("number", few(range(1, 11), 5))
 def test_a_job_in_files_answers_as_its_tables_in_memory(
     number: int, job: Job, together: dict[str, pl.LazyFrame]
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.browser import Open
+from tests.fuzz import few
 from tests.moe.render import profiles
 from tests.render.extreme_pages import PAGES, strained
 from tests.render.test_colours import blocks
@@ -128,7 +129,7 @@ def in_turn(names: Iterable[str]) -> list[tuple[str, str]]:
     return list(zip(names, cycle(["light", "dark"]), strict=False))
 
 
-@pytest.mark.parametrize(("name", "scheme"), in_turn(PICTURES))
+@pytest.mark.parametrize(("name", "scheme"), few(in_turn(PICTURES), 5))
 def test_every_colour_drawn_stands_in_the_legend(name: str, scheme: str, open_html: Open, tmp_path: Path) -> None:
     page = open_html(PICTURES[name](tmp_path), color_scheme=scheme)
     pictures = [(["lanes-canvas"], "lanes-legend")]
@@ -229,7 +230,7 @@ UNTOLD = """() => {
 }"""
 
 
-@pytest.mark.parametrize(("name", "scheme"), in_turn(["one rank", "flops", "placement", "replay"]))
+@pytest.mark.parametrize(("name", "scheme"), few(in_turn(["one rank", "flops", "placement", "replay"]), 2))
 def test_every_colour_of_a_chart_stands_in_its_section_s_legend(
     name: str, scheme: str, open_html: Open, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser import Open
+from tests.fuzz import few
 from tests.render.extreme_pages import strained
 from weftrace.report import render_html
 
@@ -43,7 +44,7 @@ def gone(page: Page) -> bool:
     return page.locator("#tooltip").is_hidden()
 
 
-@pytest.mark.parametrize("picture", ["timeline", "lanes"])
+@pytest.mark.parametrize("picture", few(["timeline", "lanes"], 1))
 def test_a_tip_goes_with_its_kernel(page: Page, picture: str) -> None:
     ways: dict[str, Callable[[], object]] = {
         "zoomed by the wheel": lambda: page.mouse.wheel(0, -300),

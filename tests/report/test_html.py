@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 import weftrace as wt
+from tests.fuzz import few
 from tests.pages import check_modules
 from tests.report import documents
 from tests.tracefile import GEMM, TraceFile
@@ -103,7 +104,20 @@ def test_policy_changes_with_the_script() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["document", "job", "many_layers", "no_communication", "cpu_only", "nothing", "partial", "no_phases", "hostile"],
+    few(
+        [
+            "document",
+            "job",
+            "many_layers",
+            "no_communication",
+            "cpu_only",
+            "partial",
+            "no_phases",
+            "nothing",
+            "hostile",
+        ],
+        5,
+    ),
 )
 def test_documents_fit_the_schema(name: str) -> None:
     validator().validate(getattr(documents, name)())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from tests.fuzz import few
 from tests.report import documents
 from tests.report.test_html import many_events
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, TraceFile
@@ -90,7 +91,8 @@ def test_stacked_bar_is_to_scale(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["document", "job", "many_layers", "no_communication", "cpu_only", "nothing", "partial", "no_phases"]
+    "name",
+    few(["document", "job", "many_layers", "no_communication", "cpu_only", "partial", "no_phases", "nothing"], 4),
 )
 def test_documents_without_a_timeline_open_too(open_html: Any, name: str) -> None:
     page = open_html(render_html(getattr(documents, name)(), []))
@@ -287,7 +289,7 @@ def with_lanes(report: Report, number: int) -> Any:
     return {**report.document, "ranks": [{**rank, "lanes": lanes[:number]}]}
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 8])
+@pytest.mark.parametrize("number", few([1, 2, 3, 8], 2))
 def test_the_lane_picture_takes_any_number_of_lanes(open_html: Any, report: Report, number: int) -> None:
     page = open_html(render_html(with_lanes(report, number), report.timelines))
     bands = page.locator(".lane-label:not(.strip-label)")

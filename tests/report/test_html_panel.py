@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.fuzz import few
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.report import analyze, render_html
 
@@ -66,7 +67,7 @@ def answered(page: Page, canvas: str, y: float, part: str, share: float) -> None
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
 
-@pytest.mark.parametrize(("width", "height", "share"), SCREENS)
+@pytest.mark.parametrize(("width", "height", "share"), few(SCREENS, 2))
 def test_a_click_is_answered_in_the_window(open_html: Any, html: str, width: int, height: int, share: float) -> None:
     page = open_html(html, viewport={"width": width, "height": height})
     wide = width >= 1100

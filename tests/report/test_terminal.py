@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from tests.fuzz import few
 from tests.report import documents
 from tests.report.job_documents import late_job
 from tests.tracefile import GEMM, TraceFile
@@ -98,7 +99,7 @@ def test_ascii_goldens() -> None:
 
 
 @pytest.mark.parametrize("draw", [report, lanes])
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", few(DOCUMENTS, 5))
 def test_no_line_is_wider_than_the_console(name: str, draw: Callable[..., None]) -> None:
     document = DOCUMENTS[name]()
     for width in (60, 80, 93, 120, 140, 250):
@@ -113,7 +114,7 @@ def test_a_pipe_gets_no_escapes(name: str, draw: Callable[..., None]) -> None:
 
 
 @pytest.mark.parametrize("draw", [report, lanes])
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", few(DOCUMENTS, 4))
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 def test_a_console_without_unicode_gets_ascii_of_the_same_shape(
     name: str, draw: Callable[..., None], encoding: str
@@ -126,7 +127,7 @@ def test_a_console_without_unicode_gets_ascii_of_the_same_shape(
 
 
 @pytest.mark.parametrize("draw", [report, lanes])
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", few(DOCUMENTS, 4))
 def test_a_saved_document_draws_the_same(name: str, draw: Callable[..., None]) -> None:
     document = DOCUMENTS[name]()
     assert drawn(draw, json.loads(json.dumps(document)), width=80) == drawn(draw, document, width=80)

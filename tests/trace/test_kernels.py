@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT, shared_data_folder
-from tests.fuzz import examples
+from tests.fuzz import examples, few
 from weftrace.errors import RulesError, WeftraceError
 from weftrace.trace.kernels import (
     BUILT_IN,
@@ -744,7 +744,7 @@ def real_traces() -> list[Any]:
     return [pytest.param(path, id=path.name) for path in paths]
 
 
-@pytest.mark.parametrize("path", real_traces())
+@pytest.mark.parametrize("path", few(real_traces(), 8))
 def test_every_kernel_of_the_real_traces_has_a_name(path: Path) -> None:
     events = device_events(path)
     table = classify(events["name"], RULES)

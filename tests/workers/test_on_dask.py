@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz import thorough
 from tests.workers import cluster_checks as checks
 from tests.workers.cluster import cluster
 from weftrace.workers import connect
 
 
+@thorough
 def test_a_job_on_dask(tmp_path: Path, subtests: pytest.Subtests) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed: pip install 'weftrace[dask]'")
     many, few = checks.write_ranks(tmp_path / "many"), checks.write_ranks(tmp_path / "few", 4)

@@ -28,7 +28,7 @@ def test_overlapped_is_bit_for_bit_one_after_another_and_experts_apart_as_in_one
             assert of_model["gradients by one process"] < 1e-12, of_model
 
 
-@pytest.mark.parametrize("published", [False, True], ids=["exact", "published"])
+@pytest.mark.parametrize("published", few([True, False], 1))
 @pytest.mark.parametrize(("overlap", "kind"), PLANS, ids=[kind for _, kind in PLANS])
 def test_a_rank_whose_experts_nobody_chooses_gets_no_rows_and_all_is_as_before(
     ranks: Ranks, overlap: str, kind: str, published: bool
@@ -47,7 +47,7 @@ def other_lists() -> list[tuple[str, ModelPhase]]:
     return [(name, kind) for name, kind in found if not load_overlap(name, kind).is_fused]
 
 
-@pytest.mark.parametrize(("overlap", "kind"), other_lists())
+@pytest.mark.parametrize(("overlap", "kind"), few(other_lists(), 5))
 def test_every_other_list_gives_what_one_process_gives(ranks: Ranks, overlap: str, kind: ModelPhase) -> None:
     """Bit for bit, but where tokens go in chunks: then products have other shapes."""
     for (summary,) in ranks.run(CASES + "compared", 2, overlap=overlap, kind=kind, models=["mla"]):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
+from tests.fuzz import few
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.generators.dualpipe import dualpipe
@@ -38,8 +41,7 @@ def test_with_equal_times_the_laws_are_the_golden_numbers(name: str) -> None:
         assert law.devices == devices
 
 
-@pytest.mark.parametrize("name", list(FAMILIES))
-@pytest.mark.parametrize("boundary", ["barrier", "span"])
+@pytest.mark.parametrize(("name", "boundary"), few(product(FAMILIES, ("barrier", "span")), 14))
 def test_where_a_law_says_that_it_holds_the_simulation_agrees(name: str, boundary: Boundary) -> None:
     for costs in (Costs.units(), Costs.units(2, 3, 1, FB=5), Costs.units(1, 1, 3), Costs.units(3, 2, 2, latency=0.5)):
         for devices, micro_batches in ((2, 4), (4, 6), (4, 12), (6, 14)):

@@ -6,6 +6,7 @@ from collections import defaultdict
 
 import pytest
 
+from tests.fuzz import few
 from tests.pipeline.runtime.random_schedules import random_schedule
 from weftrace.pipeline.dependencies import messages
 from weftrace.pipeline.generators.families import FAMILIES, generate
@@ -66,7 +67,7 @@ def check_pairs(programs: tuple[Program, ...]) -> None:
         assert found[source] == found[target]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", few(range(30), 10))
 def test_any_schedule_runs_without_tags_where_every_send_waits_for_its_receive(seed: int) -> None:
     schedule = random_schedule(seed)
     for each in (schedule, forward_only(schedule)):
@@ -109,7 +110,7 @@ def test_a_ranks_turns_of_1f1b_by_hand() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", few(FAMILIES, 6))
 def test_every_family_runs_so_and_its_receive_buffers_do_not_grow_with_the_micro_batches(name: str) -> None:
     """At most 8 values of other ranks are held at once, of 32 micro-batches; by each rank that holds two stages, 64."""
     schedule = generate(name, num_ranks=4, num_micro_batches=32)

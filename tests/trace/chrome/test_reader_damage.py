@@ -251,7 +251,7 @@ def test_hostile_text_takes_time_in_proportion_to_its_length(pattern: str) -> No
     assert time.process_time() - start < 7.5
 
 
-@pytest.mark.parametrize("fraction", [0.01, 0.5, 1.0])
+@pytest.mark.parametrize("fraction", few([0.5, 0.01, 1.0], 1))
 def test_a_file_full_of_nan_is_read_in_bounded_memory_and_time(fraction: float) -> None:
     """Repair must not keep a column chunk for each event."""
     odd = encoded(event("odd", args={"stream": 7, "x": 0})).replace('"x": 0', '"x": NaN')

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.fuzz import for_each_case
+from tests.fuzz import for_each_case, thorough
 from tests.trace.chrome.files import at, encoded, event, text_of
 from tests.trace.chrome.test_reader_fuzz import SEEDS, mutated
 from weftrace.errors import TraceError
@@ -179,6 +179,7 @@ def test_a_file_of_plain_ranges_is_the_same(team: Team) -> None:
     assert isinstance(trace, Trace) and trace.plain is not None
 
 
+@thorough
 def test_recorded_traces_are_the_same_by_two_and_by_three_processes(team: Team, recorded_traces: list[Path]) -> None:
     for path in recorded_traces:
         data = gzip.decompress(path.read_bytes())

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fuzz import few
 from tests.trace.chrome.files import encoded, event, names, read_text, text_of
 from weftrace.analysis import overlap
 from weftrace.errors import TraceError
@@ -154,7 +155,7 @@ FLAWS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("flaw", FLAWS)
+@pytest.mark.parametrize("flaw", few(FLAWS, 3))
 def test_flawed_events_are_read_in_time_in_proportion_to_their_number(flaw: str) -> None:
     """20,000 of them take half a second; were each to cost a look at its chunk, they would take minutes."""
     num = 20_000
