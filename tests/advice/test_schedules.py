@@ -12,7 +12,7 @@ from tests.tracefile import GEMM, TraceFile
 from weftrace.advice.jobs import infer_job
 from weftrace.advice.swaps.chunks import pipeline_actions
 from weftrace.advice.swaps.schedules import swap_schedule
-from weftrace.errors import AdviceError
+from weftrace.errors import AdviceError, TraceError
 from weftrace.pipeline import Costs, generate, simulate
 from weftrace.pipeline.as_plan import plan_of
 from weftrace.plan import Inferred, Op, Plan, simulate_ranks
@@ -41,24 +41,37 @@ def test_the_measured_order_is_read_back(name: str) -> None:
 )
 def test_another_schedule_takes_what_it_takes_by_the_same_costs(was: str, then: str) -> None:
     costs = COSTS if was != "1f1b" else Costs(forward_ns=100 * US, input_ns=200 * US, weight_ns=0, activation_bytes=1)
-    swap = swap_schedule(measured(was, costs), then)
+    swap = swap_schedule(measured(was, costs), then, weight_share=0.45)
     assert swap.error == pytest.approx(0, abs=0.01)
     other = generate(then, num_ranks=4, num_micro_batches=8)
     parts = other.num_stages // 4
+    if was == "1f1b":
+        costs = replace(costs, input_ns=110 * US, weight_ns=90 * US, backward_ns=200 * US)
     assert swap.after_ns == pytest.approx(simulate(other, costs.split(parts)).makespan_ns, rel=0.01)
 
 
 def test_what_was_measured_and_assumed_is_said() -> None:
-    swap = swap_schedule(measured("1f1b", Costs(forward_ns=100 * US, input_ns=200 * US, weight_ns=0)), "dualpipe")
+    run = measured("1f1b", Costs(forward_ns=100 * US, input_ns=200 * US, weight_ns=0))
+    swap = swap_schedule(run, "dualpipe", weight_share=0.45)
     assert swap.measured_schedule == "1F1B" and swap.schedule == "DualPipe"
     assert (swap.num_ranks, swap.num_stages, swap.num_micro_batches) == (4, 4, 8)
     assert any("nothing overlapped was measured" in note for note in swap.notes)
-    assert any("no weight gradient was measured" in note for note in swap.notes)
+    assert "assumed: W is 0.45 of a full backward, which no action tells apart" in swap.notes
     assert any(
         "each stage is on 2 ranks then: that takes memory for 2 times the weights" in note for note in swap.notes
     )
     assert not any("times the weights" in note for note in swap_schedule(measured("dualpipe"), "1f1b").notes)
     assert swap.sentence.startswith("DualPipe instead of 1F1B: ")
+
+
+def test_how_much_of_a_backward_is_w_is_asked_where_only_a_schedule_that_splits_it_needs_it() -> None:
+    run = measured("1f1b", Costs(forward_ns=100 * US, input_ns=200 * US, weight_ns=0))
+    for share in (None, 1.5):
+        with pytest.raises(TraceError, match=r"nothing tells how much of it is W; say which share.*--weight-share"):
+            swap_schedule(run, "zb1p", weight_share=share)
+    assert not any("W is" in note for note in swap_schedule(run, "gpipe").notes)
+    halves, none = (swap_schedule(run, "zb1p", weight_share=share).after_ns for share in (0.5, 0.0))
+    assert halves < none  # weight gradients fill the bubble
 
 
 def test_messages_latency_is_measured_where_they_were_waited_for() -> None:

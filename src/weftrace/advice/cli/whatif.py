@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Meta
 
 from weftrace.advice.cli.inferring import Traces, exit_if_off, inferred_from
 from weftrace.cli import options, outputs
@@ -99,6 +100,14 @@ class Request:
             metavar="NAME",
         ),
     ] = None
+    weight_share: Annotated[
+        float | None,
+        Meta(ge=0, le=1),
+        Option(
+            "With --schedule: the part of a full backward that is W, where the run has B alone: an assumption.",
+            metavar="PART",
+        ),
+    ] = None
     sensitivity: Annotated[
         bool, Option("Instead of a change: 1 % less time of each class, family and phase, alone.")
     ] = False
@@ -127,7 +136,7 @@ def run(request: Request, traces: Traces, to: outputs.Destination) -> None:
     writes = SENSITIVITY if request.asks_sensitivity else WHAT_IF
     if request.schedule is not None:
         wanted = to.wanted(writes=SCHEDULE_SWAP, inputs=inputs)
-        _swap_schedule(traces, request.schedule, wanted)
+        _swap_schedule(traces, request, wanted)
         return
     _refuse_traces(to.output)
     wanted = to.wanted(writes=writes, inputs=inputs)
@@ -189,14 +198,15 @@ def _placement(path: str | None, placed_as: str | None) -> Change:
     return placement_swap(*documents, name=path)
 
 
-def _swap_schedule(traces: Traces, name: str, to: outputs.Wanted) -> None:
+def _swap_schedule(traces: Traces, request: Request, to: outputs.Wanted) -> None:
     """Another schedule, tried and handed out."""
     from weftrace.advice.outputs import SCHEDULE_SWAP
     from weftrace.advice.swaps.schedules import measured_pipeline, swap_schedule
 
-    source = traces.opened()
+    source, name = traces.opened(), str(request.schedule)
     with outputs.working("simulating both schedules"):
-        found = swap_schedule(measured_pipeline(source, workers=traces.workers), name)
+        measured = measured_pipeline(source, workers=traces.workers)
+        found = swap_schedule(measured, name, weight_share=request.weight_share)
     outputs.deliver(found, SCHEDULE_SWAP, to)
 
 
@@ -212,6 +222,8 @@ def _refuse_traces(output: Sequence[str]) -> None:
 def _check(request: Request, changes: list[Change]) -> None:
     """Raises `typer.BadParameter` where nothing is to be tried, or two questions are asked at once."""
     asks = request.asks_sensitivity
+    if request.schedule is None and request.weight_share is not None:
+        raise typer.BadParameter("it has no meaning without --schedule", param_hint="--weight-share")
     if request.schedule is not None:
         if asks or changes:
             raise typer.BadParameter(

@@ -90,16 +90,20 @@ def measured_pipeline(source: Trace | Job, *, workers: int | None = None) -> Inf
     return infer_job(source, workers=workers)
 
 
-def swap_schedule(measured: Inferred | MeasuredRun, name: str) -> ScheduleSwap:
+def swap_schedule(measured: Inferred | MeasuredRun, name: str, *, weight_share: float | None = None) -> ScheduleSwap:
     """What schedule `name` ("dualpipe", "1f1b", "zb1p") would take on the ranks of a measured pipeline.
 
     measured: the ranks joined, or the run that their ranges tell of. Costs of a chunk are the means over its stage's
-    chunks in the last whole step; a schedule that cuts the model into other stages takes all stages as alike. Raises
-    `AdviceError` where the phases are not those of a pipeline, or some are missing, and where there is no such schedule
-    or it cannot have these sizes.
+    chunks in the last whole step; a schedule that cuts the model into other stages takes all stages as alike.
+    weight_share: part of a full backward that is W, where the run has B alone: an assumption, noted as one.
+
+    Raises `AdviceError` where the phases are not those of a pipeline, or some are missing, and where there is no such
+    schedule or it cannot have these sizes; `TraceError` where the schedule splits backwards, the run has B alone and
+    no weight_share is given.
     """
     from weftrace.pipeline.generators.families import family_of, generate
     from weftrace.pipeline.measured.run_costs import costs_of_run
+    from weftrace.pipeline.measured.sourced_costs import with_weight_share
     from weftrace.pipeline.plan_vs_measured.one_clock import on_one_clock
     from weftrace.pipeline.simulation import simulate
 
@@ -110,6 +114,9 @@ def swap_schedule(measured: Inferred | MeasuredRun, name: str) -> ScheduleSwap:
         costs = costs_of_run(run, own)
         family = family_of(name)
         other = generate(family.name, num_ranks=own.num_ranks, num_micro_batches=own.num_micro_batches)
+        shared: tuple[str, ...] = ()
+        if other.actions.get_column("kind").is_in(("I", "W")).any():
+            costs, shared = with_weight_share(costs, run, weight_share)
         fitted, notes = _fitted(costs, own, other)
         simulated_ns, after_ns = (simulate(*each).makespan_ns for each in ((own, costs), (other, fitted)))
     except ScheduleError as error:
@@ -128,7 +135,7 @@ def swap_schedule(measured: Inferred | MeasuredRun, name: str) -> ScheduleSwap:
         measured_ns=int(run.actions.select(pl.col("end_ns").max() - pl.col("start_ns").min()).item()),
         simulated_ns=simulated_ns,
         after_ns=after_ns,
-        notes=(*_assumed(run, own, other), *notes, *filter(None, [clocks]), *left_out),
+        notes=(*_assumed(run, own, other), *shared, *notes, *filter(None, [clocks]), *left_out),
     )
 
 
@@ -210,8 +217,6 @@ def _assumed(run: MeasuredRun, own: Schedule, other: Schedule) -> Iterator[str]:
     yield f"a chunk takes the mean of its stage's chunks of that kind, {of}"
     if "F&B" in wanted - done:
         yield "nothing overlapped was measured: an F&B is taken to take as long as F and B one after the other"
-    if "W" in wanted - done:
-        yield "no weight gradient was measured by itself: W is taken to take no time, and I as long as B"
     if (copies := other.num_replicas) > own.num_replicas:
         yield (
             f"each stage is on {copies} ranks then: that takes memory for {copies} times the weights, and the sum of "

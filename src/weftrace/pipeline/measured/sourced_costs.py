@@ -71,7 +71,7 @@ def costs_of_trace(
     first = source if isinstance(source, Trace) else next(iter(source.traces()))
     if has_actions(first):
         run = run_of(source)
-        costs, assumed = _with_share(costs_of_actions(run), run, weight_share)
+        costs, assumed = with_weight_share(costs_of_actions(run), run, weight_share)
         return SourcedCosts(
             costs=costs, basis="actions", source=run.source,
             notes=(
@@ -92,8 +92,9 @@ def costs_of_trace(
     )  # fmt: skip
 
 
-def _with_share(costs: Costs, run: MeasuredRun, weight_share: float | None) -> tuple[Costs, tuple[str, ...]]:
-    """Costs whose I and W are parts of B where the run has B alone, and the assumption. Raises `TraceError`."""
+def with_weight_share(costs: Costs, run: MeasuredRun, weight_share: float | None) -> tuple[Costs, tuple[str, ...]]:
+    """Costs whose I and W are parts of B where the run has B alone, and the assumption. Raises `TraceError` where that
+    share is needed and is not given, or is none."""
     if tells_weight(run):
         return costs, ()
     if weight_share is None or not 0 <= weight_share <= 1:
