@@ -16,26 +16,29 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Wing:
     """name: the folder. names: what it gives to `weftrace` itself, by module; the rest is at `weftrace.<name>`.
-    is_shown: False of one that only programs use: it has neither outputs nor commands. command: what its command is
-    called, where that is not the folder's name.
+    is_shown: False of one that only programs use: it has neither outputs nor commands. commands: what they are called,
+    where it is not one with the folder's name.
     """
 
     name: str
     names: tuple[tuple[str, tuple[str, ...]], ...] = ()
     is_shown: bool = True
-    command: str = ""
+    commands: tuple[str, ...] = ()
+
+    def has_command(self, name: str) -> bool:
+        return name in (self.commands or (self.name,))
 
 
 # In the order of the commands in `weftrace --help`.
 WINGS = (
-    Wing("report", (("build", ("Report", "analyze")),)),
+    Wing("report", (("build", ("Report", "analyze")),), commands=("report", "lanes", "annotate", "convert", "demo")),
     Wing("experts", (("placement", ("Placement",)), ("", ("balance", "replan", "replay")))),
     Wing("flops", (("values", ("FlopsReport",)), ("", ("count", "profile")))),
     Wing("pipeline"),
-    Wing("moe", command="profile"),
-    Wing("advice", command="whatif"),
-    Wing("comparison", (("diffs", ("Diff", "diff")),), command="diff"),
-    Wing("questions", (("asking", ("query",)),), command="query"),
+    Wing("moe", commands=("profile",)),
+    Wing("advice", commands=("critical-path", "whatif")),
+    Wing("comparison", (("diffs", ("Diff", "diff")),), commands=("diff",)),
+    Wing("questions", (("asking", ("query",)),), commands=("query",)),
     Wing("capture", is_shown=False),
 )
 
@@ -58,7 +61,8 @@ def outputs() -> Iterator[Output]:
         yield from import_module(f"weftrace.{wing.name}.outputs").OUTPUTS
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add each wing's commands: the function `add_to` of its `cli/app.py`."""
-    for wing in SHOWN:
+def add_commands(app: typer.Typer, name: str = "") -> None:
+    """Add the commands of the wing that has this one; of all wings where none has. By the function `add_to` of a wing's
+    `cli/app.py`."""
+    for wing in [wing for wing in SHOWN if wing.has_command(name)] or SHOWN:
         import_module(f"weftrace.{wing.name}.cli.app").add_to(app)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,8 +18,9 @@ import pytest
 import typer
 
 from tests.tracefile import DISPATCH, GEMM, TraceFile
-from weftrace.cli.main import app, main, with_command
+from weftrace.cli.main import main, program
 from weftrace.errors import ClusterWarning
+from weftrace.wings import SHOWN
 
 T = TypeVar("T")
 Run = Callable[..., tuple[int, str, str]]
@@ -542,12 +544,32 @@ def test_a_closed_pipe_is_no_error(train: Path) -> None:
 
 def test_of_the_commands_only_the_one_asked_for_is_built() -> None:
     """And it is the same; who asks for one that is not there is still told which there are."""
-    whole: Any = typer.main.get_command(app)
+    whole: Any = typer.main.get_command(program())
     for name, command in whole.commands.items():
-        alone: Any = typer.main.get_command(with_command(name))
+        alone: Any = typer.main.get_command(program(name))
         assert list(alone.commands) == [name]
         (found,) = alone.commands.values()
         assert [option.opts for option in found.params] == [option.opts for option in command.params]
         assert sorted(getattr(found, "commands", ())) == sorted(getattr(command, "commands", ()))
         assert [option.opts for option in alone.params] == [option.opts for option in whole.params]
-    assert with_command("repot") is with_command("--help") is app
+    assert list(typer.main.get_command(program("repot")).commands) == list(whole.commands)  # type: ignore[attr-defined]
+
+
+def test_a_command_imports_its_own_wing_alone(tmp_path: Path) -> None:
+    """Also where the shell completes its options; and each wing says in wings.py which commands it has."""
+    code = (
+        "import sys\nfrom weftrace.cli.main import program, _asked\nprogram(_asked())\n"
+        "print(*sorted({name.split('.')[1] for name in sys.modules if '.cli.' in name and 'weftrace' in name}))"
+    )
+    for arguments, complete in ((["pipeline"], {}), ([], {"_TYPER_COMPLETE_ARGS": "weftrace pipeline show --"})):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], env=os.environ | complete, capture_output=True, text=True,
+            check=True, cwd=tmp_path,
+        )  # fmt: skip
+        assert done.stdout == "cli pipeline\n"
+    for wing in SHOWN:
+        found: Any = typer.main.get_command(program(wing.commands[0] if wing.commands else wing.name))
+        assert len(found.commands) == 1
+    listed = [name for wing in SHOWN for name in (wing.commands or (wing.name,))]
+    whole: Any = typer.main.get_command(program())
+    assert sorted(listed) == sorted(whole.commands)

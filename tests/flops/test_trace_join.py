@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, record_function, schedule
 from torch.profiler import profile as torch_profile
 
 from tests.flops.small_reports import TINY
-from weftrace.cli.main import app
+from weftrace.cli.main import program
 from weftrace.errors import WeftraceError
 from weftrace.facts import hardware
 from weftrace.files.schemas import schemas
@@ -237,7 +237,7 @@ def test_weftrace_report_prints_mfu_by_phase(run: tuple[FlopsReport, Path, Path]
     flops, out = tmp_path / "flops.json", tmp_path / "report.json"
     flops.write_text(json.dumps(flops_document(report)))
     options = ["report", str(marked), "--flops", str(flops), "--hardware", "a100", "-o", str(out)]
-    summary = CliRunner().invoke(app, options)
+    summary = CliRunner().invoke(program(), options)
     assert summary.exit_code == 0, summary.output
     assert "FLOPs by phase" in summary.output and "2 steps" in summary.output
     document = json.loads(out.read_text())
@@ -245,5 +245,5 @@ def test_weftrace_report_prints_mfu_by_phase(run: tuple[FlopsReport, Path, Path]
     jsonschema.Draft202012Validator(schema).validate(document)
     phases = {part["phase"]: part for part in document["ranks"][0]["flops"]["phases"]}
     assert phases["forward"]["flops"] == 2 * 288 and phases["backward"]["mfu"] > 0
-    alone = CliRunner().invoke(app, ["report", str(marked), "--hardware", "a100"])
+    alone = CliRunner().invoke(program(), ["report", str(marked), "--hardware", "a100"])
     assert alone.exit_code != 0

@@ -14,7 +14,7 @@ from rich.console import Console
 
 import weftrace as wt
 from tests.cli.test_cli import run as command
-from weftrace.cli.main import app
+from weftrace.cli.main import program
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.generators.families import FAMILIES, generate
 from weftrace.pipeline.simulation import Simulation, simulate
@@ -128,7 +128,7 @@ def test_a_file_that_holds_no_schedule_is_an_unusable_input(run: Run, tmp_path: 
 
 def test_the_help_says_what_is_taken_by_default() -> None:
     options = {"--slices": FAMILIES["seq1f1b"].options, "--stages-per-rank": FAMILIES["interleaved"].options}
-    shown = typer.main.get_command(app).commands["pipeline"].commands["show"]  # type: ignore[attr-defined]
+    shown = typer.main.get_command(program()).commands["pipeline"].commands["show"]  # type: ignore[attr-defined]
     summary = {name: option.show_default for option in shown.params for name in option.opts if name in options}
     assert summary == {name: str(value) for name, defaults in options.items() for value in defaults.values()}
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import weftrace as wt
-from weftrace.cli.main import app
+from weftrace.cli.main import program
 from weftrace.errors import DocumentError, ScheduleError
 from weftrace.pipeline import Costs
 from weftrace.pipeline.comparing.comparison import candidates, compare
@@ -145,11 +145,11 @@ def test_the_front_is_what_no_other_beats_in_both() -> None:
     rows: Any = block["rows"]
     for at, row in enumerate(rows):
         beaten = any(
-            other["step_ns"] <= row["step_ns"] and other["peak_activations"] <= row["peak_activations"]
-            and (other["step_ns"], other["peak_activations"]) != (row["step_ns"], row["peak_activations"])
+            other.step_ns <= row.step_ns and other.peak_activations <= row.peak_activations
+            and (other.step_ns, other.peak_activations) != (row.step_ns, row.peak_activations)
             for other in rows
         )  # fmt: skip
-        twin = any(rows[i]["step_ns"] == row["step_ns"] and i != at for i in block["front"])
+        twin = any(rows[i].step_ns == row.step_ns and i != at for i in block["front"])
         assert (at in block["front"]) == (not beaten and not twin)
 
 
@@ -157,7 +157,7 @@ def test_the_command_prints_80_columns_and_writes_all_forms(tmp_path: Path) -> N
     files = [tmp_path / f"x{ending}" for ending in (".html", ".json", ".csv")]
     named = [word for file in files for word in ("-o", str(file))]
     run = CliRunner().invoke(
-        app, ["pipeline", "compare", "--stages", "8", "--micro-batches", "20", *named], env={"COLUMNS": "80"}
+        program(), ["pipeline", "compare", "--stages", "8", "--micro-batches", "20", *named], env={"COLUMNS": "80"}
     )
     assert run.exit_code == 0, run.output
     assert max(map(len, run.stdout.splitlines())) <= 80
@@ -169,7 +169,7 @@ def test_the_command_prints_80_columns_and_writes_all_forms(tmp_path: Path) -> N
 
 
 def test_the_command_wants_one_size() -> None:
-    run = CliRunner().invoke(app, ["pipeline", "compare", "--micro-batches", "20"])
+    run = CliRunner().invoke(program(), ["pipeline", "compare", "--micro-batches", "20"])
     assert run.exit_code == 2
     assert "give one of the two" in " ".join(run.output.split())
 

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from copy import copy
+from functools import cache
 from typing import Annotated
 
 import typer
@@ -16,19 +16,6 @@ from weftrace.errors import USAGE, WeftraceError
 from weftrace.version import __version__
 from weftrace.wings import add_commands
 
-app = typer.Typer(
-    name="weftrace",
-    help="Show which communication is hidden behind which computation, where the step went, and what could be saved.",
-    epilog="Start with: weftrace demo, then weftrace report YOUR_TRACE.json.gz -o report.html\n\n"
-    "Exit codes: 0 fine, 1 a gate or --strict not met, 2 wrong usage, 3 an input that cannot be used, "
-    "130 and 143 stopped by Ctrl-C or a termination.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-add_commands(app)
-
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -36,13 +23,43 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     pass
+
+
+@cache
+def program(command: str = "") -> typer.Typer:
+    """The program with this command alone; all of it where it has none of that name. What other wings' commands need is
+    not imported then: half of the time that a short command takes."""
+    app = typer.Typer(
+        name="weftrace",
+        help="Show which communication is hidden behind which computation, where the step went, and what could be "
+        "saved.",
+        epilog="Start with: weftrace demo, then weftrace report YOUR_TRACE.json.gz -o report.html\n\n"
+        "Exit codes: 0 fine, 1 a gate or --strict not met, 2 wrong usage, 3 an input that cannot be used, "
+        "130 and 143 stopped by Ctrl-C or a termination.",
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    add_commands(app, command)
+    commands = [each for each in app.registered_commands if each.name == command]
+    groups = [each for each in app.registered_groups if each.name == command]
+    if commands or groups:
+        app.registered_commands, app.registered_groups = commands, groups
+    return app
+
+
+def _asked() -> str:
+    """The name of the command that is asked for or, where the shell completes a line, stands there; "" for none."""
+    words = os.environ.get("_TYPER_COMPLETE_ARGS", "").split() or sys.argv
+    return words[1] if len(words) > 1 else ""
 
 
 def main() -> None:
@@ -77,23 +94,10 @@ def main() -> None:
         sys.exit(USAGE)
 
 
-def with_command(name: str) -> typer.Typer:
-    """The program with this command alone; all of it where it has none of that name. Typer builds each command that the
-    program has, options and all, whichever is asked for: 0.03 s, of which this saves nine tenths.
-    """
-    commands = [command for command in app.registered_commands if command.name == name]
-    groups = [group for group in app.registered_groups if group.name == name]
-    if not commands and not groups:
-        return app
-    alone = copy(app)
-    alone.registered_commands, alone.registered_groups = commands, groups
-    return alone
-
-
 def _run() -> None:
     """The command. Exits as it does, when all that it has printed is out."""
     try:
-        with_command(sys.argv[1] if len(sys.argv) > 1 else "")()
+        program(_asked())()
     except SystemExit as ended:
         if ended.code in _STOPPED:
             _tell_stopped(_STOPPED[ended.code])

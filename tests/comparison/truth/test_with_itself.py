@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.comparison.truth.random_runs import random_job
-from weftrace.cli.main import app
+from weftrace.cli.main import program
 from weftrace.comparison import diff, judged, parse_gate
 from weftrace.comparison.alignment.movers import movers_of
 from weftrace.comparison.explanations import causes, headline
@@ -45,7 +45,7 @@ def test_a_recorded_trace(name: str, shared_data: Path) -> None:
 
 def test_the_command_ends_with_0(shared_data: Path) -> None:
     path = str(shared_data / "hta-mi250-minitoy.json.gz")
-    done = CliRunner().invoke(app, ["diff", path, path, "--fail-above", "span=0%", "--fail-above", "idle=0ns"])
+    done = CliRunner().invoke(program(), ["diff", path, path, "--fail-above", "span=0%", "--fail-above", "idle=0ns"])
     assert done.exit_code == 0, done.output
 
 
@@ -56,7 +56,7 @@ def test_a_recorded_job(shared_data: Path) -> None:
 def test_two_ranks_of_one_job_are_no_before_and_after(shared_data: Path) -> None:
     paths = [str(shared_data / "hta-two-ranks" / f"sampled_rank-{rank}.json.gz") for rank in (0, 1)]
     assert diff(*paths).verdict.word == "not comparable"
-    done = CliRunner().invoke(app, ["diff", *paths])
+    done = CliRunner().invoke(program(), ["diff", *paths])
     assert done.exit_code == 3 and "different ranks" in done.output
 
 

@@ -11,13 +11,13 @@ import typer
 from typer.testing import CliRunner, Result
 
 import weftrace as wt
-from weftrace.cli.main import app
+from weftrace.cli.main import program
 from weftrace.errors import WeftraceError
 from weftrace.moe.cli.pays import parse_batches
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["profile", *arguments], env={"COLUMNS": "80"})
+    return CliRunner().invoke(program(), ["profile", *arguments], env={"COLUMNS": "80"})
 
 
 def test_a_folder_gets_a_trace_a_rank_that_tells_how_it_was_made(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_batches_are_read_as_written() -> None:
 def test_names_are_completed(words: str, expected: str, never: str) -> None:
     line = f"weftrace profile {words}"
     environment = {"_WEFTRACE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
-    found = CliRunner().invoke(app, [], env=environment, prog_name="weftrace").output.split()
+    found = CliRunner().invoke(program(), [], env=environment, prog_name="weftrace").output.split()
     assert expected in found and never not in found
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 import weftrace as wt
 from tests.moe.test_calibration import layers
 from tests.moe.test_validation import run as run_of
-from weftrace.cli.main import app
+from weftrace.cli.main import program
 from weftrace.errors import NOT_MET, UNUSABLE_INPUT, USAGE, WeftraceError
 from weftrace.moe.calibration.values import Calibration
 from weftrace.moe.validation.comparison import Validation
@@ -22,7 +22,7 @@ DOCS = Path(__file__).parents[3] / "docs" / "profiles-costs.md"
 
 
 def run(*arguments: str | Path, width: int = 80) -> Result:
-    return CliRunner().invoke(app, ["profile", *map(str, arguments)], env={"COLUMNS": str(width)})
+    return CliRunner().invoke(program(), ["profile", *map(str, arguments)], env={"COLUMNS": str(width)})
 
 
 @pytest.fixture
