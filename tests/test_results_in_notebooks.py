@@ -19,7 +19,7 @@ from weftrace.plan import deepseek_training_layers, longest_chain, simulate, tim
 
 PACKAGES = (weftrace.analysis, weftrace.plan, weftrace.trace, weftrace.report, weftrace.advice)
 MOST_CHARACTERS = 5_000
-NO_RESULTS = {"Intervals"}  # two arrays, which show themselves
+NO_RESULTS = {"Intervals", "ReportOptions"}  # two arrays, which show themselves; what is asked for
 
 
 def results(package: ModuleType) -> list[type]:

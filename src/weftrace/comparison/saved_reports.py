@@ -15,8 +15,8 @@ from weftrace.errors import DocumentError
 from weftrace.files.documents import broken, read_document
 from weftrace.files.sources import open_bytes
 from weftrace.files.values import from_document
+from weftrace.render.lane_types import LanePicture
 from weftrace.trace.job import Failure
-from weftrace.trace.work import Basis
 from weftrace.units import counted
 
 _REPORT: Final = "weftrace.report/1"
@@ -29,16 +29,10 @@ class _Kernel(TypedDict):
     name: str
 
 
-class _Rank(TypedDict):
-    rank: int | None
-    name: str
-    device: int | None
+class _Rank(LanePicture):
     path: str
-    basis: Basis
-    simulated: bool
     apart: Apart | None
     start_ns: int
-    span_ns: int
     kernels: list[_Kernel]
     shares: NotRequired[SharesDocument]
 
