@@ -83,7 +83,7 @@ def in_group(group: int) -> list[int]:
     [
         (signal.SIGINT, True, 130, "interrupted", 3),  # Ctrl-C: the terminal sends it to every process of the group
         thorough_case(signal.SIGINT, False, 130, "interrupted", 3),
-        (signal.SIGTERM, False, 143, "terminated", 3),  # kill, a scheduler
+        thorough_case(signal.SIGTERM, False, 143, "terminated", 3),  # kill, a scheduler
         thorough_case(signal.SIGTERM, True, 143, "terminated", 3),
         thorough_case(signal.SIGINT, True, 130, "interrupted", 1),
         (signal.SIGTERM, False, 143, "terminated", 1),

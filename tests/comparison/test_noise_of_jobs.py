@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.fuzz import few
 from weftrace.comparison import Diff, Run, diff, run_of
 from weftrace.comparison.alignment.movers import movers_of
 from weftrace.comparison.document import diff_report
@@ -77,7 +78,7 @@ def test_a_job_and_its_like_are_within_the_noise_in_95_of_100() -> None:
     assert quiet >= 0.95 * RUNS
 
 
-@pytest.mark.parametrize(("slower", "family"), [(STEP[0][0], "attention"), (STEP[4][0], "optimizer")])
+@pytest.mark.parametrize(("slower", "family"), few([(STEP[4][0], "optimizer"), (STEP[0][0], "attention")], 1))
 def test_a_family_that_takes_five_percent_longer_is_found_and_named_first_in_95_of_100(
     slower: str, family: str
 ) -> None:

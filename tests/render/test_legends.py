@@ -38,11 +38,7 @@ DRAWN = """([canvases, legend, least]) => {
       const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
       copy.drawImage(canvas, 0, 0);
       const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
-      for (let i = 0; i < data.length; i += 4) {
-        if (data[i + 3] < 255) continue;
-        const color = hex(data[i], data[i + 1], data[i + 2]);
-        counts.set(color, (counts.get(color) ?? 0) + 1);
-      }
+      for (const pixel of new Uint32Array(data.buffer)) counts.set(pixel, (counts.get(pixel) ?? 0) + 1);
     }
     const keys = [...document.querySelectorAll(`#${legend} .swatch`)].map((e) => {
       const s = getComputedStyle(e);
@@ -50,7 +46,8 @@ DRAWN = """([canvases, legend, least]) => {
       if (told === "rgba(0, 0, 0, 0)") return "none";
       return hex(...told.match(/[0-9]+/g).slice(0, 3).map(Number));
     });
-    done({ drawn: [...counts].filter(([, n]) => n >= least).map(([color]) => color), keys, ground });
+    const drawn = [...counts].filter(([pixel, n]) => n >= least && pixel >>> 24 === 255);
+    done({ drawn: drawn.map(([pixel]) => hex(pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255)), keys, ground });
   })));
 }"""  # noqa: E501
 LEAST = 150  # pixels
@@ -129,7 +126,7 @@ def in_turn(names: Iterable[str]) -> list[tuple[str, str]]:
     return list(zip(names, cycle(["light", "dark"]), strict=False))
 
 
-@pytest.mark.parametrize(("name", "scheme"), few(in_turn(PICTURES), 5))
+@pytest.mark.parametrize(("name", "scheme"), few(in_turn(PICTURES), 4))
 def test_every_colour_drawn_stands_in_the_legend(name: str, scheme: str, open_html: Open, tmp_path: Path) -> None:
     page = open_html(PICTURES[name](tmp_path), color_scheme=scheme)
     pictures = [(["lanes-canvas"], "lanes-legend")]

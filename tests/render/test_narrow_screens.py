@@ -23,7 +23,7 @@ OPENED = """() => {
 }"""
 
 
-@pytest.mark.parametrize("name", few(PAGES, 6))
+@pytest.mark.parametrize("name", few(PAGES, 5))
 def test_pages_fit_every_screen_and_cut_no_digit(name: str, open_html: Open, tmp_path: Path) -> None:
     page = open_html(PAGES[name](tmp_path), viewport={"width": WIDTHS[0], "height": 900})
     for width in WIDTHS:

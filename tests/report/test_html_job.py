@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +36,7 @@ PIXELS = """([place, band, view]) => {
     const { data } = copy.getImageData(left, top, width, high);
     const inks = ["raised", "compute", "memory", "communication", "waiting"].map((role) =>
       getComputedStyle(document.documentElement).getPropertyValue(`--${role}`).trim());
-    done({ data: [...data], width, high, inks });
+    done({ data: btoa(Array.from(data, (each) => String.fromCharCode(each)).join("")), width, high, inks });
   })));
 }"""
 
@@ -45,7 +46,9 @@ def painted(page: Page, place: int, band: str, view: tuple[float, float], *of: s
     got = page.evaluate(PIXELS, [place, band, view])
     names = ("raised", "compute", "memory", "communication", "waiting")
     inks = {name: [int(ink[at : at + 2], 16) for at in (1, 3, 5)] for name, ink in zip(names, got["inks"], strict=True)}
-    pixels = np.array(got["data"], dtype=float).reshape(got["high"], got["width"], 4)[:, :, :3]
+    pixels = (
+        np.frombuffer(b64decode(got["data"]), np.uint8).astype(float).reshape(got["high"], got["width"], 4)[:, :, :3]
+    )
     mixed = np.array([[*inks[name], 255.0] for name in ("raised", *of)]).T
     known = np.concatenate((pixels, np.full((*pixels.shape[:2], 1), 255.0)), axis=2).reshape(-1, 4).T
     shares = np.linalg.lstsq(mixed, known, rcond=None)[0].reshape(len(of) + 1, got["high"], got["width"])

@@ -33,10 +33,11 @@ BAND = """([top, height]) => {
   const canvas = document.querySelector(".path-frame canvas");
   const ratio = window.devicePixelRatio;
   const {data} = canvas.getContext("2d").getImageData(0, top * ratio, canvas.width, height * ratio);
-  const seen = {};
-  for (let i = 0; i < data.length; i += 4) {
-    const hex = "#" + [0, 1, 2].map(k => data[i + k].toString(16).padStart(2, "0")).join("");
-    seen[hex] = (seen[hex] || 0) + 1;
+  const counts = new Map(), seen = {};
+  for (const pixel of new Uint32Array(data.buffer)) counts.set(pixel, (counts.get(pixel) || 0) + 1);
+  for (const [pixel, count] of counts) {
+    const hex = "#" + [0, 8, 16].map(by => ((pixel >> by) & 255).toString(16).padStart(2, "0")).join("");
+    seen[hex] = (seen[hex] || 0) + count;
   }
   const style = getComputedStyle(document.documentElement);
   const {classes, roles} = weftrace.block.picture;

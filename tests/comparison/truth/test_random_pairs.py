@@ -38,7 +38,7 @@ def run_and_truth(seed: int) -> tuple[Run, list[Owned], list[dict[int, tuple[int
     return Run(source=f"job {seed}", ranks=ranks), [each[0] for each in counted], [each[1] for each in counted]
 
 
-@pytest.mark.parametrize("seed", few(range(NUM_JOBS), 20))
+@pytest.mark.parametrize("seed", few(range(NUM_JOBS), 10))
 def test_each_nanosecond_is_whose_counting_says(seed: int) -> None:
     run, truths, windows = run_and_truth(seed)
     for rank, truth, window in zip(run.ranks, truths, windows, strict=True):

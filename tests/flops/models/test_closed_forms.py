@@ -62,7 +62,7 @@ def agrees(found: dict[Phase, cf.Total], steps: list[cf.Step]) -> None:
     assert found[B] == cf.backward(steps)
 
 
-WHERE = [("cpu", "sdpa"), ("cpu", "eager"), ("meta", "sdpa"), ("meta", "eager")]
+WHERE = few([("cpu", "eager"), ("cpu", "sdpa"), ("meta", "eager"), ("meta", "sdpa")], 2)
 
 
 def config_of(device: str, small: ModelConfig, full: str) -> ModelConfig:

@@ -8,6 +8,7 @@ from statistics import median
 
 import pytest
 
+from tests.fuzz import is_thorough, thorough
 from tests.living import Ranks
 from weftrace.analysis import overlap
 from weftrace.errors import ProfileError
@@ -15,7 +16,7 @@ from weftrace.moe import run as door
 from weftrace.report import analyze
 from weftrace.trace import Trace, open_trace, work_of
 
-TIMES = 3  # of each list, in turn
+TIMES = 3 if is_thorough() else 1  # of each list, in turn
 PHASES = {"ATTN", "SHARED", "MLP", "DISPATCH", "COMBINE"}
 
 
@@ -53,6 +54,7 @@ def test_the_report_finds_phases_layers_and_both_micro_batches(recorded: dict[st
         assert rank["configuration"]["profile.comm"].startswith("gloo; rows travel as fp8")
 
 
+@thorough
 def test_the_report_states_what_hid_and_without_overlap_it_is_less(recorded: dict[str, list[Path]]) -> None:
     """From posted to done, on gloo's threads: an ordering of medians over repeated runs.
 

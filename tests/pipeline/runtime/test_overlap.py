@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import weftrace as wt
+from tests.fuzz import thorough
 from tests.living import Ranks
 from weftrace.pipeline.generators.families import generate
 from weftrace.pipeline.notation import to_text
@@ -29,6 +30,7 @@ def test_two_pipelines_share_experts(ranks: Ranks, family: str, kind: str) -> No
         assert (notes, equal) == ([], [True, True])
 
 
+@thorough
 def test_a_report_states_more_communication_behind_computation_with_overlap(ranks: Ranks, tmp_path: Path) -> None:
     """Without overlap nothing runs while a rank waits for an exchange; with it, the other micro-batch does."""
     runs = 3

@@ -24,7 +24,7 @@ def dropped(trace: Trace) -> int:
     return trace.quality.num_dropped
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
+@pytest.mark.parametrize("chunk", few(CHUNKS, 1))
 @pytest.mark.parametrize(
     "damage",
     [
