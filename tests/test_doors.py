@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.flops.small_reports import TINY
 from weftrace.errors import DocumentError, OutputError, TraceError
 from weftrace.outputs import writers
 from weftrace.plan import deepseek_training_layers
+from weftrace.report.build import OwnOptions, ReportOptions
 from weftrace.wings import outputs
 
 
@@ -184,3 +186,13 @@ def test_several_files_are_one_job(trace: wt.Trace, tmp_path: Path) -> None:
 def test_a_report_shows_itself_in_a_notebook(report: wt.Report) -> None:
     html = report._repr_html_()
     assert report.document["headline"] in html and len(html) < 4_000
+
+
+def test_what_a_report_is_made_of_is_told_by_a_value_or_by_keywords(trace: wt.Trace) -> None:
+    """Keywords have the types that the value's fields have; one that is none is an error."""
+    kinds = {name: kind.__forward_arg__ for name, kind in OwnOptions.__annotations__.items()}
+    assert kinds == {field.name: field.type for field in fields(ReportOptions)}
+    by_value, by_name = wt.analyze(trace, ReportOptions(timelines=False)), wt.analyze(trace, timelines=False)
+    assert by_value.document == by_name.document and by_value.timelines == by_name.timelines
+    with pytest.raises(TypeError, match="timeline"):
+        wt.analyze(trace, timeline=False)  # type: ignore[call-arg]

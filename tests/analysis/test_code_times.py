@@ -359,7 +359,7 @@ def test_time_by_another_word_is_refused(tmp_path: Path) -> None:
     trace = trained(tmp_path)
     for by in ("modules", ("module", "function")):
         with pytest.raises(WeftraceError, match=r'"module", by "line"'):
-            analyze(trace, by=by)
+            analyze(trace, by=by)  # type: ignore[arg-type]
     assert len(analyze(trace, by=("line", "line"), timelines=False).analysis.ranks[0].code) == 1  # type: ignore[union-attr]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from weftrace.analysis.excluded_ranks import by_rank
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank, collect
@@ -102,6 +102,19 @@ class ReportOptions:
     hardware: Hardware | str | None = None
 
 
+class OwnOptions(TypedDict, total=False):
+    """Fields of `ReportOptions` as keywords, for type checkers and editors."""
+
+    rules: KernelRules | None
+    step: int | None
+    step_by: StepBy
+    by: By | Sequence[By]
+    timelines: bool
+    most_stretches: int
+    flops: FlopsReport | None
+    hardware: Hardware | str | None
+
+
 def analyze(
     source: str | os.PathLike[str] | Trace | Job,
     options: ReportOptions | None = None,
@@ -109,7 +122,7 @@ def analyze(
     workers: int | None = None,
     executor: Executor | None = None,
     on_done: Callable[[str], None] | None = None,
-    **own: Any,
+    **own: Unpack[OwnOptions],
 ) -> Report:
     """Analyse a path, a trace, or every rank of a job, and put the report together.
 
