@@ -3,15 +3,17 @@
     python -m tests.same_documents OLD/.venv/bin/weft .venv/bin/weftrace
 
 Each of the two runs the same cases: reports of the simulated chunk and of every recorded trace at hand, critical paths
-and changes of some, placements, re-plans and replays of made loads, costs of models. Their JSON is compared value by
-value. Names count as equal where they differ by the package's name alone (weft, weftrace); fields that only the second
-writes are listed, not compared.
+and changes of some, two jobs compared, questions in SQL, placements, re-plans and replays of made loads, costs of
+models, pipelines planned and measured. Their JSON is compared value by value, and a table in CSV line by line. Names
+count as equal where they differ by the package's name alone (weft, weftrace), numbers where they differ by the order
+of a sum alone; fields that only the second writes are listed, not compared.
 Prints a line a document; exits with 1 where any differs.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -21,7 +23,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.comparison.written import write_pair
 from tests.conftest import shared_data_folder
+from tests.pipeline.measured.rank_traces import write_ranks
+from weftrace import save
+from weftrace.pipeline import Costs, generate, simulate
 
 #: How the command lines before weftrace had that name were asked for a document on standard output.
 OLD_JSON = {
@@ -33,6 +39,12 @@ OLD_JSON = {
 MEASURED = {"plan_ms"}
 _PLACE = ["--slots", "288", "--gpus", "32", "--nodes", "4", "--groups", "8"]
 _META = ["--device", "meta"]
+QUESTIONS = {
+    "sums": "select rank, kind, family, count(*) as number, sum(own_ns) as own_ns from work"
+    " group by rank, kind, family order by rank, kind, family",
+    "join": "select w.rank, w.step, w.name, w.dur_ns, w.exposed_ns, e.occupancy from work w"
+    " join events e on w.event = e.event and w.rank = e.rank order by w.rank, w.event",
+}
 
 
 @dataclass(slots=True)
@@ -45,7 +57,7 @@ class Difference:
 
 
 def cases(folder: Path, program: str) -> Iterator[tuple[str, list[str]]]:
-    """(name, arguments) of every document. folder: with `loads.npz`, and a placement for each program."""
+    """(name, arguments) of every document. folder: as `make_inputs` leaves it."""
     yield "demo", ["demo"]
     yield "demo of 9 layers", ["demo", "--layers", "9"]
     data = shared_data_folder()
@@ -58,6 +70,9 @@ def cases(folder: Path, program: str) -> Iterator[tuple[str, list[str]]]:
                 yield f"whatif --sensitivity {path.name}", ["whatif", str(path), "--sensitivity", "--curve", "compute"]
     if data.is_dir():
         yield "critical-path --check", ["critical-path", "--check", *map(str, sorted(data.glob("hta-*.gz")))]
+    yield "diff of two jobs", ["diff", str(folder / "before"), str(folder / "after")]
+    for name, question in QUESTIONS.items():
+        yield f"query {name}", ["query", str(folder / "before"), question, "-o", str(folder / f"{name}.csv")]
     loads = str(folder / "loads.npz")
     for name, options in {
         "": [],
@@ -109,6 +124,11 @@ def cases(folder: Path, program: str) -> Iterator[tuple[str, list[str]]]:
     }.items():
         named = [str(folder / "costs.json") if each == "COSTS" else each for each in options]
         yield f"pipeline {name}", ["pipeline", name.partition(" ")[0], *named]
+    for name in ("", " --costs-from-run"):
+        yield (
+            f"pipeline slip{name}",
+            ["pipeline", "slip", str(folder / "plan.txt"), str(folder / "steps"), *name.split()],
+        )
 
 
 def document(program: str, arguments: list[str]) -> Any:
@@ -119,7 +139,9 @@ def document(program: str, arguments: list[str]) -> Any:
     )
     if done.returncode:
         return {"exit": done.returncode, "stderr": done.stderr.strip()[-500:]}
-    return json.loads(done.stdout)
+    document = json.loads(done.stdout)
+    table = arguments[-1] if arguments[-1].endswith(".csv") else None
+    return {"document": document, "csv": Path(table).read_text().splitlines()} if table else document
 
 
 def compare(one: Any, other: Any, found: Difference, path: str = "") -> Difference:
@@ -129,7 +151,9 @@ def compare(one: Any, other: Any, found: Difference, path: str = "") -> Differen
         for key, value in renamed.items():
             if key not in other:
                 found.unlike.append(f"{path}.{key} is missing")
-            elif key in MEASURED or (path == "" and key == "weftrace"):  # a time of this very run; the version
+            elif key in MEASURED or (
+                path in ("", ".document") and key == "weftrace"
+            ):  # a time of this very run; the version
                 continue
             else:
                 compare(value, other[key], found, f"{path}.{key}")
@@ -139,9 +163,18 @@ def compare(one: Any, other: Any, found: Difference, path: str = "") -> Differen
             compare(*pair, found, f"{path}[{number}]")
     else:
         found.num += 1
-        if _renamed(one) != _renamed(other) or type(one) is not type(other):
-            found.unlike.append(f"{path}: {str(one)[:60]} became {str(other)[:60]}")
+        if type(one) is not type(other) or not _equal(one, other):
+            first, second = str(_renamed(one)), str(_renamed(other))
+            pairs = enumerate(zip(first, second, strict=False))
+            at = max(0, next((at for at, (old, new) in pairs if old != new), 0) - 20)
+            found.unlike.append(f"{path}: {first[at : at + 60]} became {second[at : at + 60]}")
     return found
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, float):
+        return math.isclose(one, other, rel_tol=1e-12)
+    return bool(_renamed(one) == _renamed(other))
 
 
 def _renamed(value: Any) -> Any:
@@ -165,7 +198,8 @@ def main(before: str, after: str) -> int:
 
 
 def make_inputs(program: str, folder: Path) -> None:
-    """Loads of 4 layers over 12 windows, and a placement made of them, under both names of the package; costs."""
+    """Loads of 4 layers over 12 windows, and a placement made of them, under both names of the package; costs;
+    traces of two jobs; a planned pipeline and the traces of its ranks, each action a tenth longer."""
     is_old = Path(program).name == "weft"
     loads, placement = str(folder / "loads.npz"), folder / "weft.json"
     made = ["experts", "demo", "--layers", "4", "--windows", "12"]
@@ -174,6 +208,12 @@ def make_inputs(program: str, folder: Path) -> None:
     subprocess.run([program, *balanced], check=True, capture_output=True)
     costs = {"F_ms": 97.4, "I_ms": 111.6, "W_ms": 29.8, "F&B_ms": 129.0, "latency_us": 40}
     (folder / "costs.json").write_text(json.dumps(costs))
+    write_pair(folder)
+    plan = simulate(generate("dualpipe", num_ranks=4, num_micro_batches=8), Costs.units(W=0.5, FB=2, latency=0.1))
+    save(plan.schedule, folder / "plan.txt")
+    num = len(plan.schedule)
+    start, end = (times[:num] * 11 // 10 for times in (plan.times.start_ns, plan.times.end_ns))
+    write_ranks(folder / "steps", plan.schedule, [(start, end)])
     (folder / "weftrace.json").write_text(re.sub(r"\bweft(?!race)", "weftrace", placement.read_text()))
 
 
