@@ -70,7 +70,8 @@ def table(
     """
     needed = [max(cell_len(text) for text in column) + gap for column in zip(heads, *lines, strict=True)]
     fitting, used = 0, 0
-    while fitting + 1 < len(heads) and used + needed[fitting + 1] <= width - _LEAST_FIRST:
+    least_first = min(needed[0] - gap, _LEAST_FIRST)
+    while fitting + 1 < len(heads) and used + needed[fitting + 1] <= width - least_first:
         used += needed[fitting + 1]
         fitting += 1
     if fitting + 1 < len(heads) and fitting > 0:
@@ -83,7 +84,7 @@ def table(
                 for part in (here, below)
             )
         )  # fmt: skip
-    return _one_table(heads, lines, max(width - sum(needed[1:]), _LEAST_FIRST), left, gap, bold, coloured, shorten)
+    return _one_table(heads, lines, max(width - sum(needed[1:]), least_first), left, gap, bold, coloured, shorten)
 
 
 def rows_table(
