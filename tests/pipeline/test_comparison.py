@@ -168,6 +168,17 @@ def test_the_command_prints_80_columns_and_writes_all_forms(tmp_path: Path) -> N
     assert all(file.stat().st_size > 1000 for file in files)
 
 
+def test_steps_of_seconds_leave_the_milliseconds_by_which_a_law_is_off(tmp_path: Path) -> None:
+    costs = tmp_path / "costs.json"
+    costs.write_text('{"F_ms": 97.4, "I_ms": 111.6, "W_ms": 29.8, "F&B_ms": 129.0, "latency_us": 40}')
+    size = ["--stages", "8", "--micro-batches", "20", "--costs", str(costs)]
+    run = CliRunner().invoke(program(), ["pipeline", "compare", *size], env={"COLUMNS": "100"})
+    assert "times in ms" in " ".join(run.stdout.split())
+    rows = {words[0]: words[1:] for words in map(str.split, run.stdout.splitlines()) if words}
+    assert rows["v-min"][0] == "14,427.7"  # the longest, 14.4 s
+    assert rows["dualpipe"][3:6] == ["575.8", "574.8*", "−1.0"]
+
+
 def test_the_command_wants_one_size() -> None:
     run = CliRunner().invoke(program(), ["pipeline", "compare", "--micro-batches", "20"])
     assert run.exit_code == 2

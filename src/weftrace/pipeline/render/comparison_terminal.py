@@ -19,7 +19,7 @@ from weftrace.pipeline.render.comparison_words import (
 from weftrace.pipeline.render.words import time_text
 from weftrace.render.console_parts import DIM, opening, print_blocks, section, table
 from weftrace.render.console_text import clean
-from weftrace.units import percent, unit_for
+from weftrace.units import grouped, percent, unit_for
 
 MAX_WIDTH = 140
 
@@ -38,10 +38,10 @@ def print_comparison(summary: ComparisonSummary, console: Console) -> None:
 
 def _schedules(summary: ComparisonSummary, width: int) -> RenderableType:
     rows, unit_ns = summary.rows, summary.unit_ns
-    unit = unit_for(max(row.step_ns for row in rows))
+    unit = unit_for(max(row.step_ns for row in rows) / 10)  # bubbles, and what laws miss of them, are far shorter
 
     def text(time_ns: float) -> str:
-        return time_text(time_ns, unit_ns) if unit_ns else f"{time_ns / unit.ns:,.1f}"
+        return time_text(time_ns, unit_ns) if unit_ns else grouped(time_ns / unit.ns, 1)
 
     heads = ["", "step", "idle", "bubble", "law", "off", "published", "act.", "par.", "dev."]
     lines = [
