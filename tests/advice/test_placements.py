@@ -130,3 +130,8 @@ def test_a_trace_without_experts_is_refused(tmp_path: Path) -> None:
     inferred = infer(TraceFile().kernel(ATTENTION, 1000, 100).trace(tmp_path))
     with pytest.raises(AdviceError, match="nothing here is experts' work"):
         placed_durations(inferred, HALVES)
+
+
+def test_numbers_of_layers_may_be_large(tmp_path: Path) -> None:
+    placed = swap([[100, 100], [150, 50]], [[100, 100], [100, 100]], layers=(1 << 40, 7))
+    assert times_us(one_rank(tmp_path, layer=7), placed)[GROUPED] == pytest.approx(200 / 3)

@@ -561,7 +561,9 @@ def test_a_command_imports_its_own_wing_alone(tmp_path: Path) -> None:
         "import sys\nfrom weftrace.cli.main import program, _asked\nprogram(_asked())\n"
         "print(*sorted({name.split('.')[1] for name in sys.modules if '.cli.' in name and 'weftrace' in name}))"
     )
-    for arguments, complete in ((["pipeline"], {}), ([], {"_TYPER_COMPLETE_ARGS": "weftrace pipeline show --"})):
+    zsh = {"_WEFTRACE_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "weftrace pipeline show --"}
+    bash = {"_WEFTRACE_COMPLETE": "complete_bash", "COMP_WORDS": "weftrace\npipeline\nshow\n--", "COMP_CWORD": "3"}
+    for arguments, complete in ((["pipeline"], {}), ([], zsh), ([], bash)):
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments], env=os.environ | complete, capture_output=True, text=True,
             check=True, cwd=tmp_path,

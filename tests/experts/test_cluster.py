@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from weftrace.errors import PlacementError
-from weftrace.experts.cluster import make_cluster
+from weftrace.experts.cluster import Cluster, make_cluster
 
 
 def test_slots_are_numbered_gpu_by_gpu_and_gpus_node_by_node() -> None:
@@ -69,3 +70,5 @@ def test_numbers_beyond_any_cluster_are_refused_before_memory_runs_out() -> None
         make_cluster(8, 4 * 10**8)
     with pytest.raises(PlacementError, match=r"slots_of_gpu must be at most 1,000,000"):
         make_cluster(None, 1, slots_of_gpu=[10**20])
+    with pytest.raises(PlacementError, match=r"slots_of_gpu must be at most 1,000,000"):  # and 8 in sum, modulo 2^64
+        Cluster(num_nodes=1, slots_G=np.array([1 << 62, 1 << 62, 1 << 62, (1 << 62) + 8]), speed_G=np.ones(4))

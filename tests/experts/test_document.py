@@ -181,7 +181,14 @@ def test_files_that_are_no_document_are_refused(data: bytes, tmp_path: Path) -> 
         (("layers",), [0, 1], "`layers` has 2 elements, and 3"),
         (("gpu_load", "after", "load", 1), [1.0], r"\$\.gpu_load\.after\.load"),
         (("certificate", "bound"), [1.0], r"`certificate\.bound`"),
+        (("gpu_load", "after", "load", 1), [1.0], "rows of 1 and of 8 elements"),
         (("gpu_load", "after", "balancedness", 0), 0.0, r"\$\.gpu_load\.after\.balancedness\[0\]"),
+        (("share_of_slot",), [[1.0] + [0.0] * 47] * 3, "the shares of expert"),
+        (("layers",), [0, 1, 1], "`layers` gives two layers one number"),
+        (("loads",), np.zeros_like(LOADS).tolist(), r"`gpu_load\.after\.load` is not what this placement gives"),
+        (("gpu_load", "after", "load", 1), [1.0] * 8, r"`gpu_load\.after\.load` is not what this placement gives"),
+        (("gpu_load", "after", "balancedness", 1), 0.5, r"`gpu_load\.after\.balancedness` is not that of"),
+        (("gpu_load", "before", "load", 1), [1.0] * 8, r"`gpu_load\.before\.load` does not add up to `loads`"),
     ],
 )
 def test_tables_that_do_not_fit_each_other_are_named(place: tuple[Any, ...], value: object, named: str) -> None:

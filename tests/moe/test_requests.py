@@ -83,6 +83,9 @@ def test_loads_of_gpus_come_from_a_placement_or_from_plain_numbers(tmp_path: Pat
         read_gpu_loads(str(plain), 4)
     with pytest.raises(ProfileError, match="no loads of GPUs; give a weftrace"):
         read_gpu_loads(str(other), 2)
+    other.write_text(json.dumps({"schema": "weftrace.placement/2", "loads": loads}))  # of experts, it may be
+    with pytest.raises(ProfileError, match=r"other\.json: not a weftrace\.placement/1 document"):
+        read_gpu_loads(str(other), 2)
 
 
 def test_a_gpu_with_more_load_is_waited_for(tmp_path: Path) -> None:

@@ -58,7 +58,10 @@ def program(command: str = "") -> typer.Typer:
 
 def _asked() -> str:
     """The name of the command that is asked for or, where the shell completes a line, stands there; "" for none."""
-    words = os.environ.get("_TYPER_COMPLETE_ARGS", "").split() or sys.argv
+    line = ""
+    if "_WEFTRACE_COMPLETE" in os.environ:  # bash hands the line on in the last of these, other shells in the first
+        line = os.environ.get("_TYPER_COMPLETE_ARGS", os.environ.get("COMP_WORDS", ""))
+    words = line.split() or sys.argv
     return words[1] if len(words) > 1 else ""
 
 

@@ -36,6 +36,8 @@ class Cluster(InNotebook):
 
     def __post_init__(self) -> None:
         num_gpus, speed_G = self.num_gpus, self.speed_G
+        if most := [slots for slots in self.slots_G.tolist() if slots > MOST]:
+            raise PlacementError(f"slots_of_gpu must be at most {MOST:,}, not {most[0]:,}")
         if num_gpus % self.num_nodes:
             raise PlacementError(f"{num_gpus} GPUs cannot be shared evenly by {self.num_nodes} nodes")
         if speed_G.shape != (num_gpus,):

@@ -12,13 +12,14 @@ import numpy as np
 import polars as pl
 from msgspec import Meta
 
-from weftrace.errors import PlacementError
+from weftrace.errors import DocumentError, LoadsError, PlacementError
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.certificate import Certificate
 from weftrace.experts.cluster import Cluster
 from weftrace.experts.moves.moves import MoveRow
 from weftrace.experts.placement import Choice, Placement, Policy, make_placement
 from weftrace.experts.replays.held_out import NextWindows
+from weftrace.experts.slots import even_shares
 from weftrace.files.documents import read_document
 from weftrace.files.schemas import Amount, Count, Fraction, Positive
 from weftrace.files.values import UNSAVED, As, Named, from_document
@@ -162,6 +163,26 @@ class PlacementReport(InNotebook):
         if self.moves is not None and not self.moves.table["layer"].is_in(self.layers).all():
             raise ValueError("a layer of `moves.list` is none of `layers`")
 
+    def need_agreement(self) -> None:
+        """Raise ValueError where fields say what the placement and the loads do not: a document was changed by hand."""
+        made, after = self.placement, self.gpu_load.after
+        if len(set(self.layers)) < len(self.layers):
+            raise ValueError("`layers` gives two layers one number")
+        if made.is_even and not np.allclose(
+            made.share_of_slot_LP, even_shares(made.expert_of_slot_LP, made.num_experts)
+        ):
+            raise ValueError("`split` is even, and `share_of_slot` is not")
+        total_L = made.checked_loads(self.loads_LN).sum(axis=1, keepdims=True)
+        if not np.allclose(after.load_LG / _or_one(total_L), made.gpu_load(self.loads_LN) / _or_one(total_L)):
+            raise ValueError("`gpu_load.after.load` is not what this placement gives the GPUs of `loads`")
+        if not np.allclose(after.balancedness_L, made.balancedness(self.loads_LN)):
+            raise ValueError("`gpu_load.after.balancedness` is not that of this placement under `loads`")
+        before = self.gpu_load.before
+        if before is not None and not np.allclose(
+            before.load_LG.sum(axis=1, keepdims=True) / _or_one(total_L), total_L > 0
+        ):
+            raise ValueError("`gpu_load.before.load` does not add up to `loads`")
+
     def _describe(self) -> Iterable[tuple[str, str]]:
         yield "loads", self.source or "given"
         for row in () if self.next_windows is None else self.next_windows.rows[:2]:
@@ -180,7 +201,7 @@ def placement_of(document: Mapping[str, Any], *, what: str = "placement") -> Pla
     what: how an error names it, a file's path say. Raises `DocumentError` where it is no `weftrace.placement/1`, or a
     field or the map in it is broken.
     """
-    return from_document(PlacementReport, document, schema=SCHEMA, what=what).placement
+    return _report_of(document, what).placement
 
 
 def read_placement(path: str | os.PathLike[str]) -> Placement:
@@ -193,7 +214,21 @@ def read_placement(path: str | os.PathLike[str]) -> Placement:
 
 def read_report(path: str | os.PathLike[str]) -> PlacementReport:
     """The same with what it does to loads."""
-    return from_document(PlacementReport, read_document(path, schema=SCHEMA), schema=SCHEMA, what=os.fspath(path))
+    return _report_of(read_document(path, schema=SCHEMA), os.fspath(path))
+
+
+def _report_of(document: Mapping[str, Any], what: str) -> PlacementReport:
+    report = from_document(PlacementReport, document, schema=SCHEMA, what=what)
+    try:
+        report.need_agreement()
+    except (ValueError, LoadsError) as error:
+        raise DocumentError(f"{what}: a {SCHEMA} document that contradicts itself: {error}") from error
+    return report
+
+
+def _or_one(total_L: Floats) -> Floats:
+    """Totals to divide by: 1 where a layer has no load."""
+    return np.where(total_L > 0, total_L, 1.0)
 
 
 def _in_words(shape: tuple[int, ...]) -> str:

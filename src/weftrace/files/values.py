@@ -239,10 +239,20 @@ def _read(kind: Any, mark: As, document: Any, place: str) -> Any:
 
         (row,) = get_args(mark.kind)
         return _tried(lambda: frame_of(row, document), place)
+    (scalar,) = get_args(get_args(kind)[1])
+    return _tried(lambda: _array_of(scalar, document), place)
+
+
+def _array_of(scalar: Any, document: Any) -> Any:
     import numpy as np
 
-    (scalar,) = get_args(get_args(kind)[1])
-    return _tried(lambda: np.asarray(document, scalar), place)
+    try:
+        return np.asarray(document, scalar)
+    except ValueError as error:
+        widths = {len(row) if isinstance(row, list) else 1 for row in document}
+        if len(widths) == 1:
+            raise
+        raise ValueError(f"rows of {min(widths)} and of {max(widths)} elements") from error
 
 
 def _tried(make: Callable[[], Any], place: str) -> Any:

@@ -89,6 +89,27 @@ def test_what_is_no_report_of_training_is_refused(tmp_path: Path, change: dict[s
         costs_of_flops(path, H800, 2)
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("ops", "calls"), -1), (("ops", "signature"), -1), (("ops", "module"), -1), (("ops", "phase"), "Forward"),
+        (("signatures", 0, "cost"), -1), (("costs", 0, "executed_flops"), -1), (("costs", 0, "read_bytes"), None),
+        (("modules", 4, "path"), "layers.999999999999"),
+    ],
+)  # fmt: skip
+def test_a_field_that_is_broken_by_hand_is_refused(tmp_path: Path, place: tuple[Any, ...], value: object) -> None:
+    path = saved(tmp_path, [1, 1])
+    document = json.loads(path.read_text())
+    *above, last = place if place[0] != "ops" else (*place, 0)
+    at = document
+    for key in above:
+        at = at[key]
+    at[last] = value
+    path.write_text(json.dumps(document))
+    with pytest.raises(DocumentError, match=r"model\.json: a weftrace\.flops/1 document with a broken field: "):
+        costs_of_flops(path, H800, 2)
+
+
 def test_more_stages_than_layers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="2 layers, too few for 3 stages"):
         costs_of_flops(saved(tmp_path, [1, 1]), H800, 3)

@@ -173,7 +173,8 @@ def _factors(ops: pl.DataFrame, swap: PlacementSwap) -> tuple[_Floats, Iterator[
     gpu = ops.get_column("rank").to_numpy() % swap.num_gpus
     whole = _ratio(swap.after_LG.sum(axis=0), swap.before_LG.sum(axis=0))[gpu]
     row_of = {layer: row for row, layer in enumerate(swap.layers)}
-    row = ops.get_column("layer").replace_strict(row_of, default=-1, return_dtype=pl.Int32).fill_null(-1).to_numpy()
+    layer = ops.get_column("layer").cast(pl.Int64)  # a document's numbers may be larger than a trace's
+    row = layer.replace_strict(row_of, default=-1, return_dtype=pl.Int32).fill_null(-1).to_numpy()
     by_layer = _ratio(swap.after_LG, swap.before_LG)[np.maximum(row, 0), gpu]
     factor: _Floats = np.where(row >= 0, by_layer, whole)
     return factor, _assumed(ops, swap, bool((row >= 0).any()))

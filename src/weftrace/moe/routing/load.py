@@ -150,7 +150,10 @@ def read_gpu_loads(path: str, num_layers: int) -> Floats:
     `ProfileError` where it holds no such loads, or too few layers.
     """
     document: Any = read_document(path)
-    is_placement = document.get("schema") == PLACEMENT
+    schema = document.get("schema", "")
+    is_placement = schema == PLACEMENT
+    if schema and not is_placement:
+        raise ProfileError(f"{path}: not a {PLACEMENT} document: its schema is {schema!r}")
     try:
         loads = np.array(document["gpu_load"]["after"]["load"] if is_placement else document["loads"], np.float64)
     except (KeyError, TypeError, ValueError) as error:

@@ -9,26 +9,65 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypedDict
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from weftrace.errors import DocumentError
 from weftrace.facts import Hardware, efficiency
 from weftrace.files.documents import read_document
+from weftrace.files.schemas import Count
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.measured.sourced_costs import SourcedCosts
 
 SCHEMA = "weftrace.flops/1"
 
 _Floats = NDArray[np.float64]
+_MOST_LAYERS = 1_000_000
 _FORWARD, _INPUT, _WEIGHT = 0, 1, 2
 _WITH_WEIGHTS = ("matmul", "conv")  # whose backward is a product for the input's gradient, and one for the weights'
 _NEAREST = {
     "fp4": ("fp8", "bf16", "fp16"), "fp8": ("bf16", "fp16"), "bf16": ("fp16", "tf32", "fp32"),
     "fp16": ("bf16", "tf32", "fp32"), "tf32": ("fp32",), "fp32": ("tf32",),
 }  # fmt: skip
+
+
+class _Module(TypedDict):
+    path: str
+
+
+class _Cost(TypedDict):
+    kind: str
+    dtype: str
+    executed_flops: Count
+    vector_flops: Count
+    read_bytes: Count
+    written_bytes: Count
+
+
+class _Signature(TypedDict):
+    cost: Count
+
+
+class _Ops(TypedDict):
+    module: list[Count]
+    phase: list[Literal["forward", "backward", "recompute", "optimizer"]]
+    signature: list[Count]
+    calls: list[Count]
+
+
+class _Report(TypedDict):
+    """What of a report is needed here."""
+
+    name: str
+    tf32: bool
+    micro_batches: Count
+    modules: list[_Module]
+    costs: list[_Cost]
+    signatures: list[_Signature]
+    ops: _Ops
 
 
 def costs_of_flops(path: str | os.PathLike[str], hardware: Hardware, num_stages: int) -> SourcedCosts:
@@ -40,9 +79,12 @@ def costs_of_flops(path: str | os.PathLike[str], hardware: Hardware, num_stages:
     document = read_document(path, schema=SCHEMA)
     what = os.fspath(path)
     try:
+        msgspec.convert(document, _Report)
         times_MK = _times(document, hardware)
         layer_M = _layers(document, times_MK.sum(axis=1))
-    except (KeyError, TypeError, IndexError, ValueError) as error:
+    except msgspec.ValidationError as error:
+        raise DocumentError(f"{what}: a {SCHEMA} document with a broken field: {error}") from error
+    except (IndexError, ValueError, OverflowError) as error:
         raise DocumentError(f"{what}: a {SCHEMA} document with a broken field: {error!r}") from error
     if not times_MK[:, _INPUT:].any():
         raise DocumentError(f"{what}: it counts no backward; make it with `weftrace flops MODEL --phase train`.")
@@ -123,6 +165,8 @@ def _layers(document: Mapping[str, Any], time_M: _Floats) -> NDArray[np.int64] |
     name = max(found, key=lambda each: (found[each], -len(each)))
     inside = re.compile(re.escape(name) + r"\.(\d+)(?:\.|$)")
     numbers = [int(match[1]) if (match := inside.match(path)) else -1 for path in paths]
+    if max(numbers) > _MOST_LAYERS:
+        raise ValueError(f"a module of layer {max(numbers):,}")
     first = next(at for at, number in enumerate(numbers) if number >= 0)
     return np.array([number if number >= 0 else 0 if at < first else max(numbers) for at, number in enumerate(numbers)])
 
