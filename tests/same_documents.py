@@ -78,7 +78,7 @@ def cases(folder: Path, program: str) -> Iterator[tuple[str, list[str]]]:
         "": [],
         " uneven": ["--split", "uneven"],
         " global": ["--policy", "global"],
-        " dead, draining, speeds": ["--dead", "5", "--draining", "6", "--speeds", "1*31,0.8"],
+        " dead, draining, speeds": ["--policy", "global", "--dead", "5", "--draining", "6", "--speeds", "1*31,0.8"],
         " re-plan": ["--from", str(folder / f"{Path(program).name}.json"), "--last", "3", "--max-moves", "6%"],
     }.items():
         yield f"experts balance{name}", ["experts", "balance", loads, *_PLACE, *options]
