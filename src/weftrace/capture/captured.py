@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from weftrace.notebook import InNotebook
-from weftrace.units import counted, duration, size
+from weftrace.units import counted, duration, signed, size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +37,8 @@ class Overhead(InNotebook):
         if self.recorded_step_ns:
             recorded = f"{duration(self.recorded_step_ns)} while it was recorded"
             if self.step_ns:
-                more = 100 * (self.recorded_step_ns / self.step_ns - 1)
-                recorded = (
-                    f"{duration(self.step_ns)} before and {duration(self.recorded_step_ns)} ({more:+.0f} %) recorded"
-                )
+                more = signed(self.recorded_step_ns / self.step_ns - 1, 0)
+                recorded = f"{duration(self.step_ns)} before and {duration(self.recorded_step_ns)} ({more}) recorded"
             parts.append(f"a step took {recorded}")
         held = f"the run was held up for {duration(max(self.pause_ns, self.held_ns))} at most"
         return "; ".join([*parts, held + (f", {_few(self.in_steps)} steps" if self.in_steps is not None else "")])

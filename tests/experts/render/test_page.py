@@ -91,6 +91,16 @@ def test_a_loss_on_the_next_window_is_called_one() -> None:
     assert next_windows_words(report.next_windows) == summary
 
 
+def test_windows_that_lose_have_a_true_minus() -> None:
+    judged = documents.placement()["next_windows"] | {"look_back": None, "windows": [10, 11]}
+    judged["rows"] = [
+        {**row, "balancedness": values}
+        for row, values in zip(judged["rows"][:2], ([0.69, 0.76], [0.70, 0.70]), strict=True)
+    ]
+    report = documents.read(documents.placement(next_windows=judged))
+    assert "2.5 points (−1.0 to 6.0) over" in next_windows_words(report.next_windows)
+
+
 def test_replay_headline() -> None:
     won = "balance+resplit on mean of 4, every 2 windows: balancedness 0.9600"
     summary = f"{won}, 6.0 points over deepseek on last, every 2 windows."

@@ -28,7 +28,7 @@ from weftrace.experts.replays.document import ReplayReport
 from weftrace.experts.replays.held_out import NextWindows
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
-from weftrace.units import counted, duration, percent, size
+from weftrace.units import counted, duration, grouped, percent, size
 
 MAX_WIDTH = 140
 MAX_LAYERS = 6
@@ -103,12 +103,12 @@ def _shape(report: PlacementReport) -> str:
 def _next_windows(report: PlacementReport, judged: NextWindows, width: int) -> RenderableType:
     lines = []
     for row in judged.rows:
-        gain = round(points(row.balancedness_W, judged.rows[0].balancedness_W), 1) + 0.0  # + 0 turns -0 into 0
+        gain = round(points(row.balancedness_W, judged.rows[0].balancedness_W), 1)
         name = row.name.removeprefix("the ")
         if row.part == "this" and not name.startswith("this"):
             name = f"{name} (this)"
         cells = _balance_cells(name, row.balancedness_W, "window", judged.windows_W)
-        lines.append([*cells, "" if row.part == "this" else f"{gain:+.1f}"])
+        lines.append([*cells, "" if row.part == "this" else "+" * (gain > 0) + grouped(gain, 1)])
     note = f"not seen when planning; {how_judged(judged)}; points: against the first row"
     heads = ("", "balancedness", "worst window", "points")
     parts: list[RenderableType] = [section("Next window", note), table(heads, lines, width, left=("",), bold=0)]

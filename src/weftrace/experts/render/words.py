@@ -13,6 +13,7 @@ from weftrace.experts.document import PlacementReport
 from weftrace.experts.replays.document import ReplayReport
 from weftrace.experts.replays.held_out import NextWindows
 from weftrace.experts.replays.replay import Row
+from weftrace.units import grouped
 
 #: The rows of every replay that no service runs: its floor and its ceiling.
 _BOUNDS = {"once": "planned once, on the first window", "oracle": "an oracle that knows each window"}
@@ -233,7 +234,7 @@ def gain_words(these: Sequence[float], those: Sequence[float]) -> str:
     gains = [100 * (this - that) for this, that in zip(these, those, strict=True)]
     mean = points(these, those)
     ends = sorted((abs(min(gains)), abs(max(gains)))) if min(gains) * max(gains) > 0 else (min(gains), max(gains))
-    spread = f" ({ends[0]:.1f} to {ends[1]:.1f})" if len(gains) > 1 else ""
+    spread = f" ({grouped(ends[0], 1)} to {grouped(ends[1], 1)})" if len(gains) > 1 else ""
     return f"{abs(mean):.1f} points{spread} {'over' if mean >= 0 else 'under'}"
 
 

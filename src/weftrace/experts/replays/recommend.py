@@ -12,6 +12,7 @@ from weftrace.experts.replays.bootstrap import band
 from weftrace.experts.replays.replay import SOLVERS, Replay, Row
 from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
+from weftrace.units import grouped
 
 CLEARLY_FEWER = 0.9  # of the best row's written slots: a row that saves less is not worth a sentence
 
@@ -74,7 +75,7 @@ def recommend(
     text = (
         f"{in_words(replay.rows[best])} would have reached a balancedness of {mean_R[best]:.4f} "
         f"({low:.4f} to {high:.4f}), {abs(gain):.1f} points {'more' if gain >= 0 else 'less'} "
-        f"({gain_low:.1f} to {gain_high:.1f}) than {in_words(replay.rows[baseline])}."
+        f"({grouped(gain_low, 1)} to {grouped(gain_high, 1)}) than {in_words(replay.rows[baseline])}."
     )
     if cheapest != best:
         per_window_R = 100 * written_R / max(replay.num_windows - 1, 1)
