@@ -184,6 +184,9 @@ def test_a_saved_calibration_is_the_same_one() -> None:
     assert from_document(Calibration, document, what="calibration") == found
     with pytest.raises(DocumentError, match="a broken field"):
         from_document(Calibration, {**document, "phases": "none"}, what="calibration")
+    for change in ({"tokens": -1}, {"tokens": 0}, {"phases": document["phases"] * 2}):
+        with pytest.raises(DocumentError, match=r"calibration: a broken field: .*(tokens|`phases` has two rows)"):
+            from_document(Calibration, {**document, **change}, what="calibration")
 
 
 def test_too_few_layers_are_calibrated_and_the_lack_of_a_test_said() -> None:

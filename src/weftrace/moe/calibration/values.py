@@ -45,7 +45,7 @@ class CalibratedPart(InNotebook):
     ]
     name: Annotated[str, Meta(description="Of the kernel that takes longest.")]
     num_kernels: Annotated[Positive, Meta(description="Of a layer: the mean, rounded.")]
-    num_sms: Annotated[int | None, Meta(description="Blocks of that kernel where it is persistent.")]
+    num_sms: Annotated[Count | None, Meta(description="Blocks of that kernel where it is persistent.")]
     alone_ns: Annotated[Amount, Meta(description="With the phase's mean rows, and nothing that moves data beside it.")]
     least_ns: Annotated[Amount, Meta(description="The shortest of those of which that is the mean.")]
 
@@ -55,7 +55,7 @@ class CalibratedPhase(InNotebook):
     """One phase of a layer."""
 
     phase: Annotated[str, Shown(wide=True)]
-    rows: Annotated[float | None, Meta(description="Mean routed rows as launched; null where the trace tells none.")]
+    rows: Annotated[Amount | None, Meta(description="Mean routed rows as launched; null where the trace tells none.")]
     busy_ns: Annotated[Amount, Meta(description="Mean of its kernels' union over streams."), Shown("busy")]
     union: Annotated[
         float, Meta(gt=0, description="The union of its kernels, by their sum; below 1 where streams run side by side.")
@@ -124,7 +124,7 @@ class Calibration(InNotebook):
     source: str
     layers: Annotated[tuple[Count, ...], Meta(description="Layers of the trace that it was fitted on.")]
     num_layers: Annotated[Positive, Meta(description="All that the trace has.")]
-    tokens: Annotated[int | None, Meta(description="Of a micro-batch on a GPU; null where nothing tells.")]
+    tokens: Annotated[Positive | None, Meta(description="Of a micro-batch on a GPU; null where nothing tells.")]
     gap_ns: Annotated[Count, Meta(description="Idle time between two kernels back to back, the median.")]
     phases: tuple[CalibratedPhase, ...]
     slowed: tuple[Slowed, ...]
@@ -140,6 +140,12 @@ class Calibration(InNotebook):
     def __post_init__(self) -> None:
         if self.tested and not self.splits:
             raise ValueError("`tested` holds errors of no fit: `splits` is empty")
+        for name, keys in (
+            ("phases", [each.phase for each in self.phases]),
+            ("slowed", [(each.group, each.families) for each in self.slowed]),
+        ):
+            if len(set(keys)) < len(keys):
+                raise ValueError(f"`{name}` has two rows of one kind")
 
     def __getitem__(self, phase: str) -> CalibratedPhase:
         found = next((each for each in self.phases if each.phase == phase), None)
