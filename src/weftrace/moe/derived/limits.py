@@ -11,7 +11,7 @@ import polars as pl
 from msgspec import Meta
 
 from weftrace.files.schemas import Amount
-from weftrace.files.values import UNSAVED
+from weftrace.files.values import Named, UNSAVED
 from weftrace.moe.profiles import Profile, layer_window
 from weftrace.notebook import InNotebook
 from weftrace.plan import Plan, timetable
@@ -50,7 +50,7 @@ class Bottleneck(InNotebook):
         return min(without, key=lambda name: without[name])
 
     @property
-    def summary(self) -> Annotated[str, Meta(description="The limit in words.")]:
+    def summary(self) -> Annotated[str, Named("told"), Meta(description="The limit in words.")]:
         return self.in_words()
 
     def in_words(self) -> str:
