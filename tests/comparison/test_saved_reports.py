@@ -168,3 +168,14 @@ def test_a_report_that_holds_too_little_says_what_to_do(tmp_path: Path) -> None:
         run_of(report)
     with pytest.raises(TraceError, match="no such file"):
         run_of(tmp_path / "none.json")
+
+
+def test_a_report_that_holds_a_rank_twice_or_a_negative_span_is_refused(tmp_path: Path) -> None:
+    job = work_and_meet(2).write(tmp_path / "job")
+    document: Any = analyze(job, timelines=False, workers=1).document
+    twice = {**document, "ranks": [*document["ranks"], document["ranks"][0]]}
+    with pytest.raises(DocumentError, match=r"the same rank a second time - at `\$\.ranks\[2\]`"):
+        run_of_report(twice, "r.json")
+    shorter = {**document, "ranks": [{**document["ranks"][0], "span_ns": -5}]}
+    with pytest.raises(DocumentError, match=r"\$\.ranks\[0\]\.span_ns"):
+        run_of_report(shorter, "r.json")

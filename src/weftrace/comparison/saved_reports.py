@@ -83,6 +83,12 @@ def run_of_report(document: Mapping[str, Any], what: str) -> Run:
     notes = [_IN_NO_SUM.sub("left out", note) for note in report["notes"]]
     notes += report["lateness"]["notes"] if report["lateness"] else []
     counting = [rank for rank in report["ranks"] if rank["apart"] is None]
+    seen: set[tuple[object, ...]] = set()
+    for at, rank in enumerate(report["ranks"]):
+        own = (rank["rank"], rank["device"], rank["name"], rank["path"])
+        if own in seen:
+            raise broken(what, _REPORT, "the same rank a second time", f"$.ranks[{at}]")
+        seen.add(own)
     return Run(
         source=what,
         ranks=tuple(

@@ -69,7 +69,10 @@ class Named:
     name: str
 
 
-def _frame_of_columns(columns: Mapping[str, list[Any]]) -> Any:
+_Cell = int | float | str | bool | None
+
+
+def _frame_of_columns(columns: Mapping[str, list[_Cell]]) -> Any:
     import polars as pl
 
     try:
@@ -79,7 +82,7 @@ def _frame_of_columns(columns: Mapping[str, list[Any]]) -> Any:
 
 
 #: Marks a frame that its document has as columns: name -> values.
-AS_COLUMNS = As(dict[str, list[Any]], save=lambda frame: frame.to_dict(as_series=False), read=_frame_of_columns)
+AS_COLUMNS = As(dict[str, list[_Cell]], save=lambda frame: frame.to_dict(as_series=False), read=_frame_of_columns)
 
 
 class _Unsaved:

@@ -19,6 +19,7 @@ from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.analysis.step_shares_document import MOST_LABELS, MOST_STEPS, shares_document
 from weftrace.analysis.step_times import Step
 from weftrace.errors import DocumentError
+from weftrace.files.documents import broken
 from weftrace.files.sources import file_name
 from weftrace.files.values import document_type, to_document
 from weftrace.report.code_document import MOST_NODES, code_document
@@ -203,7 +204,35 @@ def report_document(document: Mapping[str, Any], what: str) -> ReportDocument:
         msgspec.convert(document, document_type(ReportDocument))
     except msgspec.ValidationError as error:
         raise DocumentError(f"{what}: not a {SCHEMA} document: {error}") from error
-    return cast(ReportDocument, document)
+    found = cast(ReportDocument, document)
+    _need_positions(found, what)
+    return found
+
+
+def _need_positions(document: ReportDocument, what: str) -> None:
+    """Raise `DocumentError` where a position names none of the ranks that are in the sums of the job."""
+    num = sum(rank["apart"] is None for rank in document["ranks"])
+    lateness, slow = document["lateness"], document["slow_work"]
+    if slow is not None and len(slow["ranks"]) > num:
+        raise broken(what, SCHEMA, f"{len(slow['ranks'])} elements for {num} ranks", "$.slow_work.ranks")
+    if lateness is None:
+        return
+    if len(lateness["ranks"]) != num:
+        raise broken(what, SCHEMA, f"{len(lateness['ranks'])} elements for {num} ranks", "$.lateness.ranks")
+    positions: list[tuple[str, int]] = [
+        *((f"pairs[{at}]", max(pair[:2])) for at, pair in enumerate(lateness["pairs"])),
+        *((f"collectives[{at}].last", each["last"]) for at, each in enumerate(lateness["collectives"])),
+        *((f"worst[{at}].last", each["last"]) for at, each in enumerate(lateness["worst"])),
+        *([] if lateness["late"] is None else [("late", lateness["late"])]),
+    ]
+    for place, position in positions:
+        if position >= num:
+            raise broken(what, SCHEMA, f"position {position} among {num} ranks", f"$.lateness.{place}")
+    for at, step in enumerate(lateness["steps"]):
+        for name, values in (("caused_ns", step["caused_ns"]), ("suffered_ns", step["suffered_ns"])):
+            if len(values) != num:
+                place = f"$.lateness.steps[{at}].{name}"
+                raise broken(what, SCHEMA, f"{len(values)} elements for {num} ranks", place)
 
 
 def _relative(frame: pl.DataFrame, zero_ns: int) -> pl.DataFrame:

@@ -59,9 +59,14 @@ class Sweep(InNotebook):
     model: str
     axes: Mapping[Axis, tuple[Count, ...]]
     hardware: Annotated[str, Meta(description='"" without an accelerator.')]
-    points: Annotated[tuple[SweepPoint, ...], Meta(description="The last axis turns fastest.")]
+    points: Annotated[tuple[SweepPoint, ...], Meta(min_length=1, description="The last axis turns fastest.")]
     assumptions: Annotated[tuple[str, ...], Meta(description="Of the predicted times.")]
     notes: Annotated[tuple[str, ...], Meta(description="Of the runs, each once.")]
+
+    def __post_init__(self) -> None:
+        for number, point in enumerate(self.points):
+            if set(point.at) != set(self.axes):
+                raise ValueError(f"points[{number}].at has {', '.join(point.at)}; the axes are {', '.join(self.axes)}")
 
     def _describe(self) -> Iterable[tuple[str, str]]:
         yield "model", f"{self.model}{f' on {self.hardware}' if self.hardware else ''}"

@@ -11,7 +11,7 @@ import polars as pl
 from msgspec import Meta
 
 from weftrace.files.schemas import Amount
-from weftrace.files.values import Named, UNSAVED
+from weftrace.files.values import UNSAVED, Named
 from weftrace.moe.profiles import Profile, layer_window
 from weftrace.notebook import InNotebook
 from weftrace.plan import Plan, timetable
