@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed._composable.replicate import replicate
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor import distribute_module
@@ -93,7 +94,9 @@ def alone(tmp_path: Path) -> Iterator[DeviceMesh]:
         dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("wrapper", ["DistributedDataParallel", "FullyShardedDataParallel", "fully_shard", "DTensor"])
+@pytest.mark.parametrize(
+    "wrapper", ["DistributedDataParallel", "FullyShardedDataParallel", "fully_shard", "replicate", "DTensor"]
+)
 def test_modules_whose_gradients_hooks_shard_or_sum_are_refused(alone: DeviceMesh, wrapper: str) -> None:
     """Whether they are the stage itself or stand in it."""
     module: nn.Module = nn.Linear(4, 3)
@@ -101,6 +104,8 @@ def test_modules_whose_gradients_hooks_shard_or_sum_are_refused(alone: DeviceMes
         module = DistributedDataParallel(module)
     elif wrapper == "FullyShardedDataParallel":
         module = FullyShardedDataParallel(module, device_id=torch.device("cpu"))
+    elif wrapper == "replicate":
+        replicate(module)
     elif wrapper == "fully_shard":
         fully_shard(module, mesh=alone)
     else:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.distributed._composable.contract import _get_registry
 from torch.profiler import record_function
 
 from weftrace.errors import ScheduleError
@@ -188,6 +189,11 @@ def _need_plain(module: nn.Module, stage: int) -> None:
         for name, part in module.named_modules()
         for kind in type(part).__mro__
         if kind.__name__ in _SYNCHRONIZE
+    ]
+    found += [
+        f"{f'its module {name}' if name else 'it'} went through replicate()"
+        for name, part in module.named_modules()
+        if "replicate" in (_get_registry(part) or ())
     ]
     found += [f"its parameter {name} is a DTensor" for name, each in module.named_parameters() if _is_dtensor(each)]
     if found:
