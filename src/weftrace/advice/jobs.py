@@ -92,13 +92,13 @@ def _one_each(ranks: Sequence[Inferred]) -> tuple[list[Inferred], list[str]]:
             again[path] += 1
         else:
             kept.append(one)
-    return kept, list(_describe(again))
+    return kept, list(_notes_on_repeats(again))
 
 
 def _key(one: Inferred) -> tuple[int, int]:
     return one.works[0].trace.rank or 0, one.works[0].device or 0
 
 
-def _describe(again: Counter[str]) -> Iterator[str]:
+def _notes_on_repeats(again: Counter[str]) -> Iterator[str]:
     if again:
         yield f"left out: {', '.join(list(again)[:5])}, of a rank whose trace is there already"

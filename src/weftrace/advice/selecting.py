@@ -19,7 +19,9 @@ WHATS = {"host": ("host", "blocking")}
 
 def selected(inferred: Inferred, selector: str) -> NDArray[np.bool_]:
     """The ops that a selector names, a mask, [ops]. Raises `AdviceError` naming the nearest where there are none."""
-    mask: NDArray[np.bool_] = _describe(inferred).select(_predicate(selector).fill_null(False)).to_series().to_numpy()
+    mask: NDArray[np.bool_] = (
+        _ops_to_select(inferred).select(_predicate(selector).fill_null(False)).to_series().to_numpy()
+    )
     if not mask.any():
         raise AdviceError(f"{selector!r} selects nothing in this trace.{_nearest(inferred, selector)}")
     return mask
@@ -30,16 +32,16 @@ def selectors(inferred: Inferred) -> Iterator[str]:
 
     Of families, phases and ranks those that take longest first.
     """
-    summary = _describe(inferred)
-    yield from (name for name in SCALABLE if summary.select(_predicate(name).any()).item())
-    on_device = summary.filter("on_device")
+    ops = _ops_to_select(inferred)
+    yield from (name for name in SCALABLE if ops.select(_predicate(name).any()).item())
+    on_device = ops.filter("on_device")
     for column, form in (("family", ""), ("phase", "phase:"), ("rank", "rank:")):
         named = on_device.group_by(pl.col(column).cast(pl.String), maintain_order=True).agg(pl.col("duration_ns").sum())
         named = named.drop_nulls(column).sort("duration_ns", descending=True, maintain_order=True)
         yield from (f"{form}{name}" for name in named.get_column(column))
 
 
-def _describe(inferred: Inferred) -> pl.DataFrame:
+def _ops_to_select(inferred: Inferred) -> pl.DataFrame:
     known = inferred.measured.select("what", "family", "role", on_device=pl.col("event").is_not_null())
     return inferred.plan.ops.select("name", "phase", "rank", "duration_ns").hstack(known)
 

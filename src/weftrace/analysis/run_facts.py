@@ -55,10 +55,10 @@ def facts_of(work: Work, operator_rows: pl.Series | None = None) -> dict[str, st
     are the calls that took most device time, a line each, longest first; their digest is of all calls, whatever they
     took. dtypes of kernels: those that names tell, with their share of the time of kernels whose names tell any.
     """
-    return {name: _short(value) if name != SHAPES else value for name, value in _describe(work, operator_rows) if value}
+    return {name: _short(value) if name != SHAPES else value for name, value in _facts(work, operator_rows) if value}
 
 
-def _describe(work: Work, operator_rows: pl.Series | None) -> Iterator[tuple[str, str]]:
+def _facts(work: Work, operator_rows: pl.Series | None) -> Iterator[tuple[str, str]]:
     trace = work.trace
     if work.device is not None:
         device = trace.device(work.device)

@@ -155,24 +155,24 @@ def _durations(piece: Piece, name: str, num_layers: int, num_ranks: int) -> _Int
 def _ops(unit: _Unit, k: _Ints, rank: _Ints, layer: _Ints, duration_KLR: _Ints, meet: pl.Series) -> pl.DataFrame:
     """k: which piece of the unit each row is."""
 
-    def summary(values: Sequence[object], dtype: pl.DataType) -> pl.Series:
+    def gathered(values: Sequence[object], dtype: pl.DataType) -> pl.Series:
         return pl.Series(values, dtype=dtype).gather(k)
 
     text, number = pl.Categorical(), pl.Int32()
     pieces, operations = unit.pieces, unit.operations
     return pl.DataFrame(
         {
-            "name": summary([piece.name for piece in pieces], text),
-            "phase": summary([each.phase for each in operations], text),
-            "kind": summary([piece.kind for piece in pieces], pl.String()),
+            "name": gathered([piece.name for piece in pieces], text),
+            "phase": gathered([each.phase for each in operations], text),
+            "kind": gathered([piece.kind for piece in pieces], pl.String()),
             "rank": pl.Series(rank, dtype=pl.Int32),
-            "stream": summary([STREAMS[each.lane] for each in operations], number),
+            "stream": gathered([STREAMS[each.lane] for each in operations], number),
             "duration_ns": pl.Series(duration_KLR[k, layer, rank]),
-            "num_kernels": summary([piece.num_kernels for piece in pieces], number),
-            "num_sms": summary([piece.num_sms for piece in pieces], number),
+            "num_kernels": gathered([piece.num_kernels for piece in pieces], number),
+            "num_sms": gathered([piece.num_sms for piece in pieces], number),
             "meet": meet,
             "layer": pl.Series(layer, dtype=pl.Int32),
-            "micro_batch": summary([each.micro_batch for each in operations], number),
+            "micro_batch": gathered([each.micro_batch for each in operations], number),
         }
     )
 

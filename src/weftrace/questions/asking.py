@@ -112,7 +112,7 @@ def ask(
     with tempfile.TemporaryDirectory(prefix="weftrace-query-") as folder:
         write = partial(_write, needs=needs, folder=folder, rules=rules)
         outcomes = opened.map(write, workers=workers, on_done=on_done)
-        failures = _describe(opened, outcomes)
+        failures = _failures(opened, outcomes)
         notes = tuple(outcome.value for outcome in outcomes if outcome.value)
         scans = {name: pl.scan_parquet(Path(folder, name, "*.parquet")) for name in needs}
         read = {name: int(scan.select(pl.len()).collect().item()) for name, scan in scans.items()}
@@ -135,7 +135,7 @@ def tables(
     if isinstance(opened, Trace):
         return {name: frame.lazy() for name, frame in build(opened, needs, rules=rules).items()}
     outcomes = opened.map(partial(build, needs=needs, rules=rules), workers=workers)
-    for failure in _describe(opened, outcomes):
+    for failure in _failures(opened, outcomes):
         warnings.warn(failure.error, QueryWarning, stacklevel=2)
     built = [outcome.value for outcome in outcomes if outcome.value is not None]
     return {name: pl.concat([each[name] for each in built]).lazy() for name in needs}
@@ -210,7 +210,7 @@ def _lost(trace: Trace) -> str:
     return f"{trace.path or 'the trace'}: incomplete: {damage}; the answer is of what is left" if damage else ""
 
 
-def _describe(job: Job, outcomes: list[Outcome[str]] | list[Outcome[dict[str, pl.DataFrame]]]) -> tuple[Failure, ...]:
+def _failures(job: Job, outcomes: list[Outcome[str]] | list[Outcome[dict[str, pl.DataFrame]]]) -> tuple[Failure, ...]:
     """What failed. Raises TraceError where that is everything."""
     failures = tuple(outcome.failure for outcome in outcomes if outcome.failure is not None)
     if len(failures) == len(outcomes):

@@ -38,7 +38,7 @@ def timeline_facts(
     `timeline_payload`. launched: for each of the device events, which come first, whether its launch is in the timeline
     (0: it is not).
     """
-    summary = _describe(events, trace, work_events)
+    summary = _described_events(events, trace, work_events)
     alone = np.zeros(events.height, np.bool_)
     alone[: launched.size] = launched == 0
     summary = _with_frames(_with_operator(summary, trace, work_events, pl.Series(alone)), trace, work_events)
@@ -52,7 +52,7 @@ def timeline_facts(
     return {"texts": texts, "rows": table}, numbers.get_column("number").fill_null(0).cast(pl.Int64).to_numpy()
 
 
-def _describe(events: pl.DataFrame, trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
+def _described_events(events: pl.DataFrame, trace: Trace, work_events: pl.DataFrame | None) -> pl.DataFrame:
     """What the trace says of each event; of device events what `Work` knows comes first."""
     rows = events.get_column("row")
     source = _gathered(trace.events, rows).select(

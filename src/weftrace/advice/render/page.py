@@ -106,7 +106,7 @@ def render_what_if_html(report: WhatIfReport) -> str:
         found = None
     block = WhatIfBlock(
         document=report,
-        summary=_describe(report, report.weakest),
+        summary=_replay_summary(report, report.weakest),
         roles=CLASS_ROLES,
         before=None if found is None else path_picture(found.before, max_ops=MAX_OPS // 2),
         after=None if found is None else path_picture(found.after, before=found.before, max_ops=MAX_OPS // 2),
@@ -116,7 +116,7 @@ def render_what_if_html(report: WhatIfReport) -> str:
 
 def render_sensitivity_html(report: SensitivityReport) -> str:
     """One self-contained page of a sensitivity and its curves, as text."""
-    return _page("sensitivity", SensitivityBlock(document=report, summary=_describe(report)), WHAT_IF_TERMS)
+    return _page("sensitivity", SensitivityBlock(document=report, summary=_replay_summary(report)), WHAT_IF_TERMS)
 
 
 def path_block(
@@ -129,7 +129,7 @@ def path_block(
     unsure = pl.DataFrame() if path is None else path.path.filter(pl.col("confidence") < 1)
     return PathBlock(
         document=_shortened(report),
-        summary=_describe(report, report.weakest),
+        summary=_replay_summary(report, report.weakest),
         roles=CLASS_ROLES,
         picture=None if path is None else path_picture(path, max_ops=max_ops),
         waits=[] if path is None else _waits(unsure, path),
@@ -152,7 +152,7 @@ def _page(entry: str, block: PathBlock | WhatIfBlock | SensitivityBlock, terms: 
     )
 
 
-def _describe(report: Advice, weakest: WeakestEdge | Literal[""] | None = "") -> ReplaySummary:
+def _replay_summary(report: Advice, weakest: WeakestEdge | Literal[""] | None = "") -> ReplaySummary:
     return ReplaySummary(
         replay=replay_words(report.replay),
         doubts=doubt_words(report.replay),

@@ -100,7 +100,7 @@ def placed_durations(inferred: Inferred, swap: PlacementSwap) -> tuple[_Floats, 
 
     Raises `AdviceError` where nothing in the trace is experts' work.
     """
-    ops = _describe(inferred)
+    ops = _ops_with_roles(inferred)
     expert, rows = _experts(ops), _moves_rows(ops)
     if not expert.any() and not rows.any():
         raise AdviceError(
@@ -137,7 +137,7 @@ def _in_order(document: Mapping[str, Any], num_gpus: int) -> _Floats:
     return load_LG
 
 
-def _describe(inferred: Inferred) -> pl.DataFrame:
+def _ops_with_roles(inferred: Inferred) -> pl.DataFrame:
     """Of each op: rank, phase, layer (null where the trace does not tell it), what, family, role."""
     ops = inferred.plan.ops.select("rank", pl.col("phase").cast(pl.String), "duration_ns", "name")
     measured = inferred.measured.select("at", "phase_number", "what", "event", pl.col("family", "role").cast(pl.String))

@@ -65,7 +65,7 @@ def _run(
     )  # fmt: skip
     named = request.model or model_of_shape(history.num_layers, history.num_experts)
     priced = cost_model_of(request.hardware, named)
-    with experts_options.summary("balancing") as on_progress:
+    with experts_options.balancing_progress("balancing") as on_progress:
         rules: dict[str, Any] = {"cluster": cluster, "pins": pins, "num_groups": request.groups}
 
         def plan(load_LN: Floats, **searched: Any) -> Placement:

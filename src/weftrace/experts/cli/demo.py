@@ -40,7 +40,7 @@ def command(
     history = generate_loads("real", windows, layers, 256, seed=seed)
     as_loads = {".npz": lambda _, path: save_loads(history, path)}
     wanted = outputs.wanted(output, writes={**writers(PLACEMENT), **as_loads}, json=json, quiet=quiet)
-    with experts_options.summary("balancing") as on_progress:
+    with experts_options.balancing_progress("balancing") as on_progress:
         # these loads drift: the last window is the best forecast of the next
         placement = balance(history.total(1), 288, 32, 4, 8, on_progress=on_progress)
         report = placement_report(placement, history, num_groups=8, last=1)

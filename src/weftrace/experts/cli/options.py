@@ -113,7 +113,7 @@ def read_before(path: str, history: LoadHistory) -> tuple[Placement, LoadHistory
 
 
 @contextmanager
-def summary(what: str) -> Iterator[Callable[[str], None]]:
+def balancing_progress(what: str) -> Iterator[Callable[[str], None]]:
     """What is being done, on stderr where that is a terminal; gives the function to call with each next thing."""
     _tell_of_compiling()
     with outputs.working(what) as on_progress:

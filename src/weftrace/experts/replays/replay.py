@@ -282,7 +282,7 @@ def _played(
     total = (history.num_windows - 1) * (sum(len(job.intervals) for job in jobs) + 2)
     lock, done = threading.Lock(), 0
 
-    def summary(num: int) -> None:
+    def on_done(num: int) -> None:
         nonlocal done
         with lock:
             done += num
@@ -291,8 +291,8 @@ def _played(
 
     # Threads suffice: nearly all time is spent in compiled code, which runs without Python's lock.
     with ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(_play, history, setting, job, summary) for job in jobs]
-        futures.append(pool.submit(_play_bounds, history, setting, summary))
+        futures = [pool.submit(_play, history, setting, job, on_done) for job in jobs]
+        futures.append(pool.submit(_play_bounds, history, setting, on_done))
         try:
             return [played for future in futures for played in future.result()]
         except BaseException:
@@ -300,7 +300,7 @@ def _played(
             raise
 
 
-def _play(history: LoadHistory, setting: Setting, job: _Job, summary: Callable[[int], None]) -> list[_Played]:
+def _play(history: LoadHistory, setting: Setting, job: _Job, on_done: Callable[[int], None]) -> list[_Played]:
     """The rows of a job, which share estimates, and plans where the placement in force does not matter."""
     planner, estimator = PLANNERS[job.solver], make_estimator(job.estimator, window=job.window or 1)
     rows = [
@@ -324,11 +324,11 @@ def _play(history: LoadHistory, setting: Setting, job: _Job, summary: Callable[[
                 assert row.now is not None
                 row.now = planner.between(row.now, estimate_LN)
             row.score(history.load_TLN[seen + 1], seen + 1)
-        summary(len(rows))
+        on_done(len(rows))
     return rows
 
 
-def _play_bounds(history: LoadHistory, setting: Setting, summary: Callable[[int], None]) -> list[_Played]:
+def _play_bounds(history: LoadHistory, setting: Setting, on_done: Callable[[int], None]) -> list[_Played]:
     """The floor and the ceiling: planned once on the first window, and for each window on itself."""
     once = _Played(Row(solver="once", estimator="first window", window=None, interval=None), history.num_windows)
     oracle = _Played(Row(solver="oracle", estimator="oracle", window=None, interval=1), history.num_windows)
@@ -339,7 +339,7 @@ def _play_bounds(history: LoadHistory, setting: Setting, summary: Callable[[int]
         oracle.take(plan_balance(setting, history.load_TLN[window]), time.perf_counter() - start, window)
         for row in (once, oracle):
             row.score(history.load_TLN[window], window)
-        summary(2)
+        on_done(2)
     return [once, oracle]
 
 

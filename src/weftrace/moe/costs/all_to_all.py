@@ -92,7 +92,7 @@ def normal_rate(setting: Setting, move: Move) -> Rate:
         notes.append(f"{setting.bandwidth_reached:g} of it reached")
     return Rate(
         value=gb_per_s * 1e9 * scale * setting.bandwidth_reached,
-        basis=_describe(f"published, {setting.comm}", note, *notes, scaled),
+        basis=_joined(f"published, {setting.comm}", note, *notes, scaled),
     )
 
 
@@ -105,7 +105,7 @@ def low_latency_us(setting: Setting, move: Move) -> Rate:
     if nodes > rows[-1].nodes:
         note = f"beyond {rows[-1].nodes} nodes taken as there"
     scale, scaled = _scale_of_links(setting)
-    return Rate(value=us / scale, basis=_describe("published, low-latency kernels", note, scaled))
+    return Rate(value=us / scale, basis=_joined("published, low-latency kernels", note, scaled))
 
 
 def _between(points: Mapping[int, float], at: int) -> tuple[float, str]:
@@ -133,7 +133,7 @@ def _scale_of_links(setting: Setting) -> tuple[float, str]:
     note = "" if a_node == theirs.gpus_per_node else assumed
     if scale == 1:
         return 1.0, note
-    return scale, _describe(f"scaled to the {'link' if inside else 'NIC'} of {ours.name}", note)
+    return scale, _joined(f"scaled to the {'link' if inside else 'NIC'} of {ours.name}", note)
 
 
 @cache
@@ -141,5 +141,5 @@ def _published_on() -> Hardware:
     return hardware("H800")
 
 
-def _describe(*notes: str) -> str:
+def _joined(*notes: str) -> str:
     return ", ".join(filter(None, notes))

@@ -102,7 +102,7 @@ class _PieceTable(Table):
 
     def _take_others(self, events: Sequence[Event]) -> None:
         if any(event.ph in ("M", "X") or event.name == "Record Window End" for event in events):
-            self._others = [_describe(event) for event in events]
+            self._others = [_values_of(event) for event in events]
         else:
             super()._take_others(events)
 
@@ -117,7 +117,7 @@ class _PieceColumns(Columns):
         self.num_rows += len(events)
 
 
-def _describe(event: Event) -> tuple[Any, ...]:
+def _values_of(event: Event) -> tuple[Any, ...]:
     """What `Table.take_other` reads of an event."""
     args = event.args
     return event.ph, event.name, event.pid, event.tid, event.ts, event.dur, args.name, args.labels, args.sort_index

@@ -6,6 +6,7 @@ gradients cross between stages as values, as they must between processes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -185,15 +186,9 @@ def _need_plain(module: nn.Module, stage: int) -> None:
     A pipeline runs several backwards, in parts: gradients would be summed too often, too early or not at all.
     """
     found = [
-        f"{f'its module {name}' if name else 'it'} is a {kind.__name__}"
+        f"{f'its module {name}' if name else 'it'} {why}"
         for name, part in module.named_modules()
-        for kind in type(part).__mro__
-        if kind.__name__ in _SYNCHRONIZE
-    ]
-    found += [
-        f"{f'its module {name}' if name else 'it'} went through replicate()"
-        for name, part in module.named_modules()
-        if "replicate" in (_get_registry(part) or ())
+        for why in _synchronizes(part)
     ]
     found += [f"its parameter {name} is a DTensor" for name, each in module.named_parameters() if _is_dtensor(each)]
     if found:
@@ -201,6 +196,13 @@ def _need_plain(module: nn.Module, stage: int) -> None:
             f"stage {stage}: {found[0]}, whose gradients would be wrong, because a pipeline runs many backwards, in "
             "parts: give the plain module, and sum its gradients over data-parallel ranks yourself after step()."
         )
+
+
+def _synchronizes(module: nn.Module) -> Iterator[str]:
+    """Whatever makes a module's own hooks sum its gradients, or shard them."""
+    yield from (f"is a {kind.__name__}" for kind in type(module).__mro__ if kind.__name__ in _SYNCHRONIZE)
+    if "replicate" in (_get_registry(module) or ()):
+        yield "went through replicate()"
 
 
 def _is_dtensor(parameter: nn.Parameter) -> bool:

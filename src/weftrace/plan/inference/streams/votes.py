@@ -89,7 +89,7 @@ def voted_waits(ops: Launched, at_ns: _Ints) -> Voted:
     else:  # some wait in some repeats only, as the first layer of a step does not for the step before
         found += _bound(ops, _late_ops(ops, ready, alone=True), ready)
         found += _bound(ops, _late_ops(ops, ready, always=True), ready, least=ALWAYS)
-    return _describe(ops, found, ready, num_open)
+    return _voted(ops, found, ready, num_open)
 
 
 # --- groups of repeats ------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def _bound(ops: Launched, calls: Calls, ready: _Ints, least: float = 0) -> Itera
 # --- what was found ---------------------------------------------------------------------------------------------------
 
 
-def _describe(ops: Launched, found: list[tuple[Pair, _Ints]], ready: _Ints, num_open: int) -> Voted:
+def _voted(ops: Launched, found: list[tuple[Pair, _Ints]], ready: _Ints, num_open: int) -> Voted:
     schema = pl.Schema({"waiter": pl.Int64, "awaited": pl.Int64, "binds": pl.Boolean, "group": pl.Int64})
     frames = [
         pl.DataFrame({"waiter": pair.waiter[at], "awaited": pair.awaited[at], "binds": pair.binds[at], "group": number})
