@@ -76,9 +76,9 @@ def test_the_terminal_prints_a_tree_of_what_is_alike(tmp_path: Path) -> None:
     ]
 
 
-def test_a_report_without_says_how_many_frames_would_tell_it(tmp_path: Path) -> None:
+def test_a_report_without_says_that_frames_would_tell_it(tmp_path: Path) -> None:
     path = model_file(tmp_path)
-    said = "12 Python frames not read: --by module (or line) tells the time by them."
+    said = "Python frames were recorded: --by module (or line) tells the time by them."
     assert said in printed(analyze(path).document)
     assert said not in printed(analyze(path, by="line").document)
     assert "with_stack=True" in printed(analyze(TraceFile().kernel(GEMM, 0, 1).trace(tmp_path), by="module").document)

@@ -30,6 +30,7 @@ from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, step
 from weftrace.analysis.stragglers import Lateness, clock_offsets, lateness
 from weftrace.analysis.time_account import Account, Breakdown, account_of, breakdown
 from weftrace.analysis.time_owners import own_times
+from weftrace.analysis.waiting.idle_account import IdleAccount, idle_account
 
 __all__ = [
     "Account",
@@ -38,6 +39,7 @@ __all__ = [
     "ClockOffset",
     "CodeTimes",
     "Headroom",
+    "IdleAccount",
     "IdleCauses",
     "Intervals",
     "KernelTable",
@@ -60,6 +62,7 @@ __all__ = [
     "headroom",
     "host_stalls",
     "idle",
+    "idle_account",
     "kernel_table",
     "lanes",
     "lateness",

@@ -29,6 +29,7 @@ from weftrace.analysis.step_shares import StepShares, step_shares
 from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, steps
 from weftrace.analysis.stragglers import Lateness, lateness_of
 from weftrace.analysis.time_account import Breakdown, account_of
+from weftrace.analysis.waiting.idle_account import IdleAccount, idle_account
 from weftrace.analysis.waiting_shares import waiting_shares
 from weftrace.files.sources import file_name
 from weftrace.notebook import InNotebook
@@ -73,6 +74,7 @@ class RankAnalysis(InNotebook):
     kernels: KernelTable
     operators: Operators
     idle: IdleCauses
+    idle_account: IdleAccount
     queueing: Queueing
     headroom: Headroom
     steps: tuple[Step, ...]
@@ -161,6 +163,7 @@ def analyze_rank(source: Trace | Work, *, by: Sequence[By] = (), stepped: Work |
         kernels=kernels,
         operators=operators(work),
         idle=idle(work),
+        idle_account=replace(idle_account(work), pieces=None),  # which are many, and what they tell is in its tables
         queueing=queueing(work),
         headroom=headroom(account),
         steps=steps(work),

@@ -132,9 +132,9 @@ def analyze(
     others are reported.
     """
     asked = replace(options or ReportOptions(), **own)
-    bys = each_of(asked.by)
+    each_of(asked.by)  # refuses unknown words before anything is read
     if not isinstance(source, Trace | Job):
-        source = open_trace(source, frames=bool(bys), workers=workers)
+        source = open_trace(source, frames=True, workers=workers)
     if isinstance(source, Trace):
         number = len(source.plain.workers) if source.plain else 1
     else:
@@ -143,7 +143,7 @@ def analyze(
     if isinstance(source, Trace):
         ranks, failures, name = each(source, keep_work=asked.timelines), [], source.path or "in memory"
     else:
-        job = replace(source, frames=source.frames or bool(bys))
+        job = replace(source, frames=True)
         outcomes = job.map(each, workers=workers, executor=executor, on_done=on_done)
         ranks = [rank for outcome in outcomes for rank in outcome.value or ()]
         failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]

@@ -71,7 +71,7 @@ def document_of(
         "schema": SCHEMA,
         "weftrace": __version__,
         "source": file_name(analysis.source),
-        "headline": headline(counted, lateness) + _slow(slow, ranks) + left_out(ranks),
+        "headline": _slow(slow, ranks) + headline(counted, lateness) + left_out(ranks),
         "world_size": analysis.world_size,
         "num_ranks": len(analysis.ranks),
         "failures": [{"path": file_name(f.path), "error": f.error} for f in analysis.failures],
@@ -116,7 +116,7 @@ def _waits(analysis: Analysis) -> list[Stretches]:
 
 
 def _slow(slow: Block | None, ranks: Sequence[RankDocument]) -> str:
-    """In the headline of plain traces, where it is most of what they tell."""
+    """At the head of plain traces' headline: who is slow is why the others have no range recorded."""
     return slow_sentence(slow) if any(rank["basis"] == "ranges" for rank in ranks) else ""
 
 
@@ -152,6 +152,7 @@ def _rank(
         "num_without_operator": rank.operators.num_without,
         "without_operator_ns": rank.operators.without_ns,
         "idle_causes": to_document(rank.idle),
+        "idle_account": to_document(rank.idle_account),
         "launch": to_document(rank.queueing),
         "steps": [_step(step, zero) for step in rank.steps],
         "outside_steps": [{"place": part.place, **_of(part.breakdown, _WINDOW)} for part in rank.outside_steps],

@@ -23,6 +23,7 @@ from weftrace.analysis.phase_times import PhaseMeanRow, PhaseRow
 from weftrace.analysis.rank_tables import tables_type
 from weftrace.analysis.slow_work import SlowWork
 from weftrace.analysis.step_shares_document import SharesDocument
+from weftrace.analysis.waiting.idle_account import IdleAccount
 from weftrace.files.columns import Shown
 from weftrace.files.schemas import Count, Ns, Share
 from weftrace.files.values import As
@@ -350,6 +351,9 @@ class RankDocument(WindowDocument):
     unnamed: list[UnnamedRow]
     unnamed_share: Annotated[Share, Meta(description="Of compute time.")]
     idle_causes: Annotated[Block, As(IdleCauses)]
+    idle_account: NotRequired[
+        Annotated[Annotated[Block, As(IdleAccount)], Meta(description="Absent in reports of earlier versions.")]
+    ]
     launch: Annotated[Block, As(Queueing)]
     headroom: Annotated[Block, As(Headroom)]
     steps: Annotated[

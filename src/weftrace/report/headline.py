@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weftrace.report.document_types import LatenessDocument, LateRankDocument, RankDocument
+from weftrace.report.idle_sentence import idle_sentence, leads_with_unrecorded, recording_note
 from weftrace.units import duration, percent
 
 _MUCH = 0.05  # of the span: where no loss is larger, the kernels lead
@@ -22,15 +23,9 @@ _LOSSES = {
     "exposed memory": "exposed_memory_ns",
 }
 _LEADS = {
-    "idle time": "The device idled {share}",
+    "idle time": "The device idled {share}",  # where who waited for whom tells more than what the host did
     "exposed communication": "Exposed communication takes {share}",
     "exposed memory": "Copies with no kernel beside them take {share}",
-}
-_IDLE = {
-    "host_wait_ns": "waiting for the host to launch work",
-    "dependency_wait_ns": "waiting for an event or another stream",
-    "kernel_gap_ns": "between kernels that follow each other",
-    "unknown_ns": "for a cause that the file does not tell",
 }
 
 
@@ -48,11 +43,12 @@ def headline(ranks: Sequence[RankDocument], lateness: LatenessDocument | None = 
             return "This trace holds no device work and no host operators: there is nothing to account for."
         return " ".join(filter(None, (_of_host(host), _late(host, lateness) if len(host) > 1 else "")))
     if len(device) == 1:
-        return _of_devices(device, duration(device[0]["span_ns"])) + "." + _of_fused(device)
+        return _of_devices(device, duration(device[0]["span_ns"])) + "." + _of_fused(device) + _recording(device)
     num_processes = len({(rank["rank"], rank["path"]) for rank in device})
     counted = f"{len(device)} {'ranks' if num_processes == len(device) else 'devices'}"
     summary = _of_devices(device, "the time", lateness)
-    parts = [f"Over {counted}, {summary[0].lower()}{summary[1:]}.{_of_fused(device)}", _late(device, lateness)]
+    notes = _of_fused(device) + _recording(device)
+    parts = [f"Over {counted}, {summary[0].lower()}{summary[1:]}.{notes}", _late(device, lateness)]
     if not lateness:
         parts[1] = _longest(device, num_processes) + _LATE_UNKNOWN * (_sum(device, "communication_ns") > 0)
     elif lateness["late"] is not None and _waited(lateness) >= max(_sum(device, key) for key in _LOSSES.values()):
@@ -82,6 +78,11 @@ def _of_devices(ranks: Sequence[RankDocument], whole: str, lateness: LatenessDoc
     if loss in _WAITED_IN and waiting > _MOST * losses[loss]:
         cause = _part(waiting, losses[loss], "waiting for other ranks")
     summary = lead.format(share=f"{percent(losses[loss] / span)} of {whole}") + cause
+    by_host = loss == "idle time" and any(rank["basis"] == "device" for rank in ranks) and not cause
+    if by_host:
+        summary = idle_sentence(ranks)
+        if leads_with_unrecorded(ranks):
+            return summary
     others = sorted((ns, name) for name, ns in losses.items() if name != loss and ns >= _WORTH_SAYING * span)
     also = [(name, percent(ns / span)) for ns, name in reversed(others)]
     if also:
@@ -93,10 +94,6 @@ def _of_devices(ranks: Sequence[RankDocument], whole: str, lateness: LatenessDoc
 
 def _cause(ranks: Sequence[RankDocument], loss: str, loss_ns: int) -> str:
     """What most of the largest loss is."""
-    if loss == "idle time":
-        causes = {words: sum(rank["idle_causes"][key] for rank in ranks) for key, words in _IDLE.items()}
-        words = max(causes, key=lambda name: causes[name])
-        return _part(causes[words], loss_ns, words)
     if loss == "exposed communication":
         collective, most = _largest(ranks, "collectives", "collective", "exposed_ns")
         return _part(most, loss_ns, f"in {collective}") if most and collective != "other" else ""
@@ -114,6 +111,13 @@ def _of_kernels(ranks: Sequence[RankDocument], whole: str, loss: str, loss_ns: i
     if loss_ns:
         summary += f"; the largest loss is {loss}, {duration(loss_ns)} ({percent(loss_ns / span)})"
     return summary
+
+
+def _recording(ranks: Sequence[RankDocument]) -> str:
+    """What recording adds to idle time, where that leads."""
+    losses = {name: _sum(ranks, key) for name, key in _LOSSES.items()}
+    leads = max(losses, key=lambda name: losses[name]) == "idle time"
+    return recording_note(ranks) if leads and losses["idle time"] >= _MUCH * _sum(ranks, "span_ns") else ""
 
 
 def _of_fused(ranks: Sequence[RankDocument]) -> str:

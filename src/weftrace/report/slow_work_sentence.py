@@ -45,7 +45,7 @@ def slow_sentence(found: Block | None) -> str:
             f"is another each time ({found['num_slowest']} ranks in {found['num_steps']} steps), as where sequences "
             "or micro-batches differ."
         )
-    return "".join(f" {sentence}" for sentence in summary)
+    return "".join(f"{sentence} " for sentence in summary)
 
 
 def _named(ranks: Sequence[Block]) -> str:

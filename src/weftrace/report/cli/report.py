@@ -93,7 +93,7 @@ def run(request: Request, to: outputs.Destination) -> None:
         request.sources,
         ranks=request.ranks,
         max_bytes=request.max_bytes,
-        frames=bool(request.by),
+        frames=True,
         workers=request.workers,
     ) as trace:
         from weftrace.report import analyze

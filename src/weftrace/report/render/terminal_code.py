@@ -35,11 +35,15 @@ def code_blocks(rank: RankDocument, width: int) -> list[RenderableType]:
 
 
 def unread_frames(rank: RankDocument) -> str | None:
-    """That the file has Python frames that were not read, and what they would tell; None where it has none."""
-    number = rank["quality"]["skipped"].get("python_function", 0)
-    if not number or "modules" in rank or "lines" in rank:
+    """That the file has Python frames, and what else they would tell; None where it has none, or they were asked."""
+    if "modules" in rank or "lines" in rank:
         return None
-    return f"{counted(number, 'Python frame')} not read: --by module (or line) tells the time by them."
+    if "idle_account" in rank and rank["idle_account"]["with_stacks"]:
+        return "Python frames were recorded: --by module (or line) tells the time by them."
+    number = rank["quality"]["skipped"].get("python_function", 0)
+    return (
+        f"{counted(number, 'Python frame')} not read: --by module (or line) tells the time by them." if number else None
+    )
 
 
 def tree_order(nodes: Sequence[CodeNode], most: int) -> list[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -16,10 +17,14 @@ from weftrace.trace.chrome.gather import Codes, Gathered, Tables, joined, label
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import MAX_NS, Bools, Ints
 from weftrace.trace.model import FRAME_SCHEMA
+from weftrace.units import US
 
 #: Calls of built-in functions, half of all frames. Many are of an object whose address is in the name
-#: ("<built-in method view of Tensor object at 0x7f…>"), so that their names are as many as they.
+#: ("<built-in method view of Tensor object at 0x7f…>"), so that their names are as many as they. Of those that take
+#: long (a lock, a sleep) the name is kept without the address; the others are left out.
 _BUILT_IN = "<built-in "
+_ADDRESS = re.compile(r" (object )?at 0x[0-9a-fA-F]+")
+_LONG_NS = 50 * US
 _CATS = ("python_function", "module_hierarchy")
 
 
@@ -37,11 +42,13 @@ class FrameColumns:
         bad = ~usable | (dur_ns < 0) | (ts_ns + dur_ns >= MAX_NS)
         for row in np.flatnonzero(bad).tolist():
             self._tally.drop("frame without usable times", f"{events[row].name} ts={events[row].ts}")
-        own = np.array([not event.name.startswith(_BUILT_IN) for event in events], np.bool_)
+        own = np.array([not event.name.startswith(_BUILT_IN) for event in events], np.bool_) | (dur_ns >= _LONG_NS)
         if num_built_in := int((~own & ~bad).sum()):
             self._tally.skip("built-in call", num_built_in)
         kept = np.flatnonzero(own & ~bad)
-        self._put([events[row].name for row in kept.tolist()], 0, events, ts_ns, dur_ns, kept)
+        names = [events[row].name for row in kept.tolist()]
+        names = [_ADDRESS.sub("", name) if name.startswith(_BUILT_IN) else name for name in names]
+        self._put(names, 0, events, ts_ns, dur_ns, kept)
 
     def append_operators(self, events: Sequence[Event], ts_ns: Ints, dur_ns: Ints) -> None:
         """Add, of operators, those that say which modules they are in (TorchScript, `with_modules`)."""

@@ -130,7 +130,8 @@ def read_stream(
     )
     if tally.skipped["flow"] and has_orphans(events):
         return with_flows(trace, again(), facts, exact=table.exact)
-    if window is None and table.frames is None and not tally.skipped["python_function"] and is_plain(events):
+    has_frames = tally.skipped["python_function"] or (trace.frames is not None and trace.frames.height)
+    if window is None and not has_frames and is_plain(events):
         return _with_plain(trace, again(), exact=table.exact)
     return trace
 

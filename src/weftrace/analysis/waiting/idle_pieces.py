@@ -1,0 +1,281 @@
+"""To which cause does each nanosecond of idle time belong?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.analysis.intervals import Array, sums_by_group
+from weftrace.analysis.waiting.activities import activities, activity_of_names, leading_stretches
+from weftrace.analysis.waiting.gap_parts import CALL, HELD, HOST, LATENCY, PARTS, TURNAROUND, UNKNOWN, Gaps, gaps_of
+from weftrace.analysis.waiting.host_paths import (
+    ANNOTATION,
+    FRAME,
+    KINDS,
+    OPERATOR,
+    RUNTIME_CALL,
+    Paths,
+    PathTable,
+    segments_of,
+)
+from weftrace.analysis.waiting.host_ranges import host_ranges, spelling
+from weftrace.analysis.waiting.unrecorded_work import unrecorded_gaps
+from weftrace.trace.containment import innermost
+from weftrace.trace.work import Work
+from weftrace.units import US
+
+#: What idle time is charged to. The activities of activities.toml first, then what the kinds of records tell.
+ACTIVITIES = (
+    "garbage_collection", "compilation", "data_loading", "buffer_broadcast", "allocation", "scheduler", "logging",
+    "checkpoint", "zero_grad", "optimizer", "lock",
+)  # fmt: skip
+CAUSES = (
+    *ACTIVITIES, "blocking_sync", "blocking_copy", "graph_launch", "first_use", "operators", "python",
+    "backward_thread", "annotation", "nothing_recorded", "launch_call", "launch_latency", "turnaround", "held",
+    "unrecorded", "file_cut", "unknown",
+)  # fmt: skip
+_CODE = {cause: code for code, cause in enumerate(CAUSES)}
+
+#: What lacks records of a gap, where it is no longer, lies between two operators: the Python code that calls them.
+BETWEEN_NS = 1_000 * US
+
+#: Activities that a blocking call in them is not charged to: it is told by itself.
+_OUTER = ("optimizer", "zero_grad", "scheduler", "logging", "lock")
+
+_SYNC = re.compile(
+    r"(?i)^(cuda|hip|cu)(device|stream|event|ctx)?synchronize|^(cu|cuda|hip)(stream|event|device|ctx)wait(?!event)"
+)
+_COPY = re.compile(r"(?i)^(cuda|hip|cu)memcpy")
+_MAY_RETURN = re.compile(r"(?i)memcpy.*async")  # before its copy has ended: it waits for memory that is not pinned
+_GRAPH = re.compile(r"(?i)graphlaunch")
+_PAGEABLE = re.compile(r"(?i)pageable")
+
+#: A launch call that takes so long, and so many times its usual time, blocked.
+_LONG_NS, _LONG_TIMES = 100 * US, 10
+#: A call that returns so shortly before, or any time after, the device has run dry, has waited for that.
+_NEAR_NS = 5 * US
+_MOST = 0.6  # of a gap's time on the host: work of its own, that began after the gap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IdlePieces:
+    """Idle time of a device, in pieces of one cause each. Pieces add up to it exactly.
+
+    gaps: the gaps and their launches. gap: of each piece the row in `gaps.events`; part: its number in PARTS; cause:
+    its number in CAUSES; path: node of `paths` that was innermost on the launching thread, -1 where none was; start,
+    end: absolute ns.
+    """
+
+    gaps: Gaps
+    paths: Paths
+    gap: Array
+    part: Array
+    cause: Array
+    path: Array
+    start: Array
+    end: Array
+
+    @property
+    def length(self) -> Array:
+        return self.end - self.start
+
+
+def idle_pieces(work: Work) -> IdlePieces:
+    """Charge each nanosecond of a device's idle time to one cause. See `idle` for what the causes mean."""
+    gaps = gaps_of(work)
+    asked = (gaps.part == PARTS.index(HOST)) | (gaps.part == PARTS.index(CALL))
+    rest = np.flatnonzero(~asked)
+    whole = {LATENCY: "launch_latency", HELD: "held", TURNAROUND: "turnaround", UNKNOWN: "unknown"}
+    code_of_part = np.array([_CODE[whole.get(part, "unknown")] for part in PARTS])
+    host = _host_pieces(work, gaps, np.flatnonzero(asked))
+    gap = np.concatenate((host.gap, gaps.gap[rest]))
+    found = IdlePieces(
+        gaps=gaps,
+        paths=host.paths,
+        gap=gap,
+        part=np.concatenate((host.part, gaps.part[rest].astype(np.int64))),
+        cause=np.concatenate((host.cause, code_of_part[gaps.part[rest]])),
+        path=np.concatenate((host.path, np.full(len(rest), -1, np.int64))),
+        start=np.concatenate((host.start, gaps.start[rest])),
+        end=np.concatenate((host.end, gaps.end[rest])),
+    )
+    order = np.argsort(found.start, kind="stable")
+    found = IdlePieces(
+        gaps=gaps, paths=found.paths,
+        **{name: getattr(found, name)[order] for name in ("gap", "part", "cause", "path", "start", "end")},
+    )  # fmt: skip
+    silent = np.concatenate((host.silent, np.ones(len(rest), np.bool_)))[order]
+    for cause, pieces in unrecorded_gaps(work, gaps, found.gap, found.part, found.length, silent):
+        found.cause[pieces] = _CODE[cause]
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Host:
+    """Pieces of the host's and of the calls' parts; the columns are those of `IdlePieces`."""
+
+    paths: Paths
+    gap: Array
+    part: Array
+    cause: Array
+    path: Array
+    start: Array
+    end: Array
+    silent: NDArray[np.bool_]  # nothing but an annotation tells what the host did
+
+
+def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
+    """The host's and the calls' parts of gaps, cut where the launching thread turned to something else."""
+    ranges = host_ranges(work.trace)
+    table = PathTable(spelling(ranges))
+    threads = ranges.partition_by("pid", "tid", as_dict=True)
+    launching = gaps.events.select("launch_pid", "launch_tid").with_row_index("gap")
+    columns: list[tuple[Array, ...]] = []
+    for thread, mine in launching.partition_by("launch_pid", "launch_tid", as_dict=True).items():
+        rows = asked[np.isin(gaps.gap[asked], mine.get_column("gap").to_numpy())]
+        own = threads.get(thread, ranges.clear())
+        cut = segments_of(own, gaps.start[rows], gaps.end[rows], table)
+        rows = rows[cut.piece]
+        known = _in_stretches(own, cut.start)
+        ran_dry = _after_blocking(own, gaps, gaps.gap[rows])
+        columns.append((gaps.gap[rows], gaps.part[rows].astype(np.int64), cut.path, cut.start, cut.end, known, ran_dry))
+    if not columns:
+        columns = [tuple(np.empty(0, np.int64) for _ in range(7))]
+    gap, part, path, start, end, known, ran_dry = (np.concatenate(column) for column in zip(*columns, strict=True))
+    silent = np.flatnonzero(path < 0)
+    path[silent] = _open_elsewhere(ranges, start[silent], table)
+    paths = table.paths()
+    cause = _causes_of_paths(paths)[path]  # the last one is of no path
+    cause[silent] = np.where(path[silent] >= 0, _CODE["backward_thread"], _CODE["nothing_recorded"])
+    cause = np.where(known < len(_RULES), _RULE_CAUSES[known], cause)
+    unknown = np.isin(cause, [_CODE[c] for c in ("annotation", "nothing_recorded")])
+    silent_ns = sums_by_group(gap[unknown], (end - start)[unknown], gaps.events.height)
+    between = unknown & (silent_ns <= BETWEEN_NS)[gap]
+    cause = np.where(between, _CODE["python"], cause)
+    waited = np.isin(cause, [_CODE[c] for c in ("operators", "python")])
+    waited |= (cause == _CODE["backward_thread"]) & (end - start <= BETWEEN_NS)
+    cause = np.where((ran_dry > 0) & waited, _CODE["blocking_sync"], cause)
+    cause = np.where(part == PARTS.index(CALL), _causes_of_calls(work, gaps, gap, cause), cause)
+    silent_paths = np.append(paths.kind == KINDS.index(ANNOTATION), True)
+    return _Host(
+        paths=paths, gap=gap, part=part, cause=cause, path=path, start=start, end=end,
+        silent=silent_paths[path] & (known == len(_RULES)),
+    )  # fmt: skip
+
+
+def _in_stretches(ranges: pl.DataFrame, times: Array) -> Array:
+    """The rule whose leading stretch each time lies in; the number of rules where none is."""
+    found = np.full(len(times), len(_RULES), np.int64)
+    named = ranges.filter(pl.col("kind").is_in((KINDS.index(ANNOTATION), KINDS.index(OPERATOR))))
+    named = named.sort("ts_ns", "dur_ns", descending=[False, True])
+    starts = named.get_column("ts_ns").to_numpy()
+    names = named.get_column("name").cast(pl.String).to_list()
+    for rule, begin, until in leading_stretches(names, starts, starts + named.get_column("dur_ns").to_numpy()):
+        inside = (times >= begin) & (times < until)
+        found[inside] = np.minimum(found[inside], rule)
+    return found
+
+
+def _after_blocking(ranges: pl.DataFrame, gaps: Gaps, gap: Array) -> Array:
+    """1 for each gap (a row of `gaps.events`) that began while its thread was in a blocking call, so that the device
+    ran dry, unless work of the host's own fills most of it; else 0.
+
+    Its own work is an operator or a function that began and ended in the gap: what launches is on the way to work
+    again, and what was open before is no cause.
+    """
+    which, back = np.unique(gap, return_inverse=True)
+    begin = gaps.events.get_column("from_ns").to_numpy()[which]
+    launched = gaps.events.get_column("launch_ts_ns").fill_null(0).to_numpy()[which]
+    names = ranges.select("code", "name").unique("code").with_columns(pl.col("name").cast(pl.String))
+    blocking = [code for code, name in names.rows() if _SYNC.search(name) or _COPY.search(name)]
+    is_call = pl.col("kind") == KINDS.index(RUNTIME_CALL)
+    calls = ranges.filter(is_call & pl.col("code").is_in(blocking)).sort("ts_ns")
+    if calls.is_empty() or not len(which):
+        return np.zeros(len(gap), np.int64)
+    starts = calls.get_column("ts_ns").to_numpy()
+    last = np.searchsorted(starts, begin, "right") - 1
+    ends = starts + calls.get_column("dur_ns").to_numpy()
+    ran_dry = (last >= 0) & (ends[np.maximum(last, 0)] >= begin - _NEAR_NS)
+    waits = calls.get_column("code").is_in([code for code, name in names.rows() if not _MAY_RETURN.search(name)])
+    copied = gaps.events.get_column("before_name").cast(pl.String).str.contains(_PAGEABLE.pattern).to_numpy()[which]
+    ran_dry &= waits.to_numpy()[np.maximum(last, 0)] | copied
+    own = ranges.filter(pl.col("kind").is_in((KINDS.index(OPERATOR), KINDS.index(FRAME))))
+    since = own.get_column("ts_ns").to_numpy()
+    until = since + own.get_column("dur_ns").to_numpy()
+    at = np.searchsorted(begin, since, "right") - 1
+    fits = (at >= 0) & (until <= launched[np.maximum(at, 0)])
+    fills = fits & (until - since >= _MOST * (launched - begin)[np.maximum(at, 0)])
+    ran_dry[np.unique(at[fills])] = False
+    return np.asarray(ran_dry, np.int64)[back]
+
+
+def _open_elsewhere(ranges: pl.DataFrame, times: Array, table: PathTable) -> Array:
+    """Where a thread recorded nothing: the annotation that is open on another one, as a path; -1 where none is."""
+    named = ranges.filter(pl.col("kind") == KINDS.index(ANNOTATION))
+    named = named.sort("ts_ns", "dur_ns", descending=[False, True])
+    if named.is_empty() or not len(times):
+        return np.full(len(times), -1, np.int64)
+    starts, codes = named.get_column("ts_ns").to_numpy(), named.get_column("code").to_numpy()
+    found = innermost(starts, starts + named.get_column("dur_ns").to_numpy(), times)
+    at = np.unique(found[found >= 0])
+    node = np.full(len(starts), -1, np.int64)
+    node[at] = table.add(np.full(len(at), -1), codes[at], np.full(len(at), KINDS.index(ANNOTATION)))
+    return np.where(found >= 0, node[np.maximum(found, 0)], -1)
+
+
+_RULES = activities()
+_RULE_CAUSES = np.array([_CODE[rule.cause] for rule in _RULES] + [-1])
+
+
+def _causes_of_paths(paths: Paths) -> Array:
+    """The cause of time that is innermost in each node; of none of them at the end."""
+    number = len(paths.name)
+    names = paths.names.to_list()
+    rule = activity_of_names(names)[paths.name] if number else np.empty(0, np.int64)
+    seen = np.zeros((number, len(KINDS)), np.bool_)
+    seen[np.arange(number), paths.kind] = True
+    for node in range(number):  # parents come first; distinct paths are few
+        if (above := paths.parent[node]) >= 0:
+            rule[node] = min(rule[node], rule[above])
+            seen[node] |= seen[above]
+    choices = [
+        (seen[:, KINDS.index(OPERATOR)], "operators"), (seen[:, KINDS.index(FRAME)], "python"),
+        (seen[:, KINDS.index(RUNTIME_CALL)], "launch_call"), (seen[:, KINDS.index(ANNOTATION)], "annotation"),
+    ]  # fmt: skip
+    cause = np.select([chosen for chosen, _ in choices], [_CODE[name] for _, name in choices], -1)
+    cause = np.where(rule < len(_RULES), _RULE_CAUSES[rule], cause)
+    open_to_calls = (rule == len(_RULES)) | np.isin(cause, [_CODE[outer] for outer in _OUTER])
+    in_call = (paths.kind == KINDS.index(RUNTIME_CALL)) & open_to_calls
+    for pattern, blocked in ((_GRAPH, "graph_launch"), (_COPY, "blocking_copy"), (_SYNC, "blocking_sync")):
+        named = np.array([bool(pattern.search(name)) and not _MAY_RETURN.search(name) for name in names] or [False])
+        cause = np.where(in_call & named[paths.name], _CODE[blocked], cause) if number else cause
+    return np.append(cause, _CODE["nothing_recorded"])
+
+
+def _causes_of_calls(work: Work, gaps: Gaps, gap: Array, cause: Array) -> Array:
+    """The cause of each gap's launch call: that of the host around it, or what it blocked for."""
+    events = gaps.events
+    took = (events.get_column("launch_end_ns") - events.get_column("launch_ts_ns")).fill_null(0)
+    call = events.get_column("call").fill_null("")
+    device = events.get_column("name").cast(pl.String)
+    launches = work.around.events.select("name", "launch_ts_ns", "start_ns")
+    first = launches.group_by("name").agg(pl.col("launch_ts_ns").min())
+    firsts = dict(first.select(pl.col("name").cast(pl.String), "launch_ts_ns").rows())
+    medians = pl.DataFrame({"call": call, "took": took}).group_by("call").agg(pl.col("took").median())
+    usual = dict(medians.iter_rows())
+    told = np.full(events.height, -1, np.int64)
+    launched = events.get_column("launch_ts_ns").to_list()
+    for at, (name, ns, kernel) in enumerate(zip(call.to_list(), took.to_list(), device.to_list(), strict=True)):
+        if _GRAPH.search(name):
+            told[at] = _CODE["graph_launch"]
+        elif _COPY.search(name) and (_PAGEABLE.search(kernel) or "Async" not in name):
+            told[at] = _CODE["blocking_copy"]
+        elif ns >= max(_LONG_NS, _LONG_TIMES * usual[name]) or (ns >= _LONG_NS and events.height < _LONG_TIMES):
+            told[at] = _CODE["first_use"] if firsts.get(kernel) == launched[at] else _CODE["launch_call"]
+    own = told[gap]
+    outer = np.isin(cause, [_CODE[c] for c in ("data_loading", "garbage_collection", "compilation")])
+    return np.where((own >= 0) & ~outer, own, cause)

@@ -1,0 +1,101 @@
+"""Which idle stretches are no idle time: work that is not in the file?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.analysis.intervals import Array, covered, sums_by_group, union
+from weftrace.analysis.waiting.gap_parts import HELD, PARTS, TURNAROUND_NS, Gaps
+from weftrace.trace.model import is_launch
+from weftrace.trace.work import Work
+from weftrace.units import US
+
+#: A kernel that is queued while the device runs nothing is held by work that is not recorded, from here on.
+HELD_NS = 100 * US
+#: Holes at one place of each step that differ by no more than this part of their length are the same work.
+_SAME = 0.02
+_LEAST_STEPS = 3
+#: A hole as long as so many iterations, by so much, is where iterations were cut out.
+_OF_ITERATION, _MOST_ITERATIONS = 0.1, 3
+_MOST_OF_GAP = 0.9
+
+
+def unrecorded_gaps(
+    work: Work, gaps: Gaps, gap: Array, part: Array, length: Array, silent: NDArray[np.bool_]
+) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """(cause, which pieces) of pieces of gaps in which work ran that the file does not hold.
+
+    gap, part, length: of each piece, as in `IdlePieces`. silent: pieces in which nothing tells what the host did.
+    """
+    if work.basis != "device":
+        return
+    num = gaps.events.height
+    total = sums_by_group(gap, length, num)
+    held = part == PARTS.index(HELD)
+    held_ns = sums_by_group(gap[held], length[held], num)
+    others = _other_devices(work, gaps)
+    yield "unrecorded", held & (held_ns >= HELD_NS)[gap] & ~others[gap]
+    yield "unrecorded", ((total > TURNAROUND_NS) & _in_one_graph(work, gaps))[gap] & held
+    told_ns = sums_by_group(gap[~silent], length[~silent], num)
+    open_gaps = (told_ns <= (1 - _MOST_OF_GAP) * total) & (total >= HELD_NS)
+    yield "unrecorded", (_repeated(gaps, total) & open_gaps)[gap]
+    yield "file_cut", (_of_iterations(work, gaps, total) & open_gaps)[gap]
+
+
+def _other_devices(work: Work, gaps: Gaps) -> NDArray[np.bool_]:
+    """Gaps in which another device of the process worked: it may have held what is queued here."""
+    events = work.trace.events
+    if len(work.trace.device_ids) < 2:
+        return np.zeros(gaps.events.height, np.bool_)
+    others = events.filter(pl.col("cat").is_in(("kernel", "gpu_memcpy")), pl.col("device") != work.device)
+    start = others.get_column("ts_ns").to_numpy()
+    begin, end = (gaps.events.get_column(name).to_numpy() for name in ("from_ns", "until_ns"))
+    busy = covered(union(start, start + others.get_column("dur_ns").to_numpy()), begin, end)
+    return np.asarray(busy >= (end - begin) / 2, np.bool_)
+
+
+def _in_one_graph(work: Work, gaps: Gaps) -> NDArray[np.bool_]:
+    """Gaps between two nodes of one launch of a graph."""
+    launch = dict(zip(work.around.events.get_column("row"), work.around.events.get_column("launch_ts_ns"), strict=True))
+    graph = gaps.events.get_column("call").fill_null("").str.contains("(?i)graphlaunch").to_numpy()
+    before = np.array([launch.get(row) == ts for row, ts in gaps.events.select("before", "launch_ts_ns").rows()], bool)
+    return np.asarray(graph & before, np.bool_)
+
+
+def _repeated(gaps: Gaps, total: Array) -> NDArray[np.bool_]:
+    """Gaps between the same two kernels that are equally long in each step."""
+    frame = gaps.events.select("step", pl.Series("total", total), before="before_name", after="name")
+    frame = frame.with_row_index("gap").filter(pl.col("step").is_not_null(), pl.col("total") >= HELD_NS)
+    num_steps = frame.get_column("step").n_unique()
+    key = ("before", "after", "index")
+    frame = frame.with_columns(index=pl.int_range(pl.len()).over("step", "before", "after"))
+    middle = pl.col("total").median().over(key)
+    same = ((pl.col("total") - middle).abs() <= _SAME * middle).all().over(key)
+    found = frame.filter(same, pl.col("step").n_unique().over(key) >= max(_LEAST_STEPS, num_steps - 1))
+    out = np.zeros(gaps.events.height, np.bool_)
+    out[found.get_column("gap").to_numpy()] = True
+    return out
+
+
+def _of_iterations(work: Work, gaps: Gaps, total: Array) -> NDArray[np.bool_]:
+    """Gaps as long as a few iterations, in which no thread of the host recorded anything."""
+    starts = (
+        work.around.events.group_by("step").agg(pl.col("start_ns").min()).drop_nulls().get_column("start_ns").sort()
+    )
+    out = np.zeros(gaps.events.height, np.bool_)
+    if len(starts) <= _LEAST_STEPS:
+        return out
+    period = float(starts.diff().median() or 0)  # type: ignore[arg-type]
+    times = np.round(total / period) if period else np.zeros(len(total))
+    like = (times >= 1) & (times <= _MOST_ITERATIONS) & (np.abs(total - times * period) <= _OF_ITERATION * period)
+    if not like.any():
+        return out
+    host = work.trace.events.filter(pl.col("cat").is_in(("cpu_op",)) | is_launch()).select("ts_ns", "dur_ns")
+    start = host.get_column("ts_ns").to_numpy()
+    begin, end = (gaps.events.get_column(name).to_numpy() for name in ("from_ns", "until_ns"))
+    seen = covered(union(start, start + host.get_column("dur_ns").to_numpy()), begin, end)
+    return np.asarray(like & (seen <= (1 - _MOST_OF_GAP) * (end - begin)), np.bool_)

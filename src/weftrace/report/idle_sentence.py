@@ -1,0 +1,192 @@
+"""Why the device waited, in a sentence: the largest causes of idle time, by name, from the one account of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from weftrace.report.document_types import RankDocument
+from weftrace.units import duration, percent
+
+#: What each cause is called after "The device waited … for". {name}: what names it, {within}: what is around that.
+WORDS: dict[str, str] = {
+    "garbage_collection": "Python's garbage collection",
+    "compilation": "compilation",
+    "data_loading": "data loading",
+    "buffer_broadcast": "DDP's broadcast of buffers",
+    "allocation": "the allocation of device memory",
+    "scheduler": "the engine's scheduler",
+    "logging": "logging",
+    "checkpoint": "saving a checkpoint",
+    "zero_grad": "zero_grad",
+    "optimizer": "the optimizer's step",
+    "lock": "a lock or a hand-over between threads",
+    "blocking_sync": "the host, which had waited for the device",
+    "blocking_copy": "blocking copies",
+    "graph_launch": "a graph launch that blocked",
+    "first_use": "the first use of a kernel",
+    "operators": "eager operators",
+    "python": "Python code between operators",
+    "backward_thread": "a launching thread that recorded nothing",
+    "annotation": "host code of which only an annotation is known",
+    "nothing_recorded": "the host, which recorded nothing",
+    "launch_call": "launch calls",
+    "launch_latency": "launch latency",
+    "turnaround": "turnaround between queued kernels",
+    "held": "queued work that something held",
+    "unrecorded": "unrecorded work",
+    "file_cut": "what was cut from the file",
+    "unknown": "causes that the file does not tell",
+}
+#: Causes that end where more launches are fused or captured: small operators, one after another.
+LAUNCH_BOUND = ("operators", "python", "launch_call", "launch_latency")
+
+_MUCH_UNRECORDED = 0.2  # of idle time: from here on no share of idle time is told as a fact
+_ALSO = 0.15  # of idle time: a further cause that is named
+_MOST_CLAUSES = 3
+_FEW = 12
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_FRAME = re.compile(r"^(?P<file>.*)\(\d+\): (?P<function>.*)$")
+
+
+def unrecorded_share(ranks: Sequence[RankDocument]) -> float:
+    """Part of the idle time of ranks in which work ran that their files lack."""
+    idle = sum(rank["idle_ns"] for rank in ranks)
+    return sum(_account(rank)["unrecorded_ns"] for rank in ranks) / idle if idle else 0.0
+
+
+def leads_with_unrecorded(ranks: Sequence[RankDocument]) -> bool:
+    """Whether so much of the idle time is unrecorded that none of it may be told as a fact."""
+    return unrecorded_share(ranks) > _MUCH_UNRECORDED
+
+
+def idle_sentence(ranks: Sequence[RankDocument]) -> str:
+    """The whole sentence of ranks, whose idle time is their largest loss; without its full stop."""
+    span, idle = sum(rank["span_ns"] for rank in ranks), sum(rank["idle_ns"] for rank in ranks)
+    rows = causes_of(ranks)
+    if leads_with_unrecorded(ranks):
+        return _of_unrecorded(rows, idle)
+    named = [row for at, row in enumerate(rows) if at == 0 or row["ns"] >= _ALSO * idle][:_MOST_CLAUSES]
+    clauses = [_clause(row, len(ranks), is_first=at == 0) for at, row in enumerate(named)]
+    return f"The device waited {duration(idle)} of {duration(span)} ({percent(idle / span)}): {_listed(clauses)}"
+
+
+def recording_note(ranks: Sequence[RankDocument]) -> str:
+    """What recording itself adds, where many small launches are the cause and stacks were recorded; else nothing."""
+    rows = causes_of(ranks)
+    if not rows or rows[0]["cause"] not in LAUNCH_BOUND or not any(_account(rank)["with_stacks"] for rank in ranks):
+        return ""
+    return " Recording stacks made small operators 2.4 to 3 times slower."
+
+
+def causes_of(ranks: Sequence[RankDocument]) -> list[dict[str, Any]]:
+    """Causes over ranks, the largest first: a row of `IdleCauseRow` each, with the names of the rank that has most."""
+    rows: dict[str, dict[str, Any]] = {}
+    largest: dict[str, int] = {}
+    for rank in ranks:
+        for row in _account(rank)["causes"]:
+            kept = rows.setdefault(row["cause"], {**row, "ns": 0, "num_main": 0})
+            if row["ns"] > largest.get(row["cause"], -1):
+                largest[row["cause"]] = row["ns"]
+                kept |= {key: value for key, value in row.items() if key not in ("ns", "num_main")}
+            kept["ns"] += row["ns"]
+            kept["num_main"] += row["num_main"]
+    accounts = [_account(rank) for rank in ranks]
+    for row in rows.values():
+        row["operators"] = [pair for account in accounts for pair in account["operators"]]
+        row["with_stacks"] = any(account["with_stacks"] for account in accounts)
+        row["unread"] = any(rank["quality"]["skipped"].get("python_function") for rank in ranks)
+    return sorted(rows.values(), key=lambda row: -row["ns"])
+
+
+def _clause(row: dict[str, Any], num_ranks: int, *, is_first: bool) -> str:
+    details = [_detail(row), _how_often(row, num_ranks)] if is_first else [_how_often(row, num_ranks)]
+    said = ", ".join(filter(None, details))
+    return f"{duration(row['ns'])} for {_what(row)}" + (f" ({said})" if said else "")
+
+
+def _what(row: dict[str, Any]) -> str:
+    cause, name = row["cause"], row["name"]
+    if cause == "data_loading":
+        return (
+            "the DataLoader" if "dataload" in f"{name}{row['within']}{row['child']}".lower() or name else WORDS[cause]
+        )
+    if cause == "first_use":
+        place = f" in {row['within']}" if row["within"] else ""
+        return (
+            f"one launch call that blocked: {name or 'a launch'}{place}, the first of its kernel, which loads its code"
+        )
+    if cause == "backward_thread":
+        return f"a launching thread that recorded nothing while {name} was open" if name else WORDS[cause]
+    if cause == "annotation":
+        return f"host code in {name}" if name else WORDS[cause]
+    if cause == "python" and not row["with_stacks"]:
+        return "host code between operators"
+    return WORDS[cause]
+
+
+def _detail(row: dict[str, Any]) -> str:
+    """The name that holds most of a cause, with its time, and the largest in it."""
+    if row["cause"] in ("annotation", "nothing_recorded"):
+        if row["unread"]:
+            return "its Python frames, which were not read, tell more"
+        return "" if row["with_stacks"] else "record with_stack to see what it did"
+    if row["cause"] in ("first_use", "backward_thread"):
+        return ""
+    if row["cause"] == "operators" and row["operators"]:
+        return _listed([f"{duration(ns)} in {_name(name)}" for name, ns in row["operators"][:2]])
+    name, ns = (row["name"], row["name_ns"]) if row["name"] else (row["child"], row["child_ns"])
+    if not name:
+        return ""
+    share = "all" if ns >= 0.995 * row["ns"] else duration(ns)
+    inside = f" in {_name(row['within'])}" if row["within"] and row["cause"].startswith("blocking") else ""
+    child = ""
+    if row["name"] and row["child"] and row["child_ns"] >= 0.25 * row["ns"]:
+        child = f", {duration(row['child_ns'])} in {_name(row['child'])}"
+    return f"{share} of it in {_name(name, with_file=True)}{inside}{child}"
+
+
+def _how_often(row: dict[str, Any], num_ranks: int) -> str:
+    """One gap, a few, or every step."""
+    if row["cause"] == "first_use":
+        return ""
+    if row["num_main"] == 1:
+        return "one gap"
+    if row["num_main"] <= _FEW:
+        return f"{_NUMBERS[row['num_main']]} gaps of {duration(row['main_ns'])}"
+    if row["num_steps"] > 1 and num_ranks == 1:
+        return f"{duration(row['ns'] / row['num_steps'])} in each of {row['num_steps']} steps"
+    return ""
+
+
+def _of_unrecorded(rows: list[dict[str, Any]], idle: int) -> str:
+    lost = {row["cause"]: row for row in rows if row["cause"] in ("unrecorded", "file_cut")}
+    total = sum(row["ns"] for row in lost.values())
+    amount = f"{percent(total / idle)} of what looks idle ({duration(total)} of {duration(idle)}) is unrecorded"
+    if "file_cut" in lost and lost["file_cut"]["ns"] > total / 2:
+        why = "stretches as long as whole iterations hold nothing: they were likely cut from the file"
+    else:
+        why = "work was queued and nothing ran, so events are missing (sampled, or not recorded in graphs)"
+    return f"{amount}: {why}; how long the device idled cannot be told"
+
+
+def _account(rank: RankDocument) -> dict[str, Any]:
+    return rank["idle_account"]
+
+
+def _name(name: str, *, with_file: bool = False) -> str:
+    """As a person would say it: a function without its line, an operator without its namespace."""
+    if found := _FRAME.match(name):
+        return f"{found['function']} of {_short(found['file'])}" if with_file else found["function"]
+    return name.removeprefix("aten::").removeprefix("nn.Module: ").removeprefix("torch::autograd::")
+
+
+def _short(file: str) -> str:
+    return "/".join(file.split("/")[-3:])
+
+
+def _listed(words: Sequence[str]) -> str:
+    if len(words) < 3:
+        return " and ".join(words)
+    return ", ".join(words[:-1]) + " and " + words[-1]
