@@ -33,6 +33,7 @@ class Intervals(NamedTuple):
 
 
 _MAX = (1 << 63) - 1
+_EXACT = 1 << 53
 
 EMPTY = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -137,6 +138,9 @@ def totals_by_group(groups: ArrayLike, starts: ArrayLike, ends: ArrayLike, num_g
 
 def sums_by_group(groups: ArrayLike, values: ArrayLike, num_groups: int) -> Array:
     """Sum of the values of each of the groups 0 … num_groups - 1, in integers."""
+    group, value = np.asarray(groups, np.int64), np.asarray(values, np.int64)
+    if len(value) and np.abs(value).max() < _EXACT // len(value):  # floats hold such sums exactly, and are quicker
+        return np.bincount(group, value, num_groups).astype(np.int64)
     sums = np.zeros(num_groups, np.int64)
-    np.add.at(sums, np.asarray(groups, np.int64), np.asarray(values, np.int64))
+    np.add.at(sums, group, value)
     return sums

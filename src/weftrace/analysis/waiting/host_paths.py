@@ -6,16 +6,18 @@ Ranges of one thread lie in each other; those that cross are cut at the end of t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from weftrace.analysis.intervals import Array, Intervals, covered, union
-from weftrace.trace.containment import innermost
+from weftrace.analysis.intervals import Array, Intervals, union
 
 #: Kinds of a range.
 ANNOTATION, OPERATOR, FRAME, RUNTIME_CALL = KINDS = ("annotation", "operator", "frame", "call")
 
+#: Where there are so many ranges for each piece of wanted time, most lie outside.
+_SPARSE = 10
 _MOST_CUTS = 8  # rounds of cutting ranges that cross; files that nest need one
 
 
@@ -86,35 +88,87 @@ def segments_of(ranges: pl.DataFrame, starts: Array, ends: Array, table: PathTab
 
     ranges: of that thread, with code, kind, ts_ns and dur_ns, in any order.
     """
-    begin, stop, name, kind = _nested(ranges, union(starts, ends))
-    points = np.unique(np.concatenate((begin, stop, starts, ends)))
-    left, right = points[:-1], points[1:]
-    piece = np.searchsorted(starts, left, "right") - 1
-    inside = (piece >= 0) & (left < ends[np.maximum(piece, 0)])
-    piece, left, right = piece[inside], left[inside], right[inside]
-    found = innermost(begin, stop, left) if len(begin) else np.full(len(left), -1, np.int64)
-    node = _nodes(begin, stop, name, kind, table)
-    path = np.where(found >= 0, node[np.maximum(found, 0)], -1) if len(node) else found
-    return Segments(piece=piece, start=left, end=right, path=path)
+    nested = _nested(ranges, union(starts, ends))
+    times, inner = _changes(nested)
+    first = np.searchsorted(times, starts, "right") - 1  # the stretch between two changes in which a piece begins
+    last = np.searchsorted(times, ends, "left") - 1
+    counts = last - first + 1
+    piece = np.repeat(np.arange(len(starts)), counts)
+    at = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts - first, counts)
+    until = np.append(times, ends[-1:])
+    left = np.maximum(starts[piece], times[np.maximum(at, 0)])
+    left = np.where(at < 0, starts[piece], left)
+    right = np.minimum(ends[piece], until[at + 1])
+    right = np.where(at + 1 < len(times), right, ends[piece])
+    node = np.append(_nodes(nested, table), -1)  # the last one: of nothing
+    path = node[np.append(inner, -1)[at]]
+    kept = right > left
+    return Segments(piece=piece[kept], start=left[kept], end=right[kept], path=path[kept])
 
 
-def _nested(ranges: pl.DataFrame, wanted: Intervals) -> tuple[Array, Array, Array, Array]:
-    """Start, end, code of the name and kind of those ranges that reach into the wanted time, outer ones first; none
-    outlives the one around it."""
+class _Nested(NamedTuple):
+    """Ranges in order of start, outer ones first, none of which outlives the one around it (-1: none is)."""
+
+    start: Array
+    end: Array
+    code: Array
+    kind: Array
+    around: Array
+
+
+def _nested(ranges: pl.DataFrame, wanted: Intervals) -> _Nested:
+    """Those ranges that reach into the wanted time, cut where they cross the end of the one around them."""
     start = ranges.get_column("ts_ns").to_numpy()
     end = start + ranges.get_column("dur_ns").to_numpy()
-    kept = np.flatnonzero(covered(wanted, start, end) > 0)
-    start, end = start[kept], end[kept]
-    order = np.lexsort((ranges.get_column("kind").to_numpy()[kept], -end, start))
-    kept, start, end = kept[order], start[order], end[order].copy()
+    kept = np.arange(len(start))
+    if _SPARSE * len(wanted.starts) < len(start):  # else most of them do
+        kept = np.flatnonzero(
+            np.searchsorted(wanted.ends, start, "right") < np.searchsorted(wanted.starts, end, "left")
+        )
+        start, end = start[kept], end[kept]
+    order = np.argsort(start, kind="stable")
+    order = _outer_first(order, start, end, ranges.get_column("kind").to_numpy()[kept])
+    kept, start, end = kept[order], start[order], end[order]
+    around = _around(start, end)
     for _ in range(_MOST_CUTS):
-        around = _around(start, end)
-        limit = np.where(around >= 0, end[np.maximum(around, 0)], end)
+        limit = np.where(around >= 0, end[around], end)
         if not (end > limit).any():
             break
         end = np.minimum(end, limit)
-    codes = ranges.get_column("code").to_numpy()[kept]
-    return start, end, codes, ranges.get_column("kind").to_numpy()[kept].astype(np.int64)
+        around = _around(start, end)
+    code, kind = (ranges.get_column(name).to_numpy()[kept].astype(np.int64) for name in ("code", "kind"))
+    return _Nested(start, end, code, kind, around)
+
+
+def _outer_first(order: Array, start: Array, end: Array, kind: Array) -> Array:
+    """The order with those that start together sorted: the longer first, then by kind."""
+    ordered = start[order]
+    tied = np.zeros(len(order), np.bool_)
+    tied[1:] = ordered[1:] == ordered[:-1]
+    tied[:-1] |= tied[1:]
+    rows = order[tied]
+    order = order.copy()
+    order[tied] = rows[np.lexsort((kind[rows], -end[rows], start[rows]))]
+    return order
+
+
+def _changes(nested: _Nested) -> tuple[Array, Array]:
+    """When the innermost open range changes, in order, and to which, -1 for none. Of changes at one time the last counts."""
+    start, end, around = nested.start, nested.end, nested.around
+    number = len(start)
+    ending = number - 1 - np.argsort(end[::-1], kind="stable")  # of those that end together the inner first
+    ends = end[ending]
+    then = around[ending]
+    over = np.flatnonzero((then >= 0) & (end[then] <= ends))
+    while len(over):
+        then[over] = around[then[over]]
+        over = over[(then[over] >= 0) & (end[then[over]] <= ends[over])]
+    at_start = np.arange(number) + np.searchsorted(ends, start, "right")
+    at_end = np.arange(number) + np.searchsorted(start, ends, "left")
+    times, inner = np.empty(2 * number, np.int64), np.empty(2 * number, np.int64)
+    times[at_start], inner[at_start] = start, np.arange(number)
+    times[at_end], inner[at_end] = ends, then
+    return times, inner
 
 
 def _around(start: Array, end: Array) -> Array:
@@ -139,23 +193,29 @@ def _depths(around: Array) -> Array:
     return depth
 
 
-def _nodes(start: Array, end: Array, name: Array, kind: Array, table: PathTable) -> Array:
+def _nodes(nested: _Nested, table: PathTable) -> Array:
     """The node of each range's path, level by level."""
-    number = len(start)
-    node = np.full(number, -1, np.int64)
-    if not number:
+    node = np.full(len(nested.start), -1, np.int64)
+    if not len(node):
         return node
-    around = _around(start, end)
-    depth = _depths(around)
+    depth = _depths(nested.around).astype(np.int16)
     order = np.argsort(depth, kind="stable")
-    levels = np.searchsorted(depth[order], np.arange(depth.max() + 2))
-    wide = int(name.max()) + 1
+    levels = np.searchsorted(depth[order], np.arange(int(depth.max()) + 2))
+    wide = int(nested.code.max()) + 1
+    label = nested.code * len(KINDS) + nested.kind
     for low, high in zip(levels[:-1].tolist(), levels[1:].tolist(), strict=True):
         mine = order[low:high]
-        above = np.where(around[mine] >= 0, node[np.maximum(around[mine], 0)], -1)
-        keys = ((above + 1) * wide + name[mine]) * len(KINDS) + kind[mine]
-        distinct, which = np.unique(keys, return_inverse=True)
-        rest, kinds = np.divmod(distinct, len(KINDS))
-        parents, codes = np.divmod(rest, wide)
+        above = node[nested.around[mine]] if low else np.full(high, -1, np.int64)
+        distinct, which = _distinct((above + 1) * (wide * len(KINDS)) + label[mine])
+        parents, rest = np.divmod(distinct, wide * len(KINDS))
+        codes, kinds = np.divmod(rest, len(KINDS))
         node[mine] = table.add(parents - 1, codes, kinds)[which]
     return node
+
+
+def _distinct(keys: Array) -> tuple[Array, Array]:
+    """Distinct keys, and the place among them of each. By Polars' hashing: several times as fast as sorting."""
+    column = pl.DataFrame({"key": keys})
+    distinct = column.unique("key", maintain_order=False).with_row_index("at")
+    which = column.join(distinct, on="key", how="left", maintain_order="left").get_column("at")
+    return distinct.get_column("key").to_numpy(), which.cast(pl.Int64).to_numpy()

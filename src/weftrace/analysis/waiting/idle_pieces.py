@@ -258,24 +258,26 @@ def _causes_of_paths(paths: Paths) -> Array:
 
 def _causes_of_calls(work: Work, gaps: Gaps, gap: Array, cause: Array) -> Array:
     """The cause of each gap's launch call: that of the host around it, or what it blocked for."""
-    events = gaps.events
-    took = (events.get_column("launch_end_ns") - events.get_column("launch_ts_ns")).fill_null(0)
-    call = events.get_column("call").fill_null("")
-    device = events.get_column("name").cast(pl.String)
-    launches = work.around.events.select("name", "launch_ts_ns", "start_ns")
-    first = launches.group_by("name").agg(pl.col("launch_ts_ns").min())
-    firsts = dict(first.select(pl.col("name").cast(pl.String), "launch_ts_ns").rows())
-    medians = pl.DataFrame({"call": call, "took": took}).group_by("call").agg(pl.col("took").median())
-    usual = dict(medians.iter_rows())
-    told = np.full(events.height, -1, np.int64)
-    launched = events.get_column("launch_ts_ns").to_list()
-    for at, (name, ns, kernel) in enumerate(zip(call.to_list(), took.to_list(), device.to_list(), strict=True)):
-        if _GRAPH.search(name):
-            told[at] = _CODE["graph_launch"]
-        elif _COPY.search(name) and (_PAGEABLE.search(kernel) or "Async" not in name):
-            told[at] = _CODE["blocking_copy"]
-        elif ns >= max(_LONG_NS, _LONG_TIMES * usual[name]) or (ns >= _LONG_NS and events.height < _LONG_TIMES):
-            told[at] = _CODE["first_use"] if firsts.get(kernel) == launched[at] else _CODE["launch_call"]
-    own = told[gap]
+    first = work.around.events.group_by("name").agg(pl.col("launch_ts_ns").min().alias("first_ns"))
+    took, usual = pl.col("launch_end_ns") - pl.col("launch_ts_ns"), pl.col("took").median().over("call")
+    calls = gaps.events.join(first, on="name", how="left", maintain_order="left").with_columns(
+        pl.col("call").fill_null(""), took.fill_null(0).alias("took")
+    )
+    few = gaps.events.height < _LONG_TIMES  # too few to tell what is usual
+    long = (pl.col("took") >= _LONG_NS) & ((pl.col("took") >= _LONG_TIMES * usual) | pl.lit(few))
+    blocks = _named(calls, "name", _PAGEABLE) | ~_named(calls, "call", _MAY_RETURN)
+    found = calls.select(
+        pl.when(_named(calls, "call", _GRAPH)).then(_CODE["graph_launch"])
+        .when(_named(calls, "call", _COPY) & blocks).then(_CODE["blocking_copy"])
+        .when(long & (pl.col("launch_ts_ns") == pl.col("first_ns"))).then(_CODE["first_use"])
+        .when(long).then(_CODE["launch_call"]).otherwise(-1)
+    ).to_series().to_numpy()  # fmt: skip
+    own = found[gap]
     outer = np.isin(cause, [_CODE[c] for c in ("data_loading", "garbage_collection", "compilation")])
     return np.where((own >= 0) & ~outer, own, cause)
+
+
+def _named(frame: pl.DataFrame, column: str, pattern: re.Pattern[str]) -> pl.Expr:
+    """Whether a pattern is found in the names of a column; each name is looked at once."""
+    names = frame.get_column(column).unique()
+    return pl.col(column).is_in(names.filter(names.cast(pl.String).str.contains(pattern.pattern)).implode())

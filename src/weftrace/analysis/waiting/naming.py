@@ -122,9 +122,9 @@ def outermost_operators(paths: Paths, path: Array, ns: Array, most: int = 3) -> 
 
 def _largest_paths(path: Array, ns: Array) -> tuple[Array, Array]:
     """Distinct nodes and their sums, the largest first."""
-    known = path >= 0
-    node, which = np.unique(path[known], return_inverse=True)
-    sums = sums_by_group(which, ns[known], len(node))
+    totals = sums_by_group(path + 1, ns, int(path.max()) + 2)[1:] if len(path) else np.empty(0, np.int64)
+    node = np.flatnonzero(totals)
+    sums = totals[node]
     order = np.argsort(-sums, kind="stable")[:_MOST_PATHS]
     return node[order], sums[order]
 
