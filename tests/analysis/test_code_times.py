@@ -15,7 +15,7 @@ from tests.analysis.captured import inclusive, record, times_by_module
 from tests.analysis.random_traces import random_work, traces
 from tests.fuzz import examples
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
-from weftrace.analysis import CodeTimes, breakdown, code_times, idle
+from weftrace.analysis import CodeTimes, breakdown, code_times
 from weftrace.errors import TraceError, WeftraceError
 from weftrace.report import analyze
 from weftrace.trace import Trace, Work, open_trace, save_parquet, work_of
@@ -49,7 +49,7 @@ def assert_adds_up(times: CodeTimes, work: Work) -> None:
     every = pl.concat([times.nodes, times.outside])
     assert every.get_column("self_ns").sum() == roots.get_column("total_ns").sum() == whole.serial_ns
     assert roots.get_column("idle_ns").sum() == whole.idle_ns
-    assert roots.get_column("host_wait_ns").sum() == idle(work).host_wait_ns
+    assert roots.get_column("idle_before_ns").sum() == whole.idle_ns
     assert every.select((pl.col("busy_ns") <= pl.col("total_ns")).all()).item()
     assert every.select((pl.col("backward_ns") <= pl.col("total_ns")).all()).item()
     folded = times.folded
@@ -95,10 +95,11 @@ def test_modules_by_pencil_the_backward_belongs_to_its_forwards_module(tmp_path:
     assert by_path(times, "backward_ns") == {net: 78 * US, first: 8 * US, second: 70 * US}
     assert by_path(times, "busy_ns") == {net: 103 * US, first: 18 * US, second: 80 * US}  # 225-235 is busy twice
     assert by_path(times, "exposed_ns") == {net: 30 * US, first: 0, second: 30 * US}  # 235-265
-    assert by_path(times, "idle_ns") == {net: 105 * US, first: 35 * US, second: 70 * US}  # 265-300, 135-205
-    assert by_path(times, "host_wait_ns")[second] == 70 * US  # launched at 201, after 135
+    assert by_path(times, "idle_before_ns") == {net: 105 * US, first: 35 * US, second: 70 * US}  # 265-300, 135-205
+    # Of 135-205 autograd's thread was in no module until 200; from then on, and on the way to the device, in Linear_1's.
+    assert by_path(times, "idle_ns") == {net: 40 * US, first: 35 * US, second: 5 * US}
     assert by_path(times, "num_calls") == {net: 1, first: 1, second: 1}
-    assert times.outside.select("self_ns", "idle_ns", "num_events").row(0) == (2 * US, 2 * US, 1)
+    assert times.outside.select("self_ns", "idle_before_ns", "num_events").row(0) == (2 * US, 2 * US, 1)
 
 
 def test_siblings_of_one_class_fold_into_one_row(tmp_path: Path) -> None:

@@ -69,10 +69,10 @@ def test_the_terminal_prints_a_tree_of_what_is_alike(tmp_path: Path) -> None:
     assert summary == [
         "Time by module  launched in it, or for its backward",
         "module        total µs  share   own  idle",
-        "Net              140.0 87.5 %   0.0 180.0",
-        "  Layer ×2       140.0 87.5 %   0.0 180.0",
-        "    Linear ×4    140.0 87.5 % 140.0 180.0",
-        "(outside)         20.0 12.5 %  20.0 140.0",
+        "Net              140.0 87.5 %   0.0 220.0",
+        "  Layer ×2       140.0 87.5 %   0.0 190.0",
+        "    Linear ×4    140.0 87.5 % 140.0  80.0",
+        "(outside)         20.0 12.5 %  20.0 100.0",
     ]
 
 

@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 
 from weftrace.analysis.call_paths import Array, CallPaths, ToldBy, call_paths
 from weftrace.analysis.host_pieces import operator_pieces
-from weftrace.analysis.idle_causes import idle_gaps
 from weftrace.analysis.intervals import covered, grouped_union, sums_by_group, totals_by_group
 from weftrace.analysis.time_account import Account, Source, account_of
+from weftrace.analysis.waiting.gap_parts import PARTS
+from weftrace.analysis.waiting.idle_pieces import idle_pieces
 from weftrace.files.columns import Shown, frame_schema
 from weftrace.files.schemas import Count, Ns
 from weftrace.notebook import InNotebook
 from weftrace.trace.code_names import By, each_of, kind_of
 from weftrace.trace.model import Trace, is_launch
+from weftrace.trace.work import Work
 from weftrace.units import duration
 
 OUTSIDE = "(outside)"
@@ -43,9 +45,11 @@ class CodeNode(TypedDict):
     busy_ns: Annotated[Ns, Meta(description="Union of its events.")]
     exposed_ns: Annotated[Ns, Meta(description="Its communication during which no compute ran.")]
     idle_ns: Annotated[
-        Ns, Meta(description="Gaps of the device that its events ended."), Shown("idle before", term="module_idle")
+        Ns,
+        Meta(description="Idle time of the device while it was open on the thread that launched what ended the gap."),
+        Shown("idle in it", term="module_idle"),
     ]
-    host_wait_ns: Annotated[Ns, Meta(description="Of idle_ns, what the host was late for."), Shown("late host")]
+    idle_before_ns: Annotated[Ns, Meta(description="Gaps of the device that its events ended."), Shown("idle before")]
 
 
 #: Columns of `CodeTimes.nodes`; there the parent of a root is -1.
@@ -65,7 +69,8 @@ class CodeTimes(InNotebook):
     for its backward.
     outside: the same of events that lie in no module (function) or whose launch is unknown; one row, OUTSIDE.
     self_ns of all nodes and of outside add up to the serial sum (`Breakdown.serial_ns`), as total_ns of the roots and
-    of outside does; idle_ns of the roots and of outside to `Breakdown.idle_ns`. busy_ns and exposed_ns are unions: two
+    of outside does; idle_ns and idle_before_ns of the roots and of outside to `Breakdown.idle_ns`: idle time is that of
+    who was open meanwhile (`idle_account`), or, the other way, of who ended the gap. busy_ns and exposed_ns are unions: two
     modules that run at once have more together than the device.
     folded: by module the same tree with siblings of one class in one row (members of a list too); by function each
     function once, wherever it was called from, without parents, the 300 with most time, own or total.
@@ -93,7 +98,7 @@ def code_times(source: Source, by: By = "module") -> CodeTimes:
     account = account_of(source)
     work = account.work
     events = operator_pieces(work) if work.basis == "host" else work.events.with_columns(pl.lit(1).alias("count"))
-    gaps = idle_gaps(work).join(work.around.events.select("row", *_LAUNCH), on="row", how="left", maintain_order="left")
+    gaps = _idle(work)
     launched = pl.concat([events.select(_LAUNCH), gaps.select(_LAUNCH)])
     paths = call_paths(work.trace, launched, by, num_counted=events.height)
     parts = _Parts.of(account, events, gaps, paths)
@@ -106,6 +111,20 @@ def code_times(source: Source, by: By = "module") -> CodeTimes:
         folded=_by_function(parts, nodes) if by == "line" else _by_class(parts, paths),
         graph_ns=_of_graphs(events.filter(pl.Series(parts.node < 0)), work.trace) if work.basis == "device" else 0,
     )
+
+
+def _idle(work: Work) -> pl.DataFrame:
+    """Idle time: what of it belongs to who was open (`open`), and what to who ended the gap. Of the first each piece
+    with its thread and its start, of the second each gap with its launch; ns of each, and is_open."""
+    pieces = idle_pieces(work)
+    ends = pieces.gaps.events.select(_LAUNCH)
+    on_host = pieces.part <= PARTS.index("call")
+    begin = pl.Series("start", pieces.start).set(pl.Series(~on_host), None)
+    during = ends[pieces.gap].with_columns(
+        pl.coalesce(begin, "launch_ts_ns").alias("launch_ts_ns"), pl.Series("ns", pieces.length), is_open=pl.lit(True)
+    )
+    after = sums_by_group(pieces.gap, pieces.length, ends.height)
+    return pl.concat([during, ends.with_columns(pl.Series("ns", after), is_open=pl.lit(False))])
 
 
 def _of_graphs(outside: pl.DataFrame, trace: Trace) -> int:
@@ -129,7 +148,7 @@ _LAUNCH = ("launch_pid", "launch_tid", "launch_ts_ns")
 class _Parts:
     """What is known of events and gaps, an array each, with the node of each; -1 outside.
 
-    count: 1 for an event, 0 for a further piece of one. communicates: whether it does. late: gaps that the host ended.
+    count: 1 for an event, 0 for a further piece of one. communicates: whether it does. gap, is_open: as in `_idle`.
     """
 
     account: Account
@@ -141,7 +160,7 @@ class _Parts:
     communicates: NDArray[np.bool_]
     gap_node: Array
     gap: Array
-    late: NDArray[np.bool_]
+    is_open: NDArray[np.bool_]
     num_calls: Array
 
     @classmethod
@@ -155,8 +174,8 @@ class _Parts:
             backward=paths.backward[: events.height],
             communicates=(events.get_column("kind") == "communication").to_numpy(),
             gap_node=paths.node[events.height :],
-            gap=gaps.get_column("gap_ns").to_numpy(),
-            late=(gaps.get_column("cause") == "host_wait").to_numpy(),
+            gap=gaps.get_column("ns").to_numpy(),
+            is_open=gaps.get_column("is_open").to_numpy(),
             num_calls=paths.num_calls,
         )
 
@@ -176,10 +195,10 @@ class _Parts:
             "backward_ns": sums_by_group(
                 self.node[inside & self.backward], (self.end - self.start)[inside & self.backward], num
             ),
-            "idle_ns": sums_by_group(self.gap_node[gaps_inside], self.gap[gaps_inside], num),
-            "host_wait_ns": sums_by_group(
-                self.gap_node[gaps_inside & self.late], self.gap[gaps_inside & self.late], num
-            ),
+            **{
+                name: sums_by_group(self.gap_node[gaps_inside & chosen], self.gap[gaps_inside & chosen], num)
+                for name, chosen in (("idle_ns", self.is_open), ("idle_before_ns", ~self.is_open))
+            },
         }
         busy, exposed = np.zeros(num, np.int64), np.zeros(num, np.int64)
         for level, nodes_of_events, events in _levels(self.node, parents):
@@ -198,7 +217,7 @@ class _Parts:
                 "busy_ns": busy,
                 "exposed_ns": exposed,
                 "idle_ns": _with_below(own["idle_ns"], parents),
-                "host_wait_ns": _with_below(own["host_wait_ns"], parents),
+                "idle_before_ns": _with_below(own["idle_before_ns"], parents),
             },
             schema=NODE_SCHEMA,
         )
@@ -290,7 +309,7 @@ def _by_class(parts: _Parts, paths: CallPaths) -> pl.DataFrame:
 
 def _by_function(parts: _Parts, nodes: pl.DataFrame) -> pl.DataFrame:
     """Each function once, wherever it was called from. None is in its own path, so its places add up."""
-    added = ("num_members", "num_calls", "num_events", "self_ns", "total_ns", "backward_ns", "idle_ns", "host_wait_ns")
+    added = ("num_members", "num_calls", "num_events", "self_ns", "total_ns", "backward_ns", "idle_ns", "idle_before_ns")
     rows = nodes.group_by("name", maintain_order=True).agg(pl.col(added).sum())
     rows = rows.filter((pl.col("num_events") > 0) | (pl.col("idle_ns") > 0))
     places = (pl.col(column).rank("ordinal", descending=True) for column in ("self_ns", "total_ns"))

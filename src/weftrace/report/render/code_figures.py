@@ -47,7 +47,7 @@ def _icicle(code: CodeDocument, title: str) -> go.Figure:
         ],
         hovertemplate=(
             "%{label}<br>%{customdata[0]}, %{percentRoot:.1%}; own %{customdata[1]}<br>backward %{customdata[2]}, "
-            "exposed %{customdata[3]}<br>idle before it %{customdata[4]}<extra></extra>"
+            "exposed %{customdata[3]}<br>idle in it %{customdata[4]}<extra></extra>"
         ),
     )
     figure.update_layout(**layout(title, height=560))

@@ -191,9 +191,10 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "the one at which the function begins.",
         ),
         "module_idle": (
-            "Idle before a module",
-            "Gaps of the device that ended with an event of the module. Those of all modules and of what lies outside "
-            "add up to idle.",
+            "Idle in a module",
+            "Idle time of the device while the module was open on the thread that launched what ended the gap. Those of "
+            "all modules and of what lies outside add up to idle. Idle before a module: the gaps that its own events "
+            "ended, wherever the time went.",
         ),
         "clock": (
             "Clock offset",

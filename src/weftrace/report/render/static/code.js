@@ -83,7 +83,8 @@ export function showCode(rank) {
       ["device events", grouped(node.num_events)],
       node.backward_ns ? ["in the backward", duration(node.backward_ns)] : null,
       node.exposed_ns ? ["exposed communication", duration(node.exposed_ns)] : null,
-      ["idle before it", duration(node.idle_ns)],
+      ["idle in it", duration(node.idle_ns)],
+      ["idle before it", duration(node.idle_before_ns)],
     ],
   }));
   fill(byId("code-filter"), find);
@@ -208,7 +209,7 @@ function nodeTable(rank, onNode) {
       ? `${key} `
       : "";
   const some = where("backward_ns") + where("exposed_ns");
-  const keys = `name num_calls num_events total_ns share self_ns ${some}idle_ns host_wait_ns`;
+  const keys = `name num_calls num_events total_ns share self_ns ${some}idle_ns idle_before_ns`;
   const whole = rank.serial_ns || 1;
   return sortableTable({
     name: "code",
