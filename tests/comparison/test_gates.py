@@ -156,7 +156,7 @@ def test_a_gate_that_means_nothing_is_refused_before_anything_is_read(text: str,
         ("operator:nothing=5%", "operator:nothing: neither run has it."),
         ("kernel:nothing_like_it=5%", "kernel:nothing_like_it: it fits no kernel of either run."),
         ("rank:7=5%", "rank:7: not in both runs, which have rank 0."),
-        ("idle:host=5%", "idle:host: neither run has it. Did you mean idle:host_wait?"),
+        ("idle:host=5%", "idle:host: neither run has it. Did you mean idle:host_wait"),
         ("lateness=5%", "lateness: told of jobs of several ranks"),
     ],
 )

@@ -131,7 +131,7 @@ def test_a_report_that_merged_rows_is_compared_with_the_same_rows_merged(
     found = diff(saved(trace), trace)
     assert found.before.shares.filter(kernel="other").height
     assert not found.changes["change_ns"].abs().sum() and found.change_ns == 0
-    assert 'before: a report, which names the largest kernels: 17 smaller rows are "other"' in found.notes
+    assert 'before: a report, which names the largest kernels: 18 smaller rows are "other"' in found.notes
 
 
 def test_pages_do_not_hold_it(tmp_path: Path) -> None:

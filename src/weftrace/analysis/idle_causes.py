@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
+import numpy as np
 import polars as pl
 from msgspec import Meta
 
+from weftrace.analysis.waiting.idle_pieces import ACTIVITIES, idle_pieces
+from weftrace.analysis.waiting.idle_pieces import CAUSES as ALL_CAUSES
 from weftrace.files.schemas import Ns
 from weftrace.files.values import As
 from weftrace.notebook import InNotebook
@@ -19,6 +22,10 @@ DEFAULT_THRESHOLD_NS = 30 * US  # HolisticTraceAnalysis uses the same
 
 #: Why a device may be idle, see `IdleCauses`.
 CAUSES = ("host_wait", "dependency_wait", "kernel_gap", "unknown")
+#: Causes of the account of idle time that a gap is told by, in place of these four: what is known of the host's part.
+TOLD_APART = (
+    *ACTIVITIES, "blocking_sync", "blocking_copy", "graph_launch", "first_use", "unrecorded", "file_cut",
+)  # fmt: skip
 
 
 class StreamGapsRow(TypedDict):
@@ -55,7 +62,7 @@ class IdleCauses(InNotebook):
 def idle(source: Trace | Work, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> IdleCauses:
     """Idle time of a device by cause. threshold_ns: gaps below it, launched in time, count as kernel gaps."""
     work = as_work(source)
-    device = _totals(idle_gaps(work, threshold_ns=threshold_ns))
+    device = _totals(_gaps(_by_start(work), None, threshold_ns, work.window_ns))
     by_stream = _gaps(_by_start(work), "stream", threshold_ns, work.window_ns)
     table = (
         by_stream.group_by("stream", "cause")
@@ -76,8 +83,22 @@ def idle(source: Trace | Work, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> I
 
 def idle_gaps(work: Work, *, threshold_ns: int = DEFAULT_THRESHOLD_NS) -> pl.DataFrame:
     """Each gap of the whole device, or what of it is in the window: row (of the event that ends it), from_ns
-    (absolute), gap_ns, cause."""
-    return _gaps(_by_start(work), None, threshold_ns, work.window_ns)
+    (absolute), gap_ns, cause: one of TOLD_APART where the account of idle time charges half of the gap to it, else one
+    of `CAUSES`."""
+    gaps = _gaps(_by_start(work), None, threshold_ns, work.window_ns)
+    pieces = idle_pieces(work)
+    apart = np.isin(pieces.cause, [ALL_CAUSES.index(cause) for cause in TOLD_APART])
+    told = pl.DataFrame(
+        {
+            "row": pieces.gaps.events.get_column("row")[pieces.gap[apart]],
+            "apart": pl.Series(ALL_CAUSES)[pieces.cause[apart]],
+            "ns": pieces.length[apart],
+        }
+    )
+    told = told.group_by("row", "apart").agg(pl.col("ns").sum()).sort("ns", "apart").unique("row", keep="last")
+    gaps = gaps.join(told, on="row", how="left", maintain_order="left")
+    half = 2 * pl.col("ns") >= pl.col("gap_ns")
+    return gaps.with_columns(pl.when(half).then("apart").otherwise("cause").alias("cause")).drop("apart", "ns")
 
 
 def _by_start(work: Work) -> pl.DataFrame:

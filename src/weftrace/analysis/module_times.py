@@ -309,7 +309,16 @@ def _by_class(parts: _Parts, paths: CallPaths) -> pl.DataFrame:
 
 def _by_function(parts: _Parts, nodes: pl.DataFrame) -> pl.DataFrame:
     """Each function once, wherever it was called from. None is in its own path, so its places add up."""
-    added = ("num_members", "num_calls", "num_events", "self_ns", "total_ns", "backward_ns", "idle_ns", "idle_before_ns")
+    added = (
+        "num_members",
+        "num_calls",
+        "num_events",
+        "self_ns",
+        "total_ns",
+        "backward_ns",
+        "idle_ns",
+        "idle_before_ns",
+    )
     rows = nodes.group_by("name", maintain_order=True).agg(pl.col(added).sum())
     rows = rows.filter((pl.col("num_events") > 0) | (pl.col("idle_ns") > 0))
     places = (pl.col(column).rank("ordinal", descending=True) for column in ("self_ns", "total_ns"))

@@ -20,7 +20,7 @@ from weftrace.trace.work import Work
 SHARE_SCHEMA: dict[str, pl.DataType] = {
     "step": pl.Int64(),  # null outside of all steps, and where there are none
     "part": pl.String(),  # one of `PARTS`, or `WAITING`
-    "cause": pl.String(),  # of idle time: host_wait, dependency_wait, kernel_gap, unknown; of communication: its role
+    "cause": pl.String(),  # of idle time, as in `idle_gaps`; of communication: its role
     "kind": pl.String(),
     "family": pl.String(),  # of communication, which collective, where that is known
     "kernel": pl.String(),  # of idle time, what ends the gap; so are kind, family, operator and phase

@@ -16,7 +16,7 @@ OWN_SCHEMA: dict[str, pl.DataType] = {
     "step": pl.Int64(),  # in whose window it is; null outside of all, and where there are no steps
     "row": pl.UInt32(),  # of the event in the trace's events; of idle time, of the event that ends it
     "part": pl.String(),  # compute, exposed communication, exposed memory, idle
-    "cause": pl.String(),  # of idle time, as in `IdleCauses`: host_wait, dependency_wait, kernel_gap, unknown
+    "cause": pl.String(),  # of idle time, as in `idle_gaps`: data_loading, ..., host_wait, dependency_wait, kernel_gap
     "num": pl.Int64(),  # 1 where the event, or the gap, starts in this step, else 0
     "from_ns": pl.Int64(),  # absolute: from here on it lengthens the union, for union_ns
     "raw_ns": pl.Int64(),  # its duration, what of it is in the step

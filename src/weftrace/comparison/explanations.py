@@ -10,6 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.analysis.idle_causes import TOLD_APART
+from weftrace.analysis.waiting.cause_words import WORDS
 from weftrace.comparison.diffs import Diff
 from weftrace.comparison.exact_changes import summed
 from weftrace.comparison.noise import is_noise
@@ -36,6 +38,9 @@ _IDLE = {
     "dependency_wait": "idle time in which queued work waited for an event or another stream",
     "kernel_gap": "idle time between kernels that follow each other",
     "unknown": "idle time whose cause is not told",
+    **{cause: f"idle time in which the device waited for {WORDS[cause]}" for cause in TOLD_APART},
+    "unrecorded": "time in which work ran that was not recorded",
+    "file_cut": "time that was cut from the file",
 }
 
 

@@ -14,7 +14,7 @@ import polars as pl
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from weftrace.analysis.idle_causes import CAUSES
+from weftrace.analysis.idle_causes import CAUSES, TOLD_APART
 from weftrace.analysis.time_owners import PARTS
 from weftrace.comparison.diffs import Diff
 from weftrace.comparison.noise import are_noise
@@ -358,7 +358,7 @@ FIGURES = (
     Figure(name="lateness", measured=_sum("own_ns", _part(WAITING)), known=_names("cause", _part(WAITING)([]))),
     Figure(name="memory", measured=_sum("own_ns", _part(_MEMORY))),
     Figure(name="idle", measured=_sum("own_ns", _part(_IDLE))),
-    Figure(name="idle", takes="CAUSE", measured=_sum("own_ns", _part(_IDLE)), known=lambda _: set(CAUSES)),
+    Figure(name="idle", takes="CAUSE", measured=_sum("own_ns", _part(_IDLE)), known=lambda _: {*CAUSES, *TOLD_APART}),
     Figure(name="communication", measured=_sum("union_ns", lambda _: _IS_COMMUNICATION)),
     Figure(name="hidden", unit="share", measured=_hidden),
     Figure(name="launches", unit="number", measured=_sum("num", lambda _: _IS_LAUNCHED)),

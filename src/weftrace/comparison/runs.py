@@ -60,7 +60,7 @@ def run_of(
     if not isinstance(source, Trace | Job):
         if is_report(source):
             return read_report(source)
-        source = open_trace(source, workers=workers)
+        source = open_trace(source, frames=True, workers=workers)
     if isinstance(source, Trace):
         return _together(
             source.path or "in memory", _devices(source, rules, keep_work=keep_work, steps_by=steps_by), ()

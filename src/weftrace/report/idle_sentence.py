@@ -6,39 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from weftrace.analysis.waiting.cause_words import WORDS
 from weftrace.report.document_types import RankDocument
 from weftrace.units import duration, percent
 
-#: What each cause is called after "The device waited … for". {name}: what names it, {within}: what is around that.
-WORDS: dict[str, str] = {
-    "garbage_collection": "Python's garbage collection",
-    "compilation": "compilation",
-    "data_loading": "data loading",
-    "buffer_broadcast": "DDP's broadcast of buffers",
-    "allocation": "the allocation of device memory",
-    "scheduler": "the engine's scheduler",
-    "logging": "logging",
-    "checkpoint": "saving a checkpoint",
-    "zero_grad": "zero_grad",
-    "optimizer": "the optimizer's step",
-    "lock": "a lock or a hand-over between threads",
-    "blocking_sync": "the host, which had waited for the device",
-    "blocking_copy": "blocking copies",
-    "graph_launch": "a graph launch that blocked",
-    "first_use": "the first use of a kernel",
-    "operators": "eager operators",
-    "python": "Python code between operators",
-    "backward_thread": "a launching thread that recorded nothing",
-    "annotation": "host code of which only an annotation is known",
-    "nothing_recorded": "the host, which recorded nothing",
-    "launch_call": "launch calls",
-    "launch_latency": "launch latency",
-    "turnaround": "turnaround between queued kernels",
-    "held": "queued work that something held",
-    "unrecorded": "unrecorded work",
-    "file_cut": "what was cut from the file",
-    "unknown": "causes that the file does not tell",
-}
 #: Causes that end where more launches are fused or captured: small operators, one after another.
 LAUNCH_BOUND = ("operators", "python", "launch_call", "launch_latency")
 
@@ -137,7 +108,7 @@ def _detail(row: dict[str, Any]) -> str:
     if row["cause"] == "operators" and row["operators"]:
         return _listed([f"{duration(ns)} in {_name(name)}" for name, ns in row["operators"][:2]])
     name, ns = (row["name"], row["name_ns"]) if row["name"] else (row["child"], row["child_ns"])
-    if not name:
+    if not name or "(DataLoader)" in name:  # which the cause is called by
         return ""
     share = "all" if ns >= 0.995 * row["ns"] else duration(ns)
     inside = f" in {_name(row['within'])}" if row["within"] and row["cause"].startswith("blocking") else ""

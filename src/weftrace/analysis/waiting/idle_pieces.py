@@ -125,7 +125,7 @@ class _Host:
     path: Array
     start: Array
     end: Array
-    silent: NDArray[np.bool_]  # nothing but an annotation tells what the host did
+    silent: NDArray[np.bool_]  # its thread recorded nothing
 
 
 def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
@@ -147,6 +147,7 @@ def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
         columns = [tuple(np.empty(0, np.int64) for _ in range(7))]
     gap, part, path, start, end, known, ran_dry = (np.concatenate(column) for column in zip(*columns, strict=True))
     silent = np.flatnonzero(path < 0)
+    is_silent = path < 0
     path[silent] = _open_elsewhere(ranges, start[silent], table)
     paths = table.paths()
     cause = _causes_of_paths(paths)[path]  # the last one is of no path
@@ -160,10 +161,9 @@ def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
     waited |= (cause == _CODE["backward_thread"]) & (end - start <= BETWEEN_NS)
     cause = np.where((ran_dry > 0) & waited, _CODE["blocking_sync"], cause)
     cause = np.where(part == PARTS.index(CALL), _causes_of_calls(work, gaps, gap, cause), cause)
-    silent_paths = np.append(paths.kind == KINDS.index(ANNOTATION), True)
     return _Host(
         paths=paths, gap=gap, part=part, cause=cause, path=path, start=start, end=end,
-        silent=silent_paths[path] & (known == len(_RULES)),
+        silent=is_silent & (known == len(_RULES)),
     )  # fmt: skip
 
 

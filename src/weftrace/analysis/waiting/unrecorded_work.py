@@ -29,9 +29,9 @@ def unrecorded_gaps(
 ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """(cause, which pieces) of pieces of gaps in which work ran that the file does not hold.
 
-    gap, part, length: of each piece, as in `IdlePieces`. silent: pieces in which nothing tells what the host did.
+    gap, part, length: of each piece, as in `IdlePieces`. silent: pieces in which the launching thread recorded nothing.
     """
-    if work.basis != "device":
+    if work.basis != "device" or work.trace.simulated:  # all of a plan is in its trace
         return
     num = gaps.events.height
     total = sums_by_group(gap, length, num)

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from types import MappingProxyType
 from typing import Final, cast
 
+from weftrace.analysis.idle_causes import TOLD_APART
 from weftrace.comparison.diffs import RankRow
 from weftrace.comparison.document import (
     DiffReport,
@@ -32,7 +33,8 @@ FIGURE_TERMS: Mapping[str, str] = MappingProxyType(
         "lateness": "Of a job: time in which ranks waited, exposed, for the one that began a collective last.",
         "memory": "Copies and sets with neither computation nor communication beside them.",
         "idle": "Time in which nothing ran on the device.",
-        "idle:CAUSE": "The same of one cause: host_wait, dependency_wait, kernel_gap or unknown.",
+        "idle:CAUSE": "The same of one cause: host_wait, dependency_wait, kernel_gap or unknown; or, of gaps of "
+        "which more is known, data_loading, blocking_sync, garbage_collection and so on (docs/idle.md).",
         "communication": "Time in which communication ran, hidden or not.",
         "hidden": "The share of communication time that is hidden behind computation. Its limit is in points: with "
         "--fail-below hidden=2% 60 % may fall to 58 %.",
@@ -67,6 +69,7 @@ _CAUSES: Mapping[str, str] = MappingProxyType(
         "kernel_gap": "gaps between kernels",
         "unknown": "cause unknown",
         "barrier": "barriers",
+        **{cause: cause.replace("_", " ") for cause in TOLD_APART},
     }
 )
 _SHORT = (
