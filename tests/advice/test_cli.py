@@ -219,12 +219,12 @@ def test_strict_fails_where_the_replay_is_off(run: Run, train: Path, tmp_path: P
 def test_no_answer_leads_where_the_replay_is_off(run: Run, tmp_path: Path, command: list[str]) -> None:
     """100 to 150 us on one stream, 200 to 300 on another, without a wait between them: the replay takes 160."""
     late = TraceFile().kernel("a", 100, 50).kernel("b", 200, 100, stream=27, launch=150).write(tmp_path / "late.json")
-    leads = "The replay is off, so the answer cannot be told from it: its span is −20.0 % off"
+    leads = "The replay is off by 20.0 %, so the answer cannot be told from it: its span is −20.0 % off"
     name, *rest = command
     _, out, _ = run(name, late, *rest, "-o", tmp_path / "answer.html", "-o", tmp_path / "answer.json")
     assert out.split("\n\n")[1].replace("\n", "").startswith(leads)
     assert json.loads((tmp_path / "answer.json").read_text())["headline"].startswith(leads)
-    assert "<h1>The replay is off, so" in (tmp_path / "answer.html").read_text()
+    assert "<h1>The replay is off by" in (tmp_path / "answer.html").read_text()
 
 
 def test_an_input_is_never_overwritten(run: Run, train: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -90,7 +90,8 @@ class CriticalPath(InNotebook):
     times, measured, edges: the plan's timetable, and the frames of the `Inferred` that it is of. path: frame of
     `weftrace.plan.times.PATH_SCHEMA` and the ops' columns, with what, family, role, layer, micro_batch, step, class_,
     reached_by (as `cause` of the parts), source, votes_for, votes_against and confidence of the wait by which an op was
-    reached. parts: frame of `PART_SCHEMA`, which lie end to end from the span's begin to its end.
+    reached. parts: frame of `PART_SCHEMA`, which lie end to end from the span's begin to its end. measured_ns: the
+    measured span; None of a changed plan's path, and of a step's.
     """
 
     times: Timetable
@@ -101,10 +102,16 @@ class CriticalPath(InNotebook):
     span_ns: int
     before_ns: int
     weakest: WeakestEdge | None
+    measured_ns: int | None = None
+
+    @property
+    def whole_ns(self) -> int:
+        """What shares are of: the measured span, or of a path that was not measured its own."""
+        return self.span_ns if self.measured_ns is None else self.measured_ns
 
     @cached_property
     def by_class(self) -> pl.DataFrame:
-        """name, time_ns, share of the span: largest first; the times add up to `span_ns`. So do those of all `by_`."""
+        """name, time_ns, share of `whole_ns`: largest first; times add up to `span_ns`. So do those of all `by_`."""
         return self._by("class_")
 
     @cached_property
@@ -150,7 +157,7 @@ class CriticalPath(InNotebook):
         return (
             self.parts.group_by(pl.col(column).alias("name"), maintain_order=True)
             .agg(time_ns=time)
-            .with_columns(pl.col("name").cast(pl.String), share=pl.col("time_ns") / max(self.span_ns, 1))
+            .with_columns(pl.col("name").cast(pl.String), share=pl.col("time_ns") / max(self.whole_ns, 1))
             .sort("time_ns", descending=True, maintain_order=True)
         )
 
@@ -166,7 +173,8 @@ def own_class() -> pl.Expr:
 
 def critical_path_of(inferred: Inferred) -> CriticalPath:
     """What decided the replayed span of a measured run. Raises `AdviceError` where nothing ran on a device."""
-    return path_of(inferred.times, inferred.measured, inferred.edges)
+    path = path_of(inferred.times, inferred.measured, inferred.edges)
+    return replace(path, measured_ns=inferred.replay.span_ns)
 
 
 def path_of(times: Timetable, measured: pl.DataFrame, edges: pl.DataFrame) -> CriticalPath:
@@ -195,7 +203,7 @@ def sentence_of(path: CriticalPath) -> str:
         return "Nothing on the device took time."
     name, time_ns, share = path.by_class.row(0)
     of_class = path.parts.filter(pl.col("class_") == name)
-    said = f"{_NAMES[name]} {percent(share, 0)} of the span: {of_whole(time_ns, path.span_ns)} on the critical path"
+    said = f"{_NAMES[name]} {percent(share, 0)} of the span: {of_whole(time_ns, path.whole_ns)} on the critical path"
     if name in ("host", "launch"):
         return f"{said}{_in_operator(of_class, time_ns)}{_beside(path, name)}{_on_rank(path)}."
     phase, phase_ns = _largest(of_class, "phase")

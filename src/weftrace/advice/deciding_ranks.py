@@ -65,6 +65,7 @@ def path_in_step(path: CriticalPath, step: int) -> CriticalPath:
         path=on_path,
         span_ns=int(own.select((pl.col("until_ns") - pl.col("from_ns")).sum()).item()),
         before_ns=0,
+        measured_ns=None,
         weakest=weakest_of(on_path),
     )
 

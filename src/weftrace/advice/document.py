@@ -14,15 +14,18 @@ import polars as pl
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from weftrace.advice.absent_ranks import absent_from
 from weftrace.advice.critical_paths import NO_PHASE, CriticalPath, WeakestEdge, critical_path_of
 from weftrace.advice.deciding_ranks import StepRow, decided_steps, path_in_step
 from weftrace.advice.jobs import source_of
+from weftrace.advice.trust import Trust, headline_of, trust_of
 from weftrace.advice.waterfalls import BarRow, waterfall
 from weftrace.files.schemas import Count
 from weftrace.files.values import AS_COLUMNS, UNSAVED, filled
 from weftrace.notebook import InNotebook
 from weftrace.plan import Inferred, Kept, Replay
 from weftrace.plan.inference.values import SOURCES, Source
+from weftrace.units import of_whole
 
 _TABLES = ("class", "phase", "family", "kernel", "cause", "rank")
 
@@ -42,7 +45,7 @@ class PartRow(TypedDict):
 
     name: str
     time_ns: int
-    share: Annotated[float, Meta(description="Of the path's span.")]
+    share: Annotated[float, Meta(description="Of the measured span; of a changed plan's, or a step's, path of that.")]
 
 
 class SlackRow(TypedDict):
@@ -63,6 +66,7 @@ class Advice(InNotebook):
     device_name: str
     ranks: list[int]
     headline: str
+    trust: Trust
     replay: Replay
     kept: Kept
     waits: Annotated[list[WaitsRow], Meta(description="Those of the plan, by where they come from.")]
@@ -83,6 +87,10 @@ class CriticalPathReport(Advice):
         Count, Meta(description="Of the path: the replayed span of the devices; of a step, the path's time in it.")
     ]
     before_ns: Annotated[Count, Meta(description="Of the chain before the first start on a device; in no sum.")]
+    absent_ns: Annotated[
+        Count, Meta(description="On the path in communication that ranks which are not in the plan decide.")
+    ]
+    transfer_most_ns: Annotated[Count, Meta(description="Of that the most that can be transfer; the rest is waiting.")]
     by_class: list[PartRow]
     by_phase: list[PartRow]
     by_family: list[PartRow]
@@ -110,10 +118,12 @@ def critical_path_report(inferred: Inferred, *, step: int | None = None) -> Crit
     Raises `AdviceError` where nothing ran on a device, `TraceError` where the path crosses no such step.
     """
     path = critical_path_of(inferred)
-    sentence = path.sentence
+    absent = _AbsentOnPath.of(path, inferred)
+    sentence = f"{path.sentence}{absent.words}"
     if step is not None:
         path = path_in_step(path, step)
-        sentence = f"In step {step}, {path.sentence[0].lower()}{path.sentence[1:]}"
+        absent = _AbsentOnPath.of(path, inferred)
+        sentence = f"In step {step}, {path.sentence[0].lower()}{path.sentence[1:]}{absent.words}"
     tables: dict[str, Any] = {f"by_{name}": getattr(path, f"by_{name}").to_dicts() for name in _TABLES}
     return filled(
         CriticalPathReport,
@@ -122,6 +132,8 @@ def critical_path_report(inferred: Inferred, *, step: int | None = None) -> Crit
         **basis_of(inferred, sentence),
         **tables,
         num_ops=len(inferred.plan),
+        absent_ns=absent.time_ns,
+        transfer_most_ns=absent.transfer_most_ns,
         step=step,
         steps=rows_of(decided_steps(path)),
         waterfall=[] if step is not None else rows_of(waterfall(inferred).bars),
@@ -132,25 +144,48 @@ def critical_path_report(inferred: Inferred, *, step: int | None = None) -> Crit
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _AbsentOnPath:
+    """Communication on a path that absent ranks decide, and of it the most that can be transfer, ns."""
+
+    time_ns: int
+    transfer_most_ns: int
+
+    @classmethod
+    def of(cls, path: CriticalPath, inferred: Inferred) -> _AbsentOnPath:
+        if inferred.kernels is not None:  # ops are stretches of phases
+            return cls(0, 0)
+        absent = absent_from(inferred)
+        most = pl.DataFrame({"op": pl.Series(absent.ops, dtype=pl.UInt32), "most_ns": absent.transfer_most_ns})
+        parts = path.parts.filter(pl.col("class_").is_in(("communication", "fused"))).join(most, on="op")
+        time = (pl.col("until_ns") - pl.col("from_ns")).sum()
+        by_op = parts.group_by("op").agg(time_ns=time, most_ns=pl.col("most_ns").first())
+        least = by_op.select(pl.col("time_ns").sum(), pl.min_horizontal("time_ns", "most_ns").sum().alias("most_ns"))
+        return cls(*(int(each) for each in least.row(0)))
+
+    @property
+    def words(self) -> str:
+        """A sentence; none where nothing is known to be waiting."""
+        if self.transfer_most_ns >= self.time_ns:
+            return ""
+        most = of_whole(self.transfer_most_ns, self.time_ns)
+        return f" At most {most} in communication with absent ranks are transfer, the rest is waiting for them."
+
+
 def basis_of(inferred: Inferred, sentence: str) -> dict[str, Any]:
     """The fields of `Advice` about a plan. sentence: the answer."""
+    trust = trust_of(inferred.replay, absent_from(inferred.kernels or inferred))
     return {
         "source": source_of(inferred),
         "device_name": inferred.plan.device_name,
         "ranks": [int(rank) for rank in inferred.plan.ranks],
-        "headline": headline_of(sentence, inferred.replay),
+        "headline": headline_of(sentence, inferred.replay, trust),
+        "trust": trust,
         "replay": inferred.replay,
         "kept": inferred.kept,
         "waits": waits_by_source(inferred),
         "notes": list(inferred.notes),
     }
-
-
-def headline_of(sentence: str, replay: Replay) -> str:
-    """The answer; where the replay is not to be trusted, first that it is not, and by how much it is off."""
-    if replay.is_trustworthy:
-        return sentence
-    return f"The replay is off, so the answer cannot be told from it: {'; '.join(replay.doubts)}. Untrusted: {sentence}"
 
 
 def waits_by_source(inferred: Inferred) -> list[WaitsRow]:

@@ -45,7 +45,6 @@ def limits_of(
     found += _of_hidden_waits(inferred)
     found += _of_gaps(inferred, before, after)
     found += _of_contention(before, after)
-    found += _of_ranks(inferred)
     found += _of_host(before, after)
     found += _of_silence(after)
     found += _of_votes(after)
@@ -198,15 +197,6 @@ def _lost(path: CriticalPath) -> NDArray[np.float64]:
         factor = pl.when(slowdown.of).then(slowdown.factor or 1.0).otherwise(factor)
     lost: NDArray[np.float64] = kernels.select(1 - 1 / factor).to_series().to_numpy()
     return lost
-
-
-def _of_ranks(inferred: Inferred) -> Iterator[str]:
-    """Of one rank of several: when the others come to a collective is not in the plan."""
-    communicates = (inferred.measured.get_column("what") == "communication").any()
-    alone = len(inferred.plan.ranks) == 1 and (inferred.plan.world_size or 2) > 1
-    if communicates and alone:
-        size = f" of {inferred.plan.world_size}" if inferred.plan.world_size else ""
-        yield f"one rank{size} is in this plan: what it waits for the others, and they for it, stays as measured."
 
 
 def _of_host(before: CriticalPath, after: CriticalPath) -> Iterator[str]:

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import numpy as np
 import polars as pl
 from msgspec import Meta
 
-from weftrace.advice.changed_plans import changed, span_ns
+from weftrace.advice.bounds import tried
 from weftrace.advice.changes import SCALABLE, Scale
 from weftrace.advice.critical_paths import ON_DEVICE, CriticalPath, critical_path_of
 from weftrace.advice.selecting import selected, selectors
@@ -35,6 +35,8 @@ class GainRow(TypedDict):
     critical_ns: Annotated[int, Meta(description="Of that, what lies on the critical path.")]
     saved_ns: Annotated[int, Meta(description="By which the span is shorter.")]
     share: Annotated[float, Meta(description="saved_ns of the replayed span.")]
+    least_ns: Annotated[int, Meta(description="Saved at least, whatever absent ranks do; saved_ns where none is.")]
+    most_ns: Annotated[int, Meta(description="Saved at most, whatever absent ranks do; saved_ns where none is.")]
 
 
 class PointRow(TypedDict):
@@ -43,6 +45,8 @@ class PointRow(TypedDict):
     factor: Annotated[float, Meta(description="Durations are multiplied by it.")]
     span_ns: Count
     change: Annotated[float, Meta(description="span_ns over the replayed span, less 1.")]
+    low_ns: Annotated[Count, Meta(description="At least that, whatever absent ranks do; span_ns where none is.")]
+    high_ns: Annotated[Count, Meta(description="At most that, whatever absent ranks do; span_ns where none is.")]
 
 
 FACTORS = (0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0)
@@ -146,8 +150,11 @@ def curve(inferred: Inferred, selector: str, factors: Iterable[float] = FACTORS)
     if not each or not all(math.isfinite(factor) and factor >= 0 for factor in each):
         raise AdviceError(f"factors = {each}: durations are multiplied by numbers of 0 or more.")
     replayed = inferred.replay.replayed_ns
-    spans = [span_ns(changed(inferred, [Scale(selector=selector, factor=factor)])) for factor in each]
-    rows = [(factor, span, span / max(replayed, 1) - 1) for factor, span in zip(each, spans, strict=True)]
+    changes = [Scale(selector=selector, factor=factor) for factor in each]
+    rows = []
+    for factor, change in zip(each, changes, strict=True):
+        found = tried(inferred, [change])
+        rows.append((factor, found.span_ns, found.span_ns / max(replayed, 1) - 1, found.low_ns, found.high_ns))
     points = pl.DataFrame(rows, schema=frame_schema(PointRow), orient="row")
     return Curve(selector=selector, replayed_ns=replayed, error=inferred.replay.error, points=points)
 
@@ -163,9 +170,18 @@ def sentence_of(found: Sensitivity) -> str:
     best = [row for row in kinds.iter_rows(named=True) if row["kind"] != "rank" and row["saved_ns"] > 0]
     if not best:
         return f"Nothing that is {faster} alone makes the span shorter."
-    summary = [f"{row['selector']} saves {duration(row['saved_ns'])} ({percent(row['share'], 2)})" for row in best]
+    summary = [f"{row['selector']} saves {_saved(row)} ({percent(row['share'], 2)})" for row in best]
+    if any(row["least_ns"] < row["most_ns"] for row in best):
+        summary = [f"{row['selector']} saves {_saved(row)}" for row in best]
     off = f"the replay is {signed(found.error)} off"
     return f"{faster}, each alone, of {duration(found.replayed_ns, 4)}: {', '.join(summary)}; {off}."
+
+
+def _saved(row: Mapping[str, Any]) -> str:
+    """What a selection saves; where absent ranks decide, at least and at most."""
+    if row["least_ns"] == row["most_ns"]:
+        return duration(row["saved_ns"])
+    return f"between {duration(row['least_ns'])} and {duration(row['most_ns'])}"
 
 
 def sentence_of_curve(found: Curve) -> str:
@@ -180,7 +196,15 @@ def sentence_of_curve(found: Curve) -> str:
         summary = f"{duration(high)} per percent from ×{factors[0]:g} to ×{factors[-1]:g}"
     else:
         summary = f"{duration(low)} per percent at ×{factors[0]:g}, {duration(high)} at ×{factors[-1]:g}"
+    if any(low < high for low, high in found.points.select("low_ns", "high_ns").iter_rows()):
+        summary = f"{_interval(found)}; with the longest transfer that fits, {summary}"
     return f"{found.selector}: {summary}; the replay is {signed(found.error)} off."
+
+
+def _interval(found: Curve) -> str:
+    """What the smallest factor does, as absent ranks decide."""
+    factor, low, high = found.points.select("factor", "low_ns", "high_ns").row(0)
+    return f"between {duration(low, 4)} and {duration(high, 4)} at ×{factor:g}, as absent ranks decide"
 
 
 def _listed(inferred: Inferred) -> tuple[list[str], int]:
@@ -198,9 +222,11 @@ def _listed(inferred: Inferred) -> tuple[list[str], int]:
 def _row(inferred: Inferred, path: CriticalPath, selector: str, by: float) -> tuple[object, ...]:
     mask = selected(inferred, selector)
     times = inferred.plan.ops.get_column("duration_ns").to_numpy()
-    saved = path.span_ns - span_ns(changed(inferred, [Scale(selector=selector, factor=1 - by)]))
+    found = tried(inferred, [Scale(selector=selector, factor=1 - by)])
+    saved, least, most = (path.span_ns - ns for ns in (found.span_ns, found.high_ns, found.low_ns))
     critical = _critical_ns(path, mask, selector)
-    return _kind(selector), selector, int(times[mask].sum()), critical, saved, saved / max(path.span_ns, 1)
+    took = int(times[mask].sum())
+    return _kind(selector), selector, took, critical, saved, saved / max(path.span_ns, 1), least, most
 
 
 def _critical_ns(path: CriticalPath, mask: np.ndarray, selector: str) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated, TypedDict
 import polars as pl
 from msgspec import Meta
 
-from weftrace.advice.changed_plans import plan_of, span_ns, without
+from weftrace.advice.bounds import tried_without
 from weftrace.advice.critical_paths import critical_path_of
 from weftrace.files.columns import frame_schema
 from weftrace.notebook import InNotebook
@@ -24,6 +24,8 @@ class BarRow(TypedDict):
     time_ns: Annotated[int, Meta(description="On the critical path; of the error, measured less replayed.")]
     share: Annotated[float, Meta(description="Of the measured span.")]
     alone_ns: Annotated[int | None, Meta(description="What the span would lose with none of it, all else as it is.")]
+    least_ns: Annotated[int | None, Meta(description="That at least, whatever absent ranks do.")]
+    most_ns: Annotated[int | None, Meta(description="That at most, whatever absent ranks do.")]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -51,12 +53,13 @@ class Waterfall(InNotebook):
 def waterfall(inferred: Inferred) -> Waterfall:
     """Raises `AdviceError` where nothing ran on a device."""
     path, replay = critical_path_of(inferred), inferred.replay
-    rows: list[tuple[str, int, float, int | None]] = [
-        (name, time_ns, time_ns / max(replay.span_ns, 1), path.span_ns - span_ns(plan_of(without(inferred, name))))
-        for name, time_ns in path.by_class.select("name", "time_ns").iter_rows()
-    ]
+    rows: list[tuple[str, int, float, int | None, int | None, int | None]] = []
+    for name, time_ns in path.by_class.select("name", "time_ns").iter_rows():
+        gone = tried_without(inferred, name)
+        alone, least, most = (path.span_ns - ns for ns in (gone.span_ns, gone.high_ns, gone.low_ns))
+        rows.append((name, time_ns, time_ns / max(replay.span_ns, 1), alone, least, most))
     error_ns = replay.span_ns - replay.replayed_ns
-    rows.append(("replay error", error_ns, error_ns / max(replay.span_ns, 1), None))
+    rows.append(("replay error", error_ns, error_ns / max(replay.span_ns, 1), None, None, None))
     bars = pl.DataFrame(rows, schema=frame_schema(BarRow), orient="row")
     return Waterfall(span_ns=replay.span_ns, replayed_ns=replay.replayed_ns, bars=bars)
 
@@ -69,7 +72,10 @@ def sentence_of(found: Waterfall) -> str:
     best = bars.sort("alone_ns", descending=True, maintain_order=True).row(0, named=True)
     largest = bars.row(0, named=True)
     other = f"{largest['name']} has the largest part of the path, {of_whole(largest['time_ns'], found.span_ns)}"
+    saved = duration(best["alone_ns"])
+    if best["least_ns"] < best["most_ns"]:
+        saved = f"between {duration(best['least_ns'])} and {duration(best['most_ns'])}"
     return (
-        f"No {best['name']} at all would save {duration(best['alone_ns'])} alone; {other}. "
+        f"No {best['name']} at all would save {saved} alone; {other}. "
         "What each saves alone does not add up: where one is gone, another decides."
     )

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from weftrace.advice.changed_plans import Changed, changed
+from weftrace.advice.bounds import tried
+from weftrace.advice.changed_plans import Changed
 from weftrace.advice.changes import Change
 from weftrace.advice.critical_paths import CriticalPath, critical_path_of, path_of
 from weftrace.advice.limits import limits_of
@@ -26,6 +27,13 @@ class Spans:
     __slots__ = ()
     replay: Replay
     after_ns: int
+    low_ns: int
+    high_ns: int
+
+    @property
+    def is_interval(self) -> bool:
+        """Whether only bounds of the span are known."""
+        return self.low_ns < self.high_ns
 
     @property
     def replayed_ns(self) -> Annotated[int, Meta(ge=0, description="Of the plan as inferred.")]:
@@ -54,14 +62,18 @@ class Spans:
 class WhatIf(Spans, InNotebook):
     """A change tried on the plan of a measured run. Times in ns, from the first start on a device to the last end.
 
-    replay: how far the plan as inferred is from the measurement. after_ns: span of the changed plan. before, after:
-    what decides each. limits: why the answer may not be valid, sentences; only those that apply. notes: what the change
-    did.
+    replay: how far the plan as inferred is from the measurement. after_ns: span of the changed plan, in which
+    communication with absent ranks changes by the longest transfer that it can hold, and no more. low_ns, high_ns:
+    between which the span lies whatever absent ranks do (`weftrace.advice.bounds`); both after_ns where none is absent.
+    before, after: what decides each. limits: why the answer may not be valid, sentences; only those that apply. notes:
+    what the change did.
     """
 
     changes: tuple[Change, ...]
     replay: Replay
     after_ns: int
+    low_ns: int
+    high_ns: int
     before: CriticalPath
     after: CriticalPath
     plan: Changed
@@ -105,12 +117,15 @@ def what_if(inferred: Inferred, changes: Iterable[Change]) -> WhatIf:
     listed = tuple(changes)
     if not listed:
         raise AdviceError("no change to try: communication=0.5, for example, makes communication twice as fast.")
-    plan = changed(inferred, listed)
+    found = tried(inferred, listed)
+    plan = found.plan
     before, after = critical_path_of(inferred), path_of(timetable(plan.plan), plan.measured, plan.edges)
     return WhatIf(
         changes=listed,
         replay=inferred.replay,
         after_ns=after.span_ns,
+        low_ns=found.low_ns,
+        high_ns=found.high_ns,
         before=before,
         after=after,
         plan=plan,
@@ -121,6 +136,8 @@ def what_if(inferred: Inferred, changes: Iterable[Change]) -> WhatIf:
 def sentence_of(answer: WhatIf) -> str:
     """What was changed, the replayed span before and after, what decides then, and how far the replay is off."""
     what = ", ".join(map(str, answer.changes))
+    if answer.is_interval:
+        return f"{what}: {interval_words(answer)}, as the ranks that are not here decide."
     how = (
         f"{duration(answer.after_ns, 4)} instead of {duration(answer.replayed_ns, 4)}, both replayed "
         f"({signed(answer.change)}); {answer.bottleneck} decides {percent(_share(answer), 0)} then"
@@ -128,6 +145,13 @@ def sentence_of(answer: WhatIf) -> str:
     off = f"The replay is {signed(answer.error)} off the measured {duration(answer.span_ns, 4)}"
     small = ": the change is smaller than the replay is off." if answer.is_within_error else "."
     return f"{what}: {how}. {off}{small}"
+
+
+def interval_words(answer: Spans) -> str:
+    """Between which spans the changed plan's lies, and which changes these are."""
+    low, high = (signed(each / max(1, answer.replayed_ns) - 1) for each in (answer.low_ns, answer.high_ns))
+    ends = f"between {duration(answer.low_ns, 4)} and {duration(answer.high_ns, 4)}"
+    return f"{ends} instead of {duration(answer.replayed_ns, 4)}, replayed ({low} to {high})"
 
 
 def _share(answer: WhatIf) -> float:

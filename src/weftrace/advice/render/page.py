@@ -155,7 +155,7 @@ def _page(entry: str, block: PathBlock | WhatIfBlock | SensitivityBlock, terms: 
 def _replay_summary(report: Advice, weakest: WeakestEdge | Literal[""] | None = "") -> ReplaySummary:
     return ReplaySummary(
         replay=replay_words(report.replay),
-        doubts=doubt_words(report.replay),
+        doubts=doubt_words(report),
         kept=kept_words(report.kept, report.waits),
         weakest="" if weakest == "" else weakest_words(weakest),
     )

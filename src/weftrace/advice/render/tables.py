@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weftrace.advice.document import Advice, CriticalPathReport, PartRow
-from weftrace.advice.render.words import replay_words, weakest_words
+from weftrace.advice.render.words import range_words, replay_words, weakest_words
 from weftrace.advice.whatif_document import SensitivityReport, WhatIfReport, before_and_after
 from weftrace.render.markdown import markdown_cell, markdown_table
 from weftrace.units import duration, percent, signed
@@ -18,7 +18,7 @@ def path_markdown(report: CriticalPathReport) -> str:
     """The headline, the waterfall, and the path by phase, kernel and cause."""
     bars = [
         [bar["name"], duration(bar["time_ns"]), percent(bar["share"]),
-         "–" if bar["alone_ns"] is None else duration(bar["alone_ns"])]
+         "–" if bar["alone_ns"] is None else range_words(bar["least_ns"] or 0, bar["most_ns"] or 0, duration)]
         for bar in report.waterfall
     ]  # fmt: skip
     return _page(
@@ -37,8 +37,8 @@ def what_if_markdown(report: WhatIfReport) -> str:
     spans = [
         ["measured", duration(report.replay.span_ns)],
         ["replayed", duration(report.replayed_ns)],
-        ["with the change", duration(report.after_ns)],
-        ["saved", duration(report.saved_ns)],
+        ["with the change", range_words(report.low_ns, report.high_ns, duration)],
+        ["saved", range_words(report.replayed_ns - report.high_ns, report.replayed_ns - report.low_ns, duration)],
     ]
     both = before_and_after(report.before, report.after)
     classes = [[name, duration(old), duration(new)] for name, (old, new) in both.items()]
@@ -54,18 +54,22 @@ def what_if_markdown(report: WhatIfReport) -> str:
 def sensitivity_markdown(report: SensitivityReport) -> str:
     """The headline, the table of all selections, the curves."""
     rows = [
-        [row["kind"], markdown_cell(row["selector"]), signed(-row["share"], 3), duration(row["critical_ns"]),
+        [row["kind"], markdown_cell(row["selector"]), signed(-row["share"], 3),
+         range_words(row["least_ns"], row["most_ns"], duration), duration(row["critical_ns"]),
          duration(row["time_ns"])]
         for row in report.rows
     ]  # fmt: skip
     curves = []
     for curve in report.curves:
-        points = [[f"×{at['factor']:g}", duration(at["span_ns"]), signed(at["change"], 2)] for at in curve.points]
+        points = [
+            [f"×{at['factor']:g}", range_words(at["low_ns"], at["high_ns"], duration), signed(at["change"], 2)]
+            for at in curve.points
+        ]
         curves += [
             markdown_table((markdown_cell(curve.selector), "span", "change"), points),
             markdown_cell(curve.sentence),
         ]
-    heads = ("", "selector", f"span, {100 * report.by:g} % faster", "on the path", "of all")
+    heads = ("", "selector", f"span, {100 * report.by:g} % faster", "saves", "on the path", "of all")
     return _page(
         report,
         replay_words(report.replay),

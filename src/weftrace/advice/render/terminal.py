@@ -13,12 +13,13 @@ from weftrace.advice.render.words import (
     doubt_words,
     kept_words,
     kernel_words,
+    range_words,
     replay_words,
     votes_words,
     weakest_words,
 )
 from weftrace.advice.swaps.schedules import ScheduleSwap
-from weftrace.plan import Kept, Replay
+from weftrace.plan import Kept
 from weftrace.render.console_parts import DIM, WARNING, notes_block, opening, print_blocks, section, table
 from weftrace.render.console_text import clean, shorten_middle
 from weftrace.units import counted, percent, signed, unit_for
@@ -36,7 +37,7 @@ def print_critical_path(report: CriticalPathReport, console: Console, top: int =
     width = min(console.width, MAX_WIDTH)
     blocks: list[RenderableType] = [
         *opening_of("critical-path", report),
-        replay_block(report.replay),
+        replay_block(report),
         _classes(report, width)
         if report.waterfall
         else _parts("By class", report.by_class, report.span_ns, width, top),
@@ -59,12 +60,12 @@ def opening_of(command: str, report: Advice | ScheduleSwap) -> list[RenderableTy
     return opening(command, (report.source, report.device_name, who), report.headline)
 
 
-def replay_block(replay: Replay) -> RenderableType:
-    """How far the replay is off, and a warning where that is too much."""
-    said = Text(clean(replay_words(replay)))
-    if replay.is_trustworthy:
+def replay_block(report: Advice) -> RenderableType:
+    """How far the replay is off, and a warning where that is too much, or where ranks are absent."""
+    said = Text(clean(replay_words(report.replay)))
+    if not (doubts := doubt_words(report)):
         return said
-    return Group(said, Text(clean(doubt_words(replay)), style=WARNING))
+    return Group(said, Text(clean(doubts), style=WARNING))
 
 
 def waits_block(waits: Sequence[WaitsRow], kept: Kept, width: int) -> RenderableType:
@@ -88,7 +89,7 @@ def _classes(report: CriticalPathReport, width: int) -> RenderableType:
             _bar(bar["share"]),
             unit(bar["time_ns"]),
             percent(bar["share"]),
-            "–" if bar["alone_ns"] is None else unit(bar["alone_ns"]),
+            "–" if bar["alone_ns"] is None else range_words(bar["least_ns"] or 0, bar["most_ns"] or 0, unit),
         ]
         for bar in bars
     ]

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from weftrace.advice.document import PartRow
 from weftrace.advice.render.terminal import TOP, opening_of, replay_block, waits_block
-from weftrace.advice.render.words import weakest_words
+from weftrace.advice.render.words import range_words, weakest_words
 from weftrace.advice.whatif_document import CurveSummary, SensitivityReport, WhatIfReport, before_and_after
 from weftrace.render.console_parts import WARNING, frame, notes_block, print_blocks, section, table
 from weftrace.render.console_text import clean
@@ -24,7 +24,7 @@ def print_what_if(report: WhatIfReport, console: Console, top: int = TOP) -> Non
     blocks: list[RenderableType] = [
         *opening_of("whatif", report),
         _spans(report, width),
-        replay_block(report.replay),
+        replay_block(report),
     ]
     if report.limits:
         limits = [Text(clean(limit)) for limit in report.limits]
@@ -43,7 +43,7 @@ def print_sensitivity(report: SensitivityReport, console: Console, top: int = TO
     width = min(console.width, MAX_WIDTH)
     blocks: list[RenderableType] = [
         *opening_of("whatif --sensitivity", report),
-        replay_block(report.replay),
+        replay_block(report),
     ]
     kinds = [kind for kind in _KINDS if any(row["kind"] == kind for row in report.rows)]
     several = len(report.ranks) > 1
@@ -59,11 +59,23 @@ def _spans(report: WhatIfReport, width: int) -> RenderableType:
     lines = [
         ["measured", unit(replay.span_ns), ""],
         ["replayed", unit(report.replayed_ns), f"{signed(replay.error, 2)} off the measurement"],
-        ["with the change", unit(report.after_ns), f"{signed(report.change, 2)} of the replay"],
-        ["saved", unit(report.saved_ns), "less than the replay is off" if report.is_within_error else ""],
     ]
+    if report.is_interval:
+        ends = (("at least", report.low_ns), ("at most", report.high_ns))
+        lines += [[f"with the change, {which}", unit(ns), f"{_of(report, ns)} of the replay"] for which, ns in ends]
+        saved = range_words(report.replayed_ns - report.high_ns, report.replayed_ns - report.low_ns, unit)
+        lines.append(["saved", saved, ""])
+    else:
+        lines += [
+            ["with the change", unit(report.after_ns), f"{signed(report.change, 2)} of the replay"],
+            ["saved", unit(report.saved_ns), "less than the replay is off" if report.is_within_error else ""],
+        ]
     heads = ("span", unit.name, "")
     return table(heads, lines, width, left=(heads[0], heads[2]), bold=2)
+
+
+def _of(report: WhatIfReport, span_ns: int) -> str:
+    return signed(span_ns / max(1, report.replayed_ns) - 1, 2)
 
 
 def _both(title: str, before: list[PartRow], after: list[PartRow], width: int, top: int) -> RenderableType:
@@ -93,10 +105,14 @@ def _table(report: SensitivityReport, kind: str, width: int, top: int) -> Render
         ]
         for row in rows[:top]
     ]
-    heads = (kind, "", "span", f"on the path, {unit.name}", "of all")
+    heads = [kind, "", "span", f"on the path, {unit.name}", "of all"]
+    if any(row["least_ns"] < row["most_ns"] for row in rows):
+        for line, row in zip(lines, rows, strict=False):
+            line[1:3] = [range_words(row["least_ns"], row["most_ns"], unit)]
+        heads[1:3] = [f"saves, {unit.name}"]
     left = len(rows) - top
     note = f"{100 * report.by:g} % faster{f'; {left:,} more' if left > 0 else ''}"
-    return Group(section(_KINDS[kind], note), table(heads, lines, width, left=heads[:2]))
+    return Group(section(_KINDS[kind], note), table(heads, lines, width, left=heads[: len(heads) - 3]))
 
 
 def _curve(curve: CurveSummary, report: SensitivityReport, width: int) -> RenderableType:
@@ -112,6 +128,10 @@ def _curve(curve: CurveSummary, report: SensitivityReport, width: int) -> Render
         ]
         for point in curve.points
     ]
-    heads = (clean(curve.selector), "", f"span, {unit.name}", "change")
+    heads = [clean(curve.selector), "", f"span, {unit.name}", "change"]
+    if any(point["low_ns"] < point["high_ns"] for point in curve.points):
+        heads.append("lies between")
+        for line, point in zip(lines, curve.points, strict=True):
+            line.append(range_words(point["low_ns"], point["high_ns"], unit))
     summary = [Text(clean(curve.sentence))] if curve.sentence else []
     return Group(section("Curve"), table(heads, lines, width, left=heads[:2]), *summary)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from weftrace.advice.critical_paths import WeakestEdge
-from weftrace.advice.document import WaitsRow
+from weftrace.advice.document import Advice, WaitsRow
 from weftrace.plan import Kept, Replay
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.units import counted, duration, percent, signed
@@ -74,6 +74,11 @@ WHAT_IF_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Sensitivity",
             "What the span loses where all ops of one selection take 1 % less time, and nothing else changes.",
         ),
+        "interval": (
+            "Interval",
+            "Where ranks of the job are not in the plan, how much of a collective is waiting for them is not known, "
+            "nor what a change would do to them. The answer then lies between two spans, whatever they do.",
+        ),
         "knee": (
             "Knee",
             "Of a curve: the factor from which on the span grows with the selection: below it, it is hidden.",
@@ -126,11 +131,22 @@ def replay_words(replay: Replay) -> str:
     return f"{said}. Of {number} {percent(part, 0)} of the time is unexplained."
 
 
-def doubt_words(replay: Replay) -> str:
-    """Why the replay is not to be trusted; nothing where it is."""
-    if not replay.doubts:
-        return ""
-    return f"Not to be trusted: {'; '.join(replay.doubts)}. Take what follows for a hint."
+def doubt_words(report: Advice) -> str:
+    """Why an answer is not to be trusted, or is an interval; nothing where it is exact."""
+    if not report.trust.is_trusted:
+        return f"Not to be trusted: {'; '.join(report.trust.reasons)}. Take what follows for a hint."
+    if report.trust.answer == "interval":
+        why = "" if report.trust.is_first else f": {'; '.join(report.trust.reasons)}"
+        return (
+            f"The answer is an interval{why}. It holds whatever absent ranks do; paths take their part as it was "
+            "measured. The traces of all ranks give an exact answer."
+        )
+    return ""
+
+
+def range_words(low_ns: int, high_ns: int, unit: Callable[[float], str]) -> str:
+    """A time in a table's unit, or the two that it lies between."""
+    return unit(low_ns) if low_ns == high_ns else f"{unit(low_ns)} to {unit(high_ns)}"
 
 
 def kept_words(kept: Kept, waits: Sequence[WaitsRow]) -> str:

@@ -41,7 +41,7 @@ def by_phase(inferred: Inferred) -> Inferred:
     plan = replace(inferred.plan, ops=pieces.select(*OP_SCHEMA), waits=kept.select(*WAIT_SCHEMA))
     return replace(
         inferred, plan=plan, measured=pieces.select(*MEASURED_SCHEMA), edges=kept.select(*EDGE_SCHEMA),
-        sm_waits=_of_heads(inferred.sm_waits, stretch),
+        sm_waits=_of_heads(inferred.sm_waits, stretch), kernels=inferred.kernels or inferred,
     )  # fmt: skip
 
 

@@ -96,7 +96,8 @@ class Inferred(InNotebook):
     plan: device events are its ops, and so are the calls of host threads and the time between them. works: what was
     measured, a rank each. measured: frame of `MEASURED_SCHEMA`; edges: of `EDGE_SCHEMA`. origin_ns: absolute time of
     the plan's 0. notes: what could not be inferred, or was left out. sm_waits: frame of `SM_WAIT_SCHEMA`. num_open:
-    calls that make a stream wait, of which no vote told the streams.
+    calls that make a stream wait, of which no vote told the streams. kernels: of a plan of phases, the plan of
+    kernels that it was made of.
     """
 
     plan: Plan
@@ -108,6 +109,7 @@ class Inferred(InNotebook):
     notes: tuple[str, ...] = ()
     sm_waits: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SM_WAIT_SCHEMA))
     num_open: int = 0
+    kernels: Inferred | None = None
 
     @cached_property
     def times(self) -> Timetable:

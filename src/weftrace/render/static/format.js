@@ -77,6 +77,15 @@ export function duration(ns, digits = 3) {
 }
 
 /**
+ * A time, or the two that it lies between: 1.20 ms to 3.40 ms.
+ * @param {number} lowNs
+ * @param {number} highNs
+ */
+export function range(lowNs, highNs) {
+  return lowNs === highNs ? duration(lowNs) : `${duration(lowNs)} to ${duration(highNs)}`;
+}
+
+/**
  * A change: +90.0 µs, −1.20 ms, 0 ns.
  * @param {Known} ns
  * @param {number} [digits]

@@ -1,7 +1,7 @@
 // What is told of a critical path beside its picture: how far the replay is off, tables of its parts, its unsure waits.
 
 import { fill, choiceButtons } from "./dom.js";
-import { duration, percent, signed } from "./format.js";
+import { duration, percent, range, signed } from "./format.js";
 import { kernelName, sortableTable, showTable } from "./tables.js";
 import { waterfall } from "./waterfall.js";
 
@@ -90,7 +90,7 @@ export function pathWaterfall(holder, { document: { waterfall: bars, replay }, r
   const falls = bars.map((bar) => {
     const from_ns = end;
     end += bar.time_ns;
-    const alone = bar.alone_ns === null ? "" : `, alone saves ${duration(bar.alone_ns)}`;
+    const alone = bar.alone_ns === null ? "" : `, alone saves ${range(bar.least_ns ?? 0, bar.most_ns ?? 0)}`;
     const told = `${duration(bar.time_ns)}, ${bar.share < 0 ? signed(bar.share, 1) : percent(bar.share)}${alone}`;
     return { name: bar.name, role: roles[bar.name] ?? "error", from_ns, to_ns: end, told, saved_ns: bar.alone_ns };
   });

@@ -2,7 +2,7 @@
 
 import { curves, percentTick } from "render/curves.js";
 import { byId } from "render/dom.js";
-import { duration, grouped, percent, signed } from "render/format.js";
+import { duration, grouped, percent, range, signed } from "render/format.js";
 import { showTable } from "render/tables.js";
 
 /**
@@ -23,7 +23,7 @@ export function showGains({ by, rows, headline }) {
       label: "saves",
       kind: "time",
       def: "saved",
-      text: (row) => duration(row.saved_ns),
+      text: (row) => range(row.least_ns, row.most_ns),
       bar: (row) => row.share / most,
     },
     { key: "share", label: "of the span", kind: "percent", text: (row) => percent(row.share, 3) },

@@ -2,7 +2,7 @@
 
 import { card } from "render/cards.js";
 import { byId, fill, showNotes } from "render/dom.js";
-import { duration, signed } from "render/format.js";
+import { duration, range, signed } from "render/format.js";
 import { pathPicture } from "render/path_picture.js";
 import { showDoubts } from "render/path_tables.js";
 import { startPage } from "render/start.js";
@@ -58,7 +58,17 @@ function differencesOf({ before, after }) {
 }
 
 /** @param {Block["document"]} answer */
-function cards({ replay, after_ns, saved_ns: saved, change, bottleneck }) {
+function cards(answer) {
+  const { replay, after_ns, saved_ns: saved, change, bottleneck, low_ns: low, high_ns: high } = answer;
+  const before = replay.replayed_ns;
+  if (low < high) {
+    const changes = `${signed(low / before - 1, 2)} to ${signed(high / before - 1, 2)}`;
+    return [
+      card("replay_error", "Before, replayed", duration(before, 4), `measured ${duration(replay.span_ns, 4)}`),
+      card("interval", "After", range(low, high), changes, "word"),
+      card("saved", "Saves", range(before - high, before - low), `replay ${signed(replay.error, 2)} off`, "word"),
+    ];
+  }
   return [
     card(
       "replay_error",
