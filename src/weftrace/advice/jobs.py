@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from weftrace.analysis.arrival_times import arrivals
-from weftrace.analysis.meetings import meetings_of
+from weftrace.analysis.meetings import is_peerless, meetings_of
 from weftrace.errors import TraceError
 from weftrace.plan.inference.inferring import infer
 from weftrace.plan.inference.joining import joined
@@ -37,15 +37,24 @@ def infer_job(source: Job | Trace | Iterable[Trace | Work], *, workers: int | No
     meetings = meetings_of([arrivals(work) for work in works], files)
     if meetings.members.is_empty():
         notes.append("no collective is shared by two ranks here, so nothing holds them together in the plan")
-    notes += _absent(works)
+    notes += [*meetings.notes, *_absent(works)]
+    unsure = meetings.members.select(is_peerless().alias("unsure")).get_column("unsure")
+    if unsure.any():
+        notes.append(
+            f"{int(unsure.sum()):,} sends and receives whose partner no file names hold no ranks together: what they "
+            "wait for is as measured"
+        )
     numbers = [work.trace.rank for work in works]
     if len(set(numbers)) < len(works) or None in numbers:
         notes.append("the files do not tell each rank apart: ranks count from 0, in order of rank, then device")
         numbers = list(range(len(works)))
     return joined(
-        ranks, meetings.members, numbers=[number or 0 for number in numbers], to_common=meetings.clocks.to_common,
+        ranks,
+        meetings.members.filter(~unsure),
+        numbers=[number or 0 for number in numbers],
+        to_common=meetings.clocks.to_common,
         notes=notes,
-    )  # fmt: skip
+    )
 
 
 def source_of(inferred: Inferred) -> str:

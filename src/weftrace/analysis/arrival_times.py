@@ -19,6 +19,7 @@ ARRIVAL_SCHEMA: dict[str, pl.DataType] = {
     "end_ns": pl.Int64(),
     "idle_since_ns": pl.Int64(),  # end of the rank's last earlier work on any stream, own start at most
     "is_barrier": pl.Boolean(),
+    "sends": pl.Boolean(),  # of point to point, whether it sends; null where the file names no partner
     "recorded_since_ns": pl.Int64(),  # of the whole file: when its recording began, null where nothing tells
     "laid_ns": pl.Int64(),  # added to its times, where the steps of a plain trace were laid one after another
 }
@@ -45,13 +46,15 @@ def arrivals(source: Trace | Work) -> pl.DataFrame:
     )
     own = pl.lit(work.trace.rank, pl.Int32)  # a send tells its receiver, a receive its sender
     between = pl.concat_str(pl.coalesce("src_rank", own), pl.lit(">"), pl.coalesce("dst_rank", own))
-    is_between = pl.coalesce("src_rank", "dst_rank").is_not_null() & (pl.col("group_size").fill_null(0) != 2)
+    several = pl.col("group_size").fill_null(0) != 2
+    is_between = pl.coalesce("src_rank", "dst_rank").is_not_null() & several
+    is_peerless = (collective == "send_recv") & several  # numbered by each rank for itself, too
     size = pl.when(~collective.is_in(_UNEVEN)).then(pl.col("payload_elems").cast(pl.String)).fill_null("")
     named = rows.filter(pl.col("kind") == "communication").select(
         pl.concat_str(group, ranks, separator=" ").str.strip_chars().alias("group"),
         "group_size",
         collective.alias("collective"),
-        pl.when(~is_between | between.is_null()).then("comm_seq").alias("seq"),  # each rank counts its own
+        pl.when(~(is_between | is_peerless)).then("comm_seq").alias("seq"),  # each rank counts its own
         pl.concat_str(
             collective,
             pl.when(is_between).then(between).fill_null(size),
@@ -64,6 +67,9 @@ def arrivals(source: Trace | Work) -> pl.DataFrame:
         "end_ns",
         "idle_since_ns",
         (pl.col("role") == "barrier").fill_null(False).alias("is_barrier"),
+        pl.when(collective == "send_recv")
+        .then(pl.when(pl.col("dst_rank").is_not_null()).then(True).when(pl.col("src_rank").is_not_null()).then(False))
+        .alias("sends"),
         pl.lit(_recorded_since(work.trace), pl.Int64).alias("recorded_since_ns"),
         _laid(work.trace).alias("laid_ns"),
     )
@@ -97,5 +103,6 @@ def _of_channels(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("group_size", "collective", "step", "start_ns", "idle_since_ns", "recorded_since_ns", "laid_ns").first(),
         pl.col("end_ns").max(),
         pl.col("is_barrier").all(),
+        pl.col("sends").first(),
     )
     return pl.concat([merged.select(rows.columns), rows.filter(pl.col("seq").is_null())]).sort("start_ns")

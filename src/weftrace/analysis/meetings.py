@@ -16,9 +16,12 @@ import polars as pl
 from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
 from weftrace.analysis.clocks import Array, Clocks, Edge, clocks_along, edges_of
 from weftrace.analysis.end_votes import MOST_APART_NS, MOST_IN_ORDER_NS, agreeing, tolerance_of, vote
+from weftrace.units import counted
 
 _KEY = ("group", "collective", "seq")
 _IN_ORDER = 0.7  # of the collectives of a kind agree when paired by order: then order it is
+_CAUSAL_NS = 10_000  # by which clocks of ranks may differ though none is corrected
+_NUMBERED = 3  # kinds of meetings that are found by number, before those by order and ends
 _MOST_TRIES = 8  # ranks that one without a common clock is compared with
 
 #: Columns of `Meetings.members`: a row a rank and collective, in order of meeting and rank.
@@ -37,13 +40,33 @@ class Meetings:
     """Collectives found on two ranks or more.
 
     members: frame of `MEMBER_SCHEMA`. clocks: of the ranks, by position. num_unmatched: events that found no partner;
-    not_the_same: of these, those whose kind the ranks share in their order, but whose ends disagree.
+    not_the_same: of these, those whose kind the ranks share in their order, but whose ends disagree. num_pairs_alone:
+    of these, sends and receives. num_not_causal: pairs that were taken apart, since the receive ended before its send
+    had begun.
     """
 
     members: pl.DataFrame
     clocks: Clocks
     num_unmatched: int
     not_the_same: int
+    num_pairs_alone: int = 0
+    num_not_causal: int = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What of sends and receives is in no pair."""
+        summary = []
+        if self.num_pairs_alone:
+            summary.append(
+                f"{self.num_pairs_alone:,} sends and receives found no partner: where files "
+                "name none, a pair is told by its ends, if only two are that close"
+            )
+        if self.num_not_causal:
+            summary.append(
+                f"{counted(self.num_not_causal, 'pair')} of sends and receives left out: the receive would have ended "
+                "before its send began"
+            )
+        return tuple(summary)
 
 
 def meetings_of(ranks: Sequence[pl.DataFrame], files: Sequence[str] | None = None) -> Meetings:
@@ -59,15 +82,26 @@ def meetings_of(ranks: Sequence[pl.DataFrame], files: Sequence[str] | None = Non
     numbered = numbered.filter(~is_pair & ~is_crowded)
     edges = edges_of(numbered)
     first = [files.index(file) for file in files] if files else list(range(len(ranks)))
-    clocks = clocks_along([*edges, *_voted(others, clocks_along(edges, first))], first)
+    sure = others.filter(~is_peerless())  # who sends to whom is not to be guessed from clocks that are guessed
+    clocks = clocks_along([*edges, *_voted(sure, clocks_along(edges, first))], first)
     found = [numbered.select("row", "meeting"), _apart(_on_common_clock(crowded, clocks))]
     met, num_pairs_alone = _by_ends(_on_common_clock(pairs, clocks), _KEY, in_order=False, most=2)
     found.append(met)
     others = _on_common_clock(others, clocks)
+    is_unsure = is_peerless()
+    unsure, others = others.filter(is_unsure), others.filter(~is_unsure)
+    met, num_unsure = _by_ends(unsure, ("group", "what"), in_order=False, most=2, within_ns=_CAUSAL_NS)
+    found.append(met)
     met, num_alone = _by_ends(others, ("group", "what"), in_order=True)
+    num_alone += num_unsure
     found.append(_of_the_groups_size(met, others))
-    members = _joined(found).join(_on_common_clock(events, clocks), on="row").sort("meeting", "at")
+    every = _on_common_clock(events, clocks)
+    members = _joined(found).join(every, on="row").sort("meeting", "at")
+    members, num_not_causal = _causal(members, clocks)
+    num_pairs = _num_point_to_point(every) - _num_point_to_point(members)
     return Meetings(
+        num_pairs_alone=num_pairs - 2 * num_not_causal,
+        num_not_causal=num_not_causal,
         members=members.select(*MEMBER_SCHEMA),
         clocks=clocks,
         num_unmatched=events.height - members.height,
@@ -75,12 +109,43 @@ def meetings_of(ranks: Sequence[pl.DataFrame], files: Sequence[str] | None = Non
     )
 
 
+def is_peerless() -> pl.Expr:
+    """Over columns of `ARRIVAL_SCHEMA`: a send or receive of which nothing tells the partner."""
+    is_pair = pl.col("collective").cast(pl.String) == "send_recv"
+    return is_pair & pl.col("sends").is_null() & (pl.col("group_size").fill_null(0) != 2)
+
+
+def _num_point_to_point(events: pl.DataFrame) -> int:
+    return int((events.get_column("collective").cast(pl.String) == "send_recv").sum())
+
+
+def _causal(members: pl.DataFrame, clocks: Clocks) -> tuple[pl.DataFrame, int]:
+    """Without pairs of which the receive ended before its send began, and how many those are.
+
+    Where no file tells which of two sends, both must have run at the same time: a send waits for its receiver.
+    """
+    is_pair = (pl.col("collective").cast(pl.String) == "send_recv") & (pl.len().over("meeting") == 2)
+    slack_ns = _CAUSAL_NS + 4 * max((clocks.spread(at) for at in range(clocks.number)), default=0)
+    start, end = (pl.col(name) - pl.col("ahead_ns") for name in ("start_ns", "end_ns"))
+    sends, other = pl.col("sends"), pl.col("sends").not_()
+    sent = pl.when(sends.any().over("meeting")).then(start.filter(sends).first().over("meeting"))
+    received = pl.when(other.any().over("meeting")).then(end.filter(other).first().over("meeting"))
+    told = sent.is_not_null() & received.is_not_null()
+    both = sends.is_null().all().over("meeting")
+    early = pl.when(told).then(received + slack_ns < sent)
+    apart = end.min().over("meeting") + slack_ns < start.max().over("meeting")
+    alike = ~told & ~both  # two that send, or two that receive
+    is_wrong = is_pair & (early.fill_null(False) | (both & apart) | alike)
+    wrong = members.select(is_wrong.fill_null(False).alias("wrong")).get_column("wrong")
+    return members.filter(~wrong), int(wrong.sum()) // 2
+
+
 def _joined(found: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Rows and numbers of meetings in one frame. found: in this order, the last by order and ends."""
+    """Rows and numbers of meetings in one frame. found: in this order, the first `_NUMBERED` by number."""
     first = 0
     parts = []
     for place, frame in enumerate(found):
-        by_sequence = pl.lit(place < len(found) - 1).alias("by_sequence")
+        by_sequence = pl.lit(place < _NUMBERED).alias("by_sequence")
         parts.append(frame.select("row", pl.col("meeting") + first, by_sequence))
         first += int(frame.get_column("meeting").max() or 0) + 1  # type: ignore[arg-type]
     return pl.concat(parts)
@@ -198,11 +263,12 @@ def _typical_distance(a: pl.DataFrame, b: pl.DataFrame) -> float:
 
 
 def _by_ends(
-    events: pl.DataFrame, key: Sequence[str], *, in_order: bool, most: int = 1 << 30
+    events: pl.DataFrame, key: Sequence[str], *, in_order: bool, most: int = 1 << 30, within_ns: int = 1 << 62
 ) -> tuple[pl.DataFrame, int]:
     """Events of a key that end together: row and number of the meeting; and how many do not, where ranks share the key.
 
     in_order: events of a key are told apart by their order, where that agrees. most: ranks that can meet.
+    within_ns: how far apart they end at most.
     """
     rows: list[Array] = []
     numbers: list[Array] = []
@@ -210,7 +276,7 @@ def _by_ends(
     shared = events.filter(pl.col("at").n_unique().over(key) > 1).sort("end", "at")
     for _, part in shared.group_by(key, maintain_order=True):
         ats, ends = part.get_column("at").to_numpy(), part.get_column("end").to_numpy()
-        label = _labels(ats, ends, in_order=in_order)
+        label = _labels(ats, ends, in_order=in_order, within_ns=within_ns)
         sizes = np.bincount(label)[label]
         met = (sizes > 1) & (sizes <= most)
         alone += int((~met).sum())
@@ -224,9 +290,9 @@ def _by_ends(
     return pl.DataFrame(dict(zip(schema, columns, strict=True)), schema=schema), alone
 
 
-def _labels(ats: Array, ends: Array, *, in_order: bool) -> Array:
+def _labels(ats: Array, ends: Array, *, in_order: bool, within_ns: int) -> Array:
     """Which of some events, in order of end, meet: by order where that agrees, else by their ends."""
-    narrow = tolerance_of(ats, ends)
+    narrow = min(within_ns, tolerance_of(ats, ends))
     wide = tolerance_of(ats, ends, most=MOST_IN_ORDER_NS)
     for tolerance in (narrow, MOST_APART_NS, wide) if in_order else ():
         if (label := _in_order(ats, ends, tolerance)) is not None:

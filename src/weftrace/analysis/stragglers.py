@@ -123,7 +123,7 @@ def lateness_of(meetings: Meetings) -> Lateness | None:
         clocks_applied=bool((members.get_column("ahead_ns") != 0).any()),
         ahead_ns=tuple(clocks.offset(at) if clocks.is_needed(at) else 0 for at in range(number)),
         uncertainty_ns=uncertainty_ns,
-        notes=split.notes,
+        notes=(*split.notes, *meetings.notes),
     )
 
 
