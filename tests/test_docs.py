@@ -15,6 +15,7 @@ README.md and docs/*.md are read top to bottom, each in a folder of its own that
 from __future__ import annotations
 
 import fcntl
+import gzip
 import hashlib
 import os
 import re
@@ -29,11 +30,13 @@ from pathlib import Path
 import pytest
 
 from tests.comparison.written import write_pair
+from tests.tracefile import GEMM, TraceFile
 
+SAMPLER = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>>>(...)"
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 ALL_DOCUMENTS = sorted({*DOCUMENTS, *ROOT.glob("*.md")})
-QUOTING = ("start.md", "recording.md", "many-ranks.md", "critical-path.md", "what-if.md", "diff.md")
+QUOTING = ("start.md", "recording.md", "many-ranks.md", "critical-path.md", "what-if.md", "diff.md", "serving.md")
 SETTING_UP = ("pip", "python3", "git", "cd", "source", "apt-get", "sudo")
 BIN = Path(sys.executable).parent
 
@@ -137,7 +140,8 @@ def samples(shared: Path) -> Path:
     """A folder with the traces that the documents name: simulated, so that nothing outside the repository is needed.
 
     train.json.gz: four of DeepSeek-V3's training layers. traces/rank0.json.gz … rank3.json.gz: the same on four ranks.
-    before.json.gz, after.json.gz, before/, after/: two runs to compare, see `write_pair`.
+    before.json.gz, after.json.gz, before/, after/: two runs to compare, see `write_pair`. serve.json.gz: an engine's
+    iterations, see `serving`.
     """
     return made_once(shared / "samples", _write_samples)
 
@@ -152,6 +156,24 @@ def _write_samples(folder: Path) -> None:
     for rank in range(4):
         weftrace.save(replace(trace, rank=rank, world_size=4), folder / "traces" / f"rank{rank}.json.gz")
     write_pair(folder)
+    (folder / "serve.json.gz").write_bytes(gzip.compress(serving().write(folder / "serve.json").read_bytes(), mtime=0))
+    (folder / "serve.json").unlink()
+
+
+def serving() -> TraceFile:
+    """A prefill of 10 ms, a mixed step of 6 ms, then 30 decodes of 2 ms by graphs with 0.2 ms between them, in each of
+    which the sampler runs for 0.05 ms; the host launches nothing ahead. In µs."""
+    file = TraceFile()
+    names = ["execute_context_4(6144)_generation_0(0)", "execute_context_1(2048)_generation_4(4)"]
+    lengths = [10_000, 6_000, *[2_000] * 30]
+    at = 1_000.0
+    for number, length in enumerate(lengths):
+        file.host((names + ["execute_context_0(0)_generation_5(5)"] * 30)[number], at - 40, 35)
+        call = "cudaGraphLaunch" if number > 1 else "cudaLaunchKernel"
+        file.kernel(GEMM, at, length, launch=at - 10, call=call)
+        file.kernel(SAMPLER, at + length + 100, 50, launch=at + length + 90)
+        at += length + 200
+    return file
 
 
 def run(command: list[str], folder: Path, programs: Path) -> subprocess.CompletedProcess[str]:

@@ -26,6 +26,7 @@ from weftrace.analysis.module_times import CodeTimes, code_times
 from weftrace.analysis.operator_times import Operators, operators
 from weftrace.analysis.phase_times import phase_means, phases
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank
+from weftrace.analysis.serving_steps import engine_kinds, engine_steps
 from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, steps
 from weftrace.analysis.stragglers import Lateness, clock_offsets, lateness
 from weftrace.analysis.time_account import Account, Breakdown, account_of, breakdown
@@ -59,6 +60,8 @@ __all__ = [
     "breakdown",
     "clock_offsets",
     "code_times",
+    "engine_kinds",
+    "engine_steps",
     "headroom",
     "host_stalls",
     "idle",

@@ -5,12 +5,13 @@ A table is declared by the type of its rows: fields say what each column means a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import polars as pl
 
+from weftrace.analysis.serving_steps import EngineKindRow, EngineStepRow, engine_kinds, engine_steps
 from weftrace.files.columns import columns_of, frame_schema
 from weftrace.trace.work import Work
 
@@ -30,6 +31,8 @@ class RankTable:
 
 #: Name in documents -> table, in the order in which they are shown.
 TABLES: dict[str, RankTable] = {
+    "engine_kinds": RankTable("Serving, by kind of step", EngineKindRow, engine_kinds),
+    "engine_steps": RankTable("Serving steps", EngineStepRow, engine_steps),
 }  # fmt: skip
 
 
@@ -45,10 +48,11 @@ def tables_type() -> Any:
     return TypedDict("TablesDocument", rows, total=False)  # type: ignore[operator]
 
 
-def tables_terms() -> Mapping[str, tuple[str, str]]:
-    """Definitions for pages: `NAME` of each table, and `NAME.COLUMN` of each column that has a meaning."""
-    terms = {name: (table.title, " ".join((table.row.__doc__ or "").split())) for name, table in TABLES.items()}
-    for name, table in TABLES.items():
+def tables_terms(names: Collection[str]) -> Mapping[str, tuple[str, str]]:
+    """Definitions for pages with these tables: `NAME` of each, and `NAME.COLUMN` of each column that has a meaning."""
+    shown = {name: table for name, table in TABLES.items() if name in names}
+    terms = {name: (table.title, " ".join((table.row.__doc__ or "").split())) for name, table in shown.items()}
+    for name, table in shown.items():
         columns = columns_of(table.row)
         terms |= {f"{name}.{column.name}": (column.label, column.meaning) for column in columns if column.meaning}
     return terms

@@ -325,7 +325,7 @@ def _document_type(kind: Any) -> Any:
     if is_typeddict(kind):
         own = get_type_hints(kind, include_extras=True)
         saved = {name: document_type(each) for name, each in own.items()}
-        return kind if saved == own else _typed_dict(kind, saved)
+        return kind if saved == own else _typed_dict(kind, saved, is_total=kind.__total__)
     if origin is NotRequired:
         return NotRequired[document_type(args[0])]
     if origin in (Union, types.UnionType):
@@ -339,8 +339,8 @@ def _document_type(kind: Any) -> Any:
     return kind
 
 
-def _typed_dict(kind: type, hints: dict[str, Any]) -> Any:
-    made = TypedDict(kind.__name__, hints)  # type: ignore[misc]
+def _typed_dict(kind: type, hints: dict[str, Any], *, is_total: bool = True) -> Any:
+    made = TypedDict(kind.__name__, hints, total=is_total)  # type: ignore[misc]
     made.__doc__, made.__module__ = kind.__doc__, kind.__module__
     return made
 

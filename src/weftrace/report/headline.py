@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from weftrace.report.document_types import LatenessDocument, LateRankDocument, RankDocument
 from weftrace.report.idle_sentence import idle_sentence, leads_with_unrecorded, recording_note
+from weftrace.report.serving_sentence import serving_sentence
 from weftrace.units import duration, percent
 
 _MUCH = 0.05  # of the span: where no loss is larger, the kernels lead
@@ -43,7 +44,10 @@ def headline(ranks: Sequence[RankDocument], lateness: LatenessDocument | None = 
             return "This trace holds no device work and no host operators: there is nothing to account for."
         return " ".join(filter(None, (_of_host(host), _late(host, lateness) if len(host) > 1 else "")))
     if len(device) == 1:
-        return _of_devices(device, duration(device[0]["span_ns"])) + "." + _of_fused(device) + _recording(device)
+        serving, summary = serving_sentence(device[0]), _of_devices(device, duration(device[0]["span_ns"])) + "."
+        if serving and max(_sum(device, key) for key in _LOSSES.values()) < _MUCH * _sum(device, "span_ns"):
+            return serving + _of_fused(device)
+        return " ".join(filter(None, (summary + _of_fused(device) + _recording(device), serving)))
     num_processes = len({(rank["rank"], rank["path"]) for rank in device})
     counted = f"{len(device)} {'ranks' if num_processes == len(device) else 'devices'}"
     summary = _of_devices(device, "the time", lateness)

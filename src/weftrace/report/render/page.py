@@ -66,6 +66,7 @@ def render_html(
             shift_ns = timeline["start_ns"] - rank["start_ns"] if rank["start_ns"] is not None else 0
             blocks.append((f"weftrace-timeline-{number}", {**timeline, "shift_ns": shift_ns}))
     blocks += [(f"weftrace-path-{number}", path) for number, path in enumerate(paths) if path is not None]
+    tables = {name for rank in document["ranks"] for name in rank.get("tables", {})}
     summary = {name for rank in document["ranks"] if "configuration" in rank for name in rank["configuration"]}
     return render_page(
         "page.html",
@@ -74,7 +75,7 @@ def render_html(
         styles=["render/page.css", "render/icicle.css", "render/path.css"],
         blocks=blocks,
         tables=ROWS | {name: table.row for name, table in TABLES.items()},
-        terms={**TERMS, **tables_terms(), **(path_terms() if any(paths) else {}), **configured_terms(summary)},
+        terms={**TERMS, **tables_terms(tables), **(path_terms() if any(paths) else {}), **configured_terms(summary)},
         title=document["source"],
         headline=document["headline"],
         version=document["weftrace"],

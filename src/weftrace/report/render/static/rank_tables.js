@@ -19,7 +19,7 @@ export function showRankTables(rank) {
  * @param {Record<string, string | number | null>[]} rows
  */
 function tableOf(name, rows) {
-  const keys = Object.keys(rows[0]);
+  const keys = Object.keys(rows[0]).filter((key) => rows.some((row) => row[key] !== null)); // as in the terminal
   const definitions = keys.filter((key) => isDefined(`${name}.${key}`)).map((key) => [key, { def: `${name}.${key}` }]);
   return sortableTable({
     name,
