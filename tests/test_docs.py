@@ -36,7 +36,9 @@ SAMPLER = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 ALL_DOCUMENTS = sorted({*DOCUMENTS, *ROOT.glob("*.md")})
-QUOTING = ("start.md", "recording.md", "many-ranks.md", "critical-path.md", "what-if.md", "diff.md", "serving.md")
+QUOTING = (
+    "start.md", "idle.md", "recording.md", "many-ranks.md", "critical-path.md", "what-if.md", "diff.md", "serving.md",
+)  # fmt: skip
 SETTING_UP = ("pip", "python3", "git", "cd", "source", "apt-get", "sudo")
 BIN = Path(sys.executable).parent
 

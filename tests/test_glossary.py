@@ -7,10 +7,12 @@ import re
 import pytest
 
 from tests.glossary import FILE, TERMS, filled
+from weftrace.report.render.idle_words import CAUSE_WORDS, PART_WORDS
 
 PAGE = FILE.read_text()
 WORDS = (
-    "span", "step window", "idle", "host wait", "exposed", "hidden", "headroom", "straggler", "lateness", "caused",
+    "span", "step window", "idle", "launch latency", "held", "unrecorded",
+    "exposed", "hidden", "headroom", "straggler", "lateness", "caused",
     "suffered", "began with it", "waiting", "transferring", "barrier", "bubble", "warm-up", "stage", "micro-batch",
     "F", "I", "W", "B", "F&B", "DualPipe", "expert", "slot", "replica", "EPLB", "balancedness", "policy",
     "EP", "TP", "DP", "PP", "all-to-all", "dispatch", "combine", "algbw", "busbw", "MFU", "HFU", "roofline", "SM", "CU",
@@ -26,9 +28,9 @@ def test_definitions_are_those_of_words_py() -> None:
 
 
 def test_a_definition_that_changed_is_written_anew() -> None:
-    term, meaning = TERMS["report"]["kernel_gap"]
-    page = "# Title\n\n<!-- report.kernel_gap -->\n**Old.** What was said.\n→ [more](overlap.md)\n"
-    assert filled(page) == f"# Title\n\n<!-- report.kernel_gap -->\n**{term}.** {meaning} → [more](overlap.md)\n"
+    term, meaning = TERMS["report"]["idle_turnaround"]
+    page = "# Title\n\n<!-- report.idle_turnaround -->\n**Old.** What was said.\n→ [more](overlap.md)\n"
+    assert filled(page) == f"# Title\n\n<!-- report.idle_turnaround -->\n**{term}.** {meaning} → [more](overlap.md)\n"
     assert filled(filled(page)) == filled(page)
     with pytest.raises(KeyError):
         filled("<!-- report.nothing -->\n**It.** → [more](overlap.md)")
@@ -44,3 +46,13 @@ def test_each_entry_is_a_paragraph_that_starts_with_its_word() -> None:
     """No line of an entry is read as a list's or a heading's, as one that begins with "+ " would be."""
     for line in PAGE.splitlines()[1:]:
         assert not re.match(r"\s*([-+*] |\d+[.)] |#(?!# [A-Z]))", line), line
+
+
+def test_the_page_on_idle_time_defines_each_part_and_each_cause() -> None:
+    page = (FILE.parent / "idle.md").read_text()
+    whole = {"launch_latency", "turnaround", "held", "unrecorded", "unknown"}  # parts and causes at once
+    rows = [f"| {name.lower()} | {meaning} |" for name, meaning in PART_WORDS.values()]
+    rows += [
+        f"| `{cause}` | {name} | {meaning} |" for cause, (name, meaning) in CAUSE_WORDS.items() if cause not in whole
+    ]
+    assert [row for row in rows if row not in page] == []

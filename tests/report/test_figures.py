@@ -140,11 +140,17 @@ def test_kernels_that_shorten_to_one_label_keep_their_own_bars() -> None:
     assert list(figure.layout.yaxis.ticktext) == ["f&lt;1&gt;"] * 3
 
 
-def test_idle_shows_the_causes_there_are() -> None:
-    parts = traces(figures.idle_figure(documents.rank()))
-    assert list(parts) == ["host wait", "dependency wait"]
-    assert parts["host wait"].x[0] == 0.4
-    assert list(parts["host wait"].y) == ["stream 7"]
+def test_idle_shows_the_parts_that_add_up_and_the_causes() -> None:
+    rank = documents.rank()
+    parts = traces(figures.idle_figure(rank))
+    assert list(parts) == ["host", "launch latency", "unrecorded", "by cause"]
+    assert sum(parts[name].x[0] for name in list(parts)[:-1]) == pytest.approx(rank["idle_ns"] / 1e6)
+    assert parts["unrecorded"].marker.pattern.shape == "/"
+    assert list(parts["by cause"].y) == ["data loading", "launch latency", "unrecorded work"]
+    assert "resize of data/pictures.py" in parts["by cause"].customdata[0]
+    del rank["idle_account"]  # a report of an earlier version
+    with pytest.raises(WeftraceError, match="no account of idle time"):
+        figures.idle_figure(rank)
 
 
 def test_ranks_come_with_the_longest_span_first() -> None:

@@ -524,6 +524,35 @@ def test_one_rank_has_no_rank_table(page: Page) -> None:
     assert page.locator("#rank-choice").is_hidden()
 
 
+# ---- why the device waited
+
+
+def test_parts_and_causes_of_idle_time_add_up_and_are_defined(open_html: Any) -> None:
+    """By documents.py: of 100 µs half in the loader, a quarter launch latency, a quarter unrecorded."""
+    page = open_html(render_html(documents.document(), []))
+    parts = page.locator("#idle-bar .parts li").evaluate_all("(all) => all.map((e) => [e.dataset.part, +e.dataset.ns])")
+    assert parts == [["host_ns", 50 * US], ["launch_latency_ns", 25 * US], ["unrecorded_ns", 25 * US]]
+    widths = page.locator("#idle-bar .stack .part").evaluate_all("(all) => all.map((e) => e.offsetWidth)")
+    assert [round(width / sum(widths), 2) for width in widths] == [0.5, 0.25, 0.25]
+    assert "25.0 µs are not known as idle" in page.locator("#idle-bar").inner_text()
+    table = page.locator("[data-table=idle]")
+    assert column(table, 1) == ["Data loading", "Launch latency", "Unrecorded work"]
+    assert column(table, 5)[0] == "pictures.py(7): resize"
+    page.locator("[data-table=idle] .defined").first.hover()
+    assert "DataLoader" in page.locator("#tooltip").inner_text()
+
+
+def test_the_tree_of_the_host_folds_chains_and_an_old_report_has_no_account(open_html: Any) -> None:
+    document = documents.document()
+    page = open_html(render_html(document, []))
+    assert page.locator("#idle-chart svg text").all_text_contents() == ["pictures.py(7): resize · 100.0 %"]
+    page.locator("#idle-chart svg g").hover()
+    assert "train_step › enumerate(DataLoader)" in page.locator("#tooltip").inner_text()
+    del document["ranks"][0]["idle_account"]
+    page = open_html(render_html(document, []))
+    assert page.locator("#idle-box").is_hidden() and page.locator("#headroom-box").is_visible()
+
+
 # ---- definitions, theme, paper
 
 

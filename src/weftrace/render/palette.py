@@ -52,11 +52,14 @@ KIND_COLOURS = {"compute": COMPUTE, "communication": COMMUNICATION, "memory": ME
 #: Bands of a lane picture that are no class of work, in turn: ranks, streams, stages.
 BANDS = (COMPUTE, "#7a5a46", "#46706b", "#6b4a72", "#5b6f3f", "#8a4f5d")
 
-#: Causes of idle time, as `idle_causes` of a report names them (without `_ns`).
-IDLE_CAUSE_COLOURS = {
-    "host_wait": "#c98a3c",
-    "dependency_wait": "#7d8fb3",
-    "kernel_gap": "#b7b5a4",
+#: Parts of idle time, as `idle_account` of a report names them (without `_ns`).
+IDLE_PART_COLOURS = {
+    "host": "#c98a3c",
+    "call": "#e3c26f",
+    "launch_latency": "#8fb0a3",
+    "turnaround": "#b7b5a4",
+    "held": "#7d8fb3",
+    "unrecorded": "#b0307a",
     "unknown": "#8a8a8a",
 }
 

@@ -106,16 +106,16 @@ def _detail(row: dict[str, Any]) -> str:
     if row["cause"] in ("first_use", "backward_thread"):
         return ""
     if row["cause"] == "operators" and row["operators"]:
-        return _listed([f"{duration(ns)} in {_name(name)}" for name, ns in row["operators"][:2]])
+        return _listed([f"{duration(ns)} in {plain_name(name)}" for name, ns in row["operators"][:2]])
     name, ns = (row["name"], row["name_ns"]) if row["name"] else (row["child"], row["child_ns"])
     if not name or "(DataLoader)" in name:  # which the cause is called by
         return ""
     share = "all" if ns >= 0.995 * row["ns"] else duration(ns)
-    inside = f" in {_name(row['within'])}" if row["within"] and row["cause"].startswith("blocking") else ""
+    inside = f" in {plain_name(row['within'])}" if row["within"] and row["cause"].startswith("blocking") else ""
     child = ""
     if row["name"] and row["child"] and row["child_ns"] >= 0.25 * row["ns"]:
-        child = f", {duration(row['child_ns'])} in {_name(row['child'])}"
-    return f"{share} of it in {_name(name, with_file=True)}{inside}{child}"
+        child = f", {duration(row['child_ns'])} in {plain_name(row['child'])}"
+    return f"{share} of it in {plain_name(name, with_file=True)}{inside}{child}"
 
 
 def _how_often(row: dict[str, Any], num_ranks: int) -> str:
@@ -146,7 +146,7 @@ def _account(rank: RankDocument) -> dict[str, Any]:
     return rank["idle_account"]
 
 
-def _name(name: str, *, with_file: bool = False) -> str:
+def plain_name(name: str, *, with_file: bool = False) -> str:
     """As a person would say it: a function without its line, an operator without its namespace."""
     if found := _FRAME.match(name):
         return f"{found['function']} of {_short(found['file'])}" if with_file else found["function"]

@@ -282,3 +282,11 @@ export function shortName(name) {
   // "(F)" and the like are part of a phase's name, not parameters.
   return bare.length - head.length <= 4 ? bare : head;
 }
+
+/**
+ * A Python function without the folders of its file: "models/bert.py(7): forward" is "bert.py(7): forward".
+ * @param {string} name
+ */
+export function withoutFolders(name) {
+  return name.replace(/^[^():]*\//, "");
+}

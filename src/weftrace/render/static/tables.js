@@ -3,7 +3,7 @@
 
 import { actionButton, byId, fill, h, oncePerFrame, readBlock } from "./dom.js";
 import { exportTools, flatRow } from "./exports.js";
-import { bareName, grouped, inUnit, percent, unitFor } from "./format.js";
+import { bareName, grouped, inUnit, percent, shortName, unitFor } from "./format.js";
 import { explained } from "./tooltip.js";
 
 const NARROW = 600; // pixels: in a narrower table, names that are cut leave too little to tell rows apart
@@ -323,4 +323,12 @@ export function kindChip(kind) {
  */
 export function kernelName(name) {
   return h("span", { class: "kernel", text: bareName(name), title: name });
+}
+
+/**
+ * The same without template arguments and parameters, for narrow columns; whole in its title.
+ * @param {string} name
+ */
+export function kernelInShort(name) {
+  return h("span", { class: "kernel", text: shortName(name), title: name });
 }

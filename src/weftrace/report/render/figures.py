@@ -5,21 +5,25 @@ plotly is an optional dependency (`pip install weftrace[notebook]`) and is impor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from weftrace.analysis.kernel_times import KernelRow
-from weftrace.errors import WeftraceError
+from weftrace.errors import DocumentError, WeftraceError
 from weftrace.render import palette
 from weftrace.render.console_text import clean, kernel_label
 from weftrace.render.figure_parts import label, layout, plotly_objects
 from weftrace.render.lanes_scene import drawn_lanes
 from weftrace.report.document_types import RankDocument, ReportDocument
-from weftrace.report.render.parts import CAUSES, PARTS
+from weftrace.report.idle_sentence import plain_name
+from weftrace.report.render.idle_words import CAUSE_WORDS
+from weftrace.report.render.parts import IDLE_PARTS, PARTS
 from weftrace.units import MS, duration, percent
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+_TOP_CAUSES = 12
 
 
 def breakdown_figure(document: ReportDocument) -> go.Figure:
@@ -126,29 +130,39 @@ def kernels_figure(rank: RankDocument, top: int = 20) -> go.Figure:
 
 
 def idle_figure(rank: RankDocument) -> go.Figure:
-    """Why each stream was idle between its kernels, in ms by cause.
+    """Why the device waited, in ms: a bar of the parts that add up to its idle time, and one of each cause.
 
-    rank: a member of `ranks` of a report. Raises WeftraceError without plotly.
+    rank: a member of `ranks` of a report. Raises WeftraceError without plotly, and where the report is of a version
+    that has no account of idle time.
     """
     go = plotly_objects()
-    causes = rank["idle_causes"]
-    streams = causes["by_stream"]
-    names = [label(f"stream {stream['stream']}") for stream in streams]
+    if "idle_account" not in rank:
+        raise DocumentError("this report has no account of idle time: make it again from its trace")
+    account = rank["idle_account"]
+    causes = account["causes"][:_TOP_CAUSES]
     figure = go.Figure()
-    for cause, name, colour in CAUSES:
-        times = [stream[cause] / MS for stream in streams]
-        if any(times):
+    for key, name, colour in IDLE_PARTS:
+        if account[key]:
             figure.add_bar(
                 name=name,
-                y=names,
-                x=times,
+                y=["by part"],
+                x=[account[key] / MS],
                 orientation="h",
-                marker_color=colour,
-                hovertemplate="%{y}: " + name + " %{x:.3f} ms<extra></extra>",
+                marker={"color": colour, "pattern": {"shape": "/" if key == "unrecorded_ns" else ""}},
+                hovertemplate=name + " %{x:.3f} ms<extra></extra>",
             )
-    threshold = f", kernel gap under {duration(causes['threshold_ns'])}" if causes["threshold_ns"] else ""
-    title = f"Why streams were idle (ms{threshold})"
-    figure.update_layout(barmode="stack", **layout(title, height=180 + 28 * len(streams)))
+    figure.add_bar(
+        name="by cause",
+        y=[label(CAUSE_WORDS[row["cause"]][0]) for row in causes],
+        x=[row["ns"] / MS for row in causes],
+        orientation="h",
+        marker_color=palette.IDLE,
+        text=[percent(row["share"]) for row in causes],
+        customdata=[_cause_hover(row) for row in causes],
+        hovertemplate="%{y}: %{x:.3f} ms%{customdata}<extra></extra>",
+    )
+    title = f"Why the device waited ({duration(account['idle_ns'])} in all)"
+    figure.update_layout(barmode="stack", **layout(title, height=200 + 28 * len(causes)))
     figure.update_xaxes(title="idle time (ms)")
     figure.update_yaxes(autorange="reversed", type="category")
     return figure
@@ -208,6 +222,11 @@ def _kernel_hover(kernel: KernelRow) -> str:
     name = "<br>".join(label(part) for part in _wrapped(clean(kernel["name"])[:600], 90))
     times = f"{duration(kernel['total_ns'])} in {kernel['num_events']:,} events, mean {duration(kernel['mean_ns'])}"
     return f"<b>{name}</b><br>{times}<br>{label(kernel['family'])}"
+
+
+def _cause_hover(row: Mapping[str, Any]) -> str:
+    name = label(plain_name(row["name"] or row["child"], with_file=True))
+    return f" in {row['num_gaps']:,} gaps" + (f"<br>{name}" if name else "")
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from weftrace.analysis.hidden_communication import CollectiveRow
-from weftrace.analysis.idle_causes import StreamGapsRow
 from weftrace.analysis.kernel_times import FamilyRow, KernelRow, UnnamedRow
 from weftrace.analysis.launch_delays import HostCallRow, HostStallRow
 from weftrace.analysis.module_times import CodeNode
 from weftrace.analysis.operator_times import OperatorRow
 from weftrace.analysis.phase_times import PhaseMeanRow
 from weftrace.analysis.rank_tables import TABLES, tables_terms
+from weftrace.analysis.waiting.idle_account import IdleCauseRow, SeparatedRow
 from weftrace.files.columns import Shown
 from weftrace.render.configuration import configured_terms
 from weftrace.render.page import render_page
@@ -32,7 +32,8 @@ class JobRankRow(types.LateRankDocument, types.WindowDocument):
 ROWS: dict[str, Any] = {
     "kernels": KernelRow, "families": FamilyRow, "unnamed": UnnamedRow, "operators": OperatorRow,
     "phases": PhaseMeanRow, "collectives": CollectiveRow, "steps": types.StepDocument, "blocked": HostCallRow,
-    "stalls": HostStallRow, "idle": StreamGapsRow, "ranks": JobRankRow, "late-kinds": types.LateCollectiveDocument,
+    "stalls": HostStallRow, "idle": IdleCauseRow, "separated": SeparatedRow, "ranks": JobRankRow,
+    "late-kinds": types.LateCollectiveDocument,
     "late-worst": types.WorstCollectiveDocument, "code": CodeNode,
 }  # fmt: skip
 #: The package that holds the page's template and static files, and its first module.

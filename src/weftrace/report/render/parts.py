@@ -1,4 +1,4 @@
-"""The parts of a span and the causes of idle time, as every picture of a report names and colours them."""
+"""The parts of a span and of idle time, as every picture of a report names and colours them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Literal
 from weftrace.render import palette
 from weftrace.render.console_text import clean
 from weftrace.report.document_types import Block, RankDocument
+from weftrace.report.render.idle_words import PART_WORDS
 
 PartKey = Literal["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"]
 AccountKey = Literal["span_ns", "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"]
-CauseKey = Literal["host_wait_ns", "dependency_wait_ns", "kernel_gap_ns", "unknown_ns"]
 
 #: The parts of a span, in the order of the bar: key in the document, name, colour. They add up to the span.
 PARTS: tuple[tuple[PartKey, str, str], ...] = (
@@ -27,12 +27,9 @@ ACCOUNT_KEYS: tuple[AccountKey, ...] = (
 )  # fmt: skip
 ACCOUNT_HEADS = ("compute", "exposed comm.", "exp. memory", "idle", "hidden")
 
-#: Causes of idle time: key in the document, name, colour.
-CAUSES: tuple[tuple[CauseKey, str, str], ...] = (
-    ("host_wait_ns", "host wait", palette.IDLE_CAUSE_COLOURS["host_wait"]),
-    ("dependency_wait_ns", "dependency wait", palette.IDLE_CAUSE_COLOURS["dependency_wait"]),
-    ("kernel_gap_ns", "kernel gap", palette.IDLE_CAUSE_COLOURS["kernel_gap"]),
-    ("unknown_ns", "unknown", palette.IDLE_CAUSE_COLOURS["unknown"]),
+#: The parts of idle time, in the order of the bar: key in `idle_account`, name, colour. They add up to it.
+IDLE_PARTS: tuple[tuple[str, str, str], ...] = tuple(
+    (f"{part}_ns", name.lower(), palette.IDLE_PART_COLOURS[part]) for part, (name, _) in PART_WORDS.items()
 )
 
 

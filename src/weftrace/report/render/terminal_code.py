@@ -70,7 +70,7 @@ def _modules(code: CodeDocument, rank: RankDocument, width: int) -> RenderableTy
     shown = tree_order(nodes, MAX_MODULES)
     rows = [(_name(nodes[at], depth), nodes[at]) for at, depth in shown]
     left = len(nodes) - len(shown)
-    body = _table("module", [*rows, *_outside(code)], rank, width, _at_its_place)
+    body = _table("module", [*rows, *_outside(code)], rank, width, at_its_place)
     notes = [f"… and {left:,} more rows, with no more time, in the JSON report and on the page."] * bool(left)
     notes += [NONE_LAUNCHED.format("modules")] * (not nodes)
     notes += [GRAPH_NOTE.format(duration(code["graph_ns"]))] * bool(code["graph_ns"])
@@ -126,7 +126,7 @@ def _table(
     return table(heads, lines, width, left=(head,), gap=1 if narrow else 2, shorten=shorten)
 
 
-def _at_its_place(name: str, width: int) -> str:
+def at_its_place(name: str, width: int) -> str:
     """A name cut in the middle, its place in the tree kept as far as there is room."""
     own = name.lstrip(" ")
     indent = min(len(name) - len(own), max(0, width - 12))

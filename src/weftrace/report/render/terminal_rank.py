@@ -12,7 +12,6 @@ from rich.style import Style
 from rich.text import Text
 
 from weftrace.analysis.hidden_communication import CollectiveRow
-from weftrace.analysis.idle_causes import StreamGapsRow
 from weftrace.analysis.kernel_times import KernelRow, UnnamedRow
 from weftrace.analysis.operator_times import OperatorRow
 from weftrace.analysis.phase_times import PhaseMeanRow
@@ -22,8 +21,9 @@ from weftrace.render.configuration import in_words
 from weftrace.render.console_parts import BOLD, DIM, plain_grid, rows_table, section, settings_table, table
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.report.document_types import RankDocument, StepDocument
-from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, CAUSES, PARTS
+from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, PARTS
 from weftrace.report.render.terminal_code import code_blocks
+from weftrace.report.render.terminal_idle import idle_block
 from weftrace.report.render.terminal_quality import quality_frame, quality_line
 from weftrace.units import Unit, adding_up, counted, duration, percent, unit_for
 
@@ -63,7 +63,7 @@ def rank_blocks(rank: RankDocument, width: int) -> list[RenderableType]:
         _kernels(rank, width),
         _operators(rank, width),
         _unnamed(rank, width),
-        _idle_causes(rank, width),
+        idle_block(rank, width),
         _launch(rank),
         *_tables(rank, width),
         _steps(rank, width),
@@ -296,22 +296,6 @@ def _unnamed(rank: RankDocument, width: int) -> RenderableType | None:
     body = rows_table(UnnamedRow, rows[:TOP_UNNAMED], width, cells=label, unit=unit, shorten=kernel_label)
     note = f"{percent(share)} of compute time, {counted(len(rows), 'name')}; a rules file can name them"
     return Group(section("No rule names", note), body)
-
-
-def _idle_causes(rank: RankDocument, width: int) -> RenderableType | None:
-    causes = rank["idle_causes"]
-    streams = [stream for stream in causes["by_stream"] if stream["idle_ns"]]
-    if not streams or rank["basis"] == "ranges":  # nothing launches a range: no cause is known
-        return None
-    unit = unit_for(rank["span_ns"])
-    present = [key for key, _, _ in CAUSES if causes[key] or any(stream[key] for stream in streams)]
-    rows = [*streams[:MAX_STREAMS], {**causes, "stream": "whole device", "idle_ns": rank["idle_ns"]}]
-    body = rows_table(
-        StreamGapsRow, rows, width, ["stream", "idle_ns", *present], cells={"stream": lambda row: clean(row["stream"])},
-        unit=unit, left=("stream",), bold=len(rows) - 1,
-    )  # fmt: skip
-    note = f"back to back, under {duration(causes['threshold_ns'])}, is a kernel gap"
-    return Group(section("Why streams were idle", note), body)
 
 
 def _launch(rank: RankDocument) -> RenderableType | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from weftrace.report.render.idle_words import IDLE_TERMS
+
 #: key -> (term, what it means). |X| is the length of the union of the intervals of X over all streams of one rank;
 #: X & Y is the overlap, X - Y the rest.
 TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -128,23 +130,7 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "p50, p99",
             "Half, and 99 %, of the calls took at most this long.",
         ),
-        "host_wait": (
-            "Host wait",
-            "Idle time of a stream before a kernel that was launched only after the stream's previous work had ended:"
-            " the host was late.",
-        ),
-        "dependency_wait": (
-            "Dependency wait",
-            "Idle time of a stream before a kernel that had been queued in time: an event or another stream held it.",
-        ),
-        "kernel_gap": (
-            "Kernel gap",
-            "Idle time between kernels that follow each other within the threshold.",
-        ),
-        "unknown_wait": (
-            "Unknown",
-            "Idle time before work whose launch is not in the file, so the cause cannot be told.",
-        ),
+        **IDLE_TERMS,
         "launch_delay": (
             "Launch delay",
             "Start on the device minus start of the launch call on the host. Long delays are good: the host runs "

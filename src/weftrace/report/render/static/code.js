@@ -1,7 +1,7 @@
 // Which module, or which Python function, took the time? The tree as an icicle, and a table of its nodes.
 
 import { actionButton, byId, choiceButtons, fill, h } from "render/dom.js";
-import { duration, grouped, plural } from "render/format.js";
+import { duration, grouped, plural, withoutFolders } from "render/format.js";
 import { classColors, icicle, legendKeys } from "render/icicle.js";
 import { columnsOf, sortableTable } from "render/tables.js";
 
@@ -182,20 +182,12 @@ function nodesOf(code, folded) {
 function classOf(name) {
   if (name === OUTSIDE) return "";
   const file = /^(.*)\(\d+\): /.exec(name);
-  return file ? lastPart(file[1]) : name.replace(/^.*: /, "").replace(/_\d+$/, "");
+  return file ? withoutFolders(file[1]) : name.replace(/^.*: /, "").replace(/_\d+$/, "");
 }
 
 /** @param {Node} node */
 function shortTitle(node) {
-  return lastPart(node.path[node.path.length - 1]);
-}
-
-/**
- * Without the folders: "models/bert.py(7): forward" is "bert.py(7): forward".
- * @param {string} name
- */
-function lastPart(name) {
-  return name.replace(/^[^():]*\//, "");
+  return withoutFolders(node.path[node.path.length - 1]);
 }
 
 /**
@@ -222,9 +214,9 @@ function nodeTable(rank, onNode) {
     columns: columnsOf("code", keys, {
       name: {
         label: "module or function",
-        value: (node) => node.path.slice(-2).map(lastPart).join(" › "),
+        value: (node) => node.path.slice(-2).map(withoutFolders).join(" › "),
         node: (node) =>
-          actionButton(node.path.slice(-2).map(lastPart).join(" › "), () => onNode(node), {
+          actionButton(node.path.slice(-2).map(withoutFolders).join(" › "), () => onNode(node), {
             class: "find",
             title: `Go into it above:\n${node.path.join("\n")}`,
           }),

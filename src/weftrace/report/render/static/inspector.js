@@ -7,8 +7,8 @@ import { communicationBar, partsList, stackedBar, sumLine } from "./parts.js";
 import { directionOf, phaseOf } from "render/boxes.js";
 import { actionButton, byId, fact, fill, h, items } from "render/dom.js";
 import { copyText } from "render/exports.js";
-import { duration, ofWhole, percent, plural, shortName } from "render/format.js";
-import { kindChip, sortableTable } from "render/tables.js";
+import { duration, ofWhole, percent, plural } from "render/format.js";
+import { kernelInShort, kindChip, sortableTable } from "render/tables.js";
 
 /**
  * @typedef {import("./data.js").Timeline} Timeline
@@ -265,14 +265,6 @@ function kernelTable(timeline, range, span, kinds) {
       { key: "share", label: "of range", kind: "percent", value: (row) => row.total_ns / span },
     ],
   }).element;
-}
-
-/**
- * The panel is too narrow for what templates add to a name; its title has it.
- * @param {string} name
- */
-function kernelInShort(name) {
-  return h("span", { class: "kernel", text: shortName(name), title: name });
 }
 
 /** @param {string} lane */

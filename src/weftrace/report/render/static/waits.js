@@ -1,62 +1,153 @@
 // Why did the device stand still, how far ahead does the host run, and what could overlap still save?
 
 import { byId, fact, fill, h } from "render/dom.js";
-import { count, duration, grouped, percent } from "render/format.js";
-import { columnsOf, showTable } from "render/tables.js";
+import { count, duration, grouped, percent, withoutFolders } from "render/format.js";
+import { icicle, legendKeys } from "render/icicle.js";
+import { columnsOf, kernelInShort, showTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
 import { partsList, stackedBar } from "./parts.js";
 import { boundWords } from "./summary.js";
 
-/**
- * @typedef {"host_wait_ns" | "dependency_wait_ns" | "kernel_gap_ns" | "unknown_ns"} Cause
- */
+/** @typedef {NonNullable<page.Rank["idle_account"]>} Account */
+/** @typedef {Account["host"][number] & { up: Node | null, children: Node[], outer: string[] }} Node */
+/** @typedef {Exclude<keyof Account & `${string}_ns`, "idle_ns" | "latency_ns">} PartKey */
 
-/** @type {[key: Cause, role: string, word: string][]} */
-const CAUSES = [
-  ["host_wait_ns", "host_wait", "host wait"],
-  ["dependency_wait_ns", "dependency_wait", "dependency wait"],
-  ["kernel_gap_ns", "kernel_gap", "kernel gap"],
-  ["unknown_ns", "unknown_wait", "unknown"],
+/** @type {[key: PartKey, role: string, word: string][]} */
+const PARTS = [
+  ["host_ns", "idle_host", "host"],
+  ["call_ns", "idle_call", "launch call"],
+  ["launch_latency_ns", "idle_launch_latency", "launch latency"],
+  ["turnaround_ns", "idle_turnaround", "turnaround"],
+  ["held_ns", "idle_held", "held"],
+  ["unrecorded_ns", "idle_unrecorded", "unrecorded"],
+  ["unknown_ns", "idle_unknown", "unknown"],
 ];
+/** What the host did, by kind, and the colour of each. */
+const KINDS = ["annotation", "operator", "frame", "call"];
+const KIND_WORDS = ["annotation", "operator", "Python function", "call of the runtime"];
+const LEAST_PAIR = 0.01; // of the idle time
+const FOLDED = 0.95; // of a node's time in its one child: both are one
 
 /** @param {page.Rank} rank */
 export function showWaits(rank) {
-  showIdle(rank.idle_causes, rank.streams);
+  showIdle(rank);
   showLaunch(rank.launch);
   showHeadroom(rank);
 }
 
-/**
- * @param {page.IdleCauses | null} idle
- * @param {page.Stream[]} streams
- */
-function showIdle(idle, streams) {
-  byId("idle-box").hidden = !idle;
-  if (!idle) return;
-  const parts = { ...idle, span: CAUSES.reduce((sum, [key]) => sum + idle[key], 0) };
+/** @param {page.Rank} rank */
+function showIdle({ idle_account: account, basis }) {
+  const known = account && account.idle_ns > 0 && basis !== "ranges"; // nothing launches a range: no cause is known
+  byId("idle-box").hidden = !known;
+  if (!known) return;
+  const present = PARTS.filter(([key]) => account[key] > 0);
+  const parts = { ...account, span: account.idle_ns };
   fill(
     byId("idle-bar"),
-    parts.span ? stackedBar(parts, "medium", CAUSES) : null,
-    partsList(parts, CAUSES),
-    h("p", {
-      class: "muted",
-      text:
-        "Above, the time in which nothing ran; below, each stream's own, while others may have been busy. " +
-        `Gaps under ${duration(idle.threshold_ns)} between kernels count as kernel gaps.`,
-    }),
+    stackedBar(parts, "medium", present),
+    partsList(parts, present),
+    account.unrecorded_ns
+      ? h("p", {
+          class: "notice warn",
+          text: `Unrecorded: work ran that the file lacks, so ${duration(account.unrecorded_ns)} are not known as idle.`,
+        })
+      : null,
   );
-  const present = CAUSES.filter(([key]) => idle.by_stream.some((row) => row[key]));
   showTable("idle-table", {
     name: "idle",
-    rows: idle.by_stream,
-    limit: 10,
-    sort: { key: "stream", down: false },
-    empty: "No stream.",
-    columns: columnsOf("idle", ["stream", "mostly", "idle_ns", ...present.map(([key]) => key)], {
-      stream: { kind: "text", text: (row) => `stream ${row.stream}` },
-      mostly: { value: (row) => streams.find(({ stream }) => stream === row.stream)?.kind ?? "" },
+    rows: account.causes,
+    limit: 12,
+    sort: { key: "ns", down: true },
+    columns: columnsOf("idle", "cause ns share num_gaps name child", {
+      cause: { node: (row) => defined(`cause_${row.cause}`) },
+      share: { bar: (row) => row.share },
+      name: { node: (row) => named(row.name) },
+      child: { node: (row) => named(row.child) },
     }),
   });
+  showHost(account.host);
+  const pairs = account.separated.filter((row) => row.ns >= LEAST_PAIR * account.idle_ns);
+  byId("idle-pairs-box").hidden = !pairs.length;
+  showTable("idle-pairs", {
+    name: "separated",
+    rows: pairs,
+    limit: 5,
+    sort: { key: "ns", down: true },
+    columns: columnsOf("separated", "before after num_gaps ns host_ns", {
+      before: { node: (row) => kernelInShort(row.before) },
+      after: { node: (row) => kernelInShort(row.after) },
+    }),
+  });
+}
+
+/**
+ * The tree of what the launching threads did in the gaps, as an icicle.
+ * @param {Account["host"]} rows parents before their children
+ */
+function showHost(rows) {
+  byId("idle-host").hidden = !rows.length;
+  const all = nodesOf(rows);
+  const holder = h("div"); // of its own, so that a rank that was shown before draws into none that is on the screen
+  fill(byId("idle-chart"), holder);
+  fill(byId("idle-path"));
+  if (!rows.length) return;
+  const drawn = KINDS.map((kind, at) => /** @type {[string, number]} */ ([KIND_WORDS[at], at])).filter(([, at]) =>
+    all.some((node) => node.kind === KINDS[at]),
+  );
+  fill(byId("idle-legend"), legendKeys(drawn));
+  icicle(holder, byId("idle-path"), () => ({
+    label: "What the host did while the device waited",
+    all: "all",
+    roots: all.filter((node) => !node.up),
+    children: (node) => node.children,
+    parent: (node) => node.up,
+    of: (node) => node.ns,
+    own: (node) => node.ns - node.children.reduce((sum, child) => sum + child.ns, 0),
+    text: (ns) => duration(ns),
+    title: (node) => withoutFolders(node.name),
+    name: (node) => node.name,
+    color: (node) => Math.max(0, KINDS.indexOf(node.kind)),
+    facts: (node, ns, share) => [
+      ["the device waited", `${duration(ns)}${share}`],
+      ["recorded as", KIND_WORDS[KINDS.indexOf(node.kind)] ?? node.kind],
+      node.outer.length ? ["in", node.outer.map(withoutFolders).join(" › ")] : null,
+    ],
+  }));
+}
+
+/**
+ * The rows as a tree, in which a chain is one node, its innermost: a node whose one child has nearly all its time stands
+ * in that child's `outer`.
+ * @param {Account["host"]} rows
+ * @returns {Node[]}
+ */
+function nodesOf(rows) {
+  /** @type {Node[]} */
+  const all = rows.map((row) => ({ ...row, up: null, children: [], outer: [] }));
+  const known = new Map(all.map((node) => [node.id, node]));
+  for (const node of all) {
+    node.up = known.get(node.parent) ?? null;
+    node.up?.children.push(node);
+  }
+  /** @type {Set<Node>} */
+  const folded = new Set();
+  for (const node of all) {
+    const [child] = node.children;
+    if (node.children.length !== 1 || child.ns < FOLDED * node.ns) continue;
+    folded.add(node);
+    child.outer = [...node.outer, node.name];
+    child.up = node.up;
+    if (node.up) node.up.children = node.up.children.map((each) => (each === node ? child : each));
+  }
+  return all.filter((node) => !folded.has(node));
+}
+
+/**
+ * A name as recorded, without the folders of its file; whole in its title.
+ * @param {string} name
+ */
+function named(name) {
+  return h("span", { text: withoutFolders(name), title: name });
 }
 
 /** @param {page.Launch | null} launch */
