@@ -96,7 +96,7 @@ def test_modules_by_pencil_the_backward_belongs_to_its_forwards_module(tmp_path:
     assert by_path(times, "busy_ns") == {net: 103 * US, first: 18 * US, second: 80 * US}  # 225-235 is busy twice
     assert by_path(times, "exposed_ns") == {net: 30 * US, first: 0, second: 30 * US}  # 235-265
     assert by_path(times, "idle_before_ns") == {net: 105 * US, first: 35 * US, second: 70 * US}  # 265-300, 135-205
-    # Of 135-205 autograd's thread was in no module until 200; from then on, and on the way to the device, in Linear_1's.
+    # Of 135-205 autograd's thread was in no module until 200; from then on, and on the way, in Linear_1's.
     assert by_path(times, "idle_ns") == {net: 40 * US, first: 35 * US, second: 5 * US}
     assert by_path(times, "num_calls") == {net: 1, first: 1, second: 1}
     assert times.outside.select("self_ns", "idle_before_ns", "num_events").row(0) == (2 * US, 2 * US, 1)

@@ -70,8 +70,8 @@ class CodeTimes(InNotebook):
     outside: the same of events that lie in no module (function) or whose launch is unknown; one row, OUTSIDE.
     self_ns of all nodes and of outside add up to the serial sum (`Breakdown.serial_ns`), as total_ns of the roots and
     of outside does; idle_ns and idle_before_ns of the roots and of outside to `Breakdown.idle_ns`: idle time is that of
-    who was open meanwhile (`idle_account`), or, the other way, of who ended the gap. busy_ns and exposed_ns are unions: two
-    modules that run at once have more together than the device.
+    who was open meanwhile (`idle_account`), or, the other way, of who ended the gap. busy_ns and exposed_ns are unions:
+    two modules that run at once have more together than the device.
     folded: by module the same tree with siblings of one class in one row (members of a list too); by function each
     function once, wherever it was called from, without parents, the 300 with most time, own or total.
     told_by: where modules are known from. graph_ns: of the outside's total, what ran in graphs (CUDA, HIP): launched by

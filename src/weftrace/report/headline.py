@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weftrace.report.document_types import LatenessDocument, LateRankDocument, RankDocument
-from weftrace.report.idle_sentence import idle_sentence, leads_with_unrecorded, recording_note
+from weftrace.report.idle_sentence import host_sentence, idle_sentence, leads_with_unrecorded, recording_note
 from weftrace.report.serving_sentence import serving_sentence
 from weftrace.units import duration, percent
 
@@ -42,7 +42,8 @@ def headline(ranks: Sequence[RankDocument], lateness: LatenessDocument | None = 
         host = [rank for rank in ranks if rank["basis"] == "host" and rank["span_ns"]]
         if not host:
             return "This trace holds no device work and no host operators: there is nothing to account for."
-        return " ".join(filter(None, (_of_host(host), _late(host, lateness) if len(host) > 1 else "")))
+        summary = _of_host(host) + host_sentence(host)
+        return " ".join(filter(None, (summary, _late(host, lateness) if len(host) > 1 else "")))
     if len(device) == 1:
         serving, summary = serving_sentence(device[0]), _of_devices(device, duration(device[0]["span_ns"])) + "."
         if serving and max(_sum(device, key) for key in _LOSSES.values()) < _MUCH * _sum(device, "span_ns"):

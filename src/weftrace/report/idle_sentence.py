@@ -43,6 +43,19 @@ def idle_sentence(ranks: Sequence[RankDocument]) -> str:
     return f"The device waited {duration(idle)} of {duration(span)} ({percent(idle / span)}): {_listed(clauses)}"
 
 
+def host_sentence(ranks: Sequence[RankDocument]) -> str:
+    """Of ranks without device work: what the host did in most of the time without operators, and in which rank; empty
+    where nothing tells."""
+    found = [(rows[0], rank) for rank in ranks if (rows := causes_of([rank]))]
+    if not found:
+        return ""
+    row, rank = max(found, key=lambda pair: pair[0]["ns"])
+    if not row["name"]:
+        return ""
+    place = f"In rank {rank['rank']}, " if len(ranks) > 1 and rank["rank"] is not None else "There, "
+    return f" {place}{_clause(row, 1, is_first=True).replace(' for ', ' went to ', 1)}."
+
+
 def recording_note(ranks: Sequence[RankDocument]) -> str:
     """What recording itself adds, where many small launches are the cause and stacks were recorded; else nothing."""
     rows = causes_of(ranks)
@@ -79,10 +92,6 @@ def _clause(row: dict[str, Any], num_ranks: int, *, is_first: bool) -> str:
 
 def _what(row: dict[str, Any]) -> str:
     cause, name = row["cause"], row["name"]
-    if cause == "data_loading":
-        return (
-            "the DataLoader" if "dataload" in f"{name}{row['within']}{row['child']}".lower() or name else WORDS[cause]
-        )
     if cause == "first_use":
         place = f" in {row['within']}" if row["within"] else ""
         return (

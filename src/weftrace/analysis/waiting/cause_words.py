@@ -6,7 +6,7 @@ from __future__ import annotations
 WORDS: dict[str, str] = {
     "garbage_collection": "Python's garbage collection",
     "compilation": "compilation",
-    "data_loading": "data loading",
+    "data_loading": "the data loader",
     "buffer_broadcast": "DDP's broadcast of buffers",
     "allocation": "the allocation of device memory",
     "scheduler": "the engine's scheduler",

@@ -153,7 +153,7 @@ def _outer_first(order: Array, start: Array, end: Array, kind: Array) -> Array:
 
 
 def _changes(nested: _Nested) -> tuple[Array, Array]:
-    """When the innermost open range changes, in order, and to which, -1 for none. Of changes at one time the last counts."""
+    """When the innermost open range changes, in order, and to which, -1 for none. Of one time the last counts."""
     start, end, around = nested.start, nested.end, nested.around
     number = len(start)
     ending = number - 1 - np.argsort(end[::-1], kind="stable")  # of those that end together the inner first

@@ -178,9 +178,9 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "module_idle": (
             "Idle in a module",
-            "Idle time of the device while the module was open on the thread that launched what ended the gap. Those of "
-            "all modules and of what lies outside add up to idle. Idle before a module: the gaps that its own events "
-            "ended, wherever the time went.",
+            "Idle time of the device while the module was open on the thread that launched what ended the gap. Those "
+            "of all modules and of what lies outside add up to idle. Idle before a module: the gaps that its own "
+            "events ended, wherever the time went.",
         ),
         "clock": (
             "Clock offset",
