@@ -220,6 +220,21 @@ def modules(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     )
 
 
+def waits(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """Why the device waited, of a large file with stacks, beside reading it."""
+    say(f"weftrace accounts for idle time of {NUM_STACK_BYTES / MB:.0f} MB with stacks ...")
+    done = best(["benchmarks.tasks", "waits", str(NUM_STACK_BYTES), str(Path(inputs["big"]).parent)], 1)
+    kernels, read_s = done.facts["num_kernels"], done.facts["read_s"]
+    yield Result(
+        question=f"idle time of {kernels:,} kernels with {done.facts['num_frames']:,} frames, by cause",
+        weftrace=f"{done.inside_s:.2f} s",
+        other=f"reading it: {read_s:.2f} s",
+        ratio=done.inside_s / read_s,
+        target="< 0.5 s for 200,000 kernels",
+        met=done.inside_s < 0.5 * kernels / 200_000,
+    )
+
+
 def page(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     """The page of a large trace: its size, and how soon it shows something."""
     output = str(Path(inputs["page"]).with_name("page.html"))
@@ -595,6 +610,7 @@ BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "ranks": ranks,
     "cluster": cluster,
     "modules": modules,
+    "waits": waits,
     "page": page,
     "experts": experts,
     "flops": flops,

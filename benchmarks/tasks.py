@@ -108,13 +108,9 @@ def report(path: str, workers: str) -> dict[str, Any]:
 
 def modules(num_bytes: str, folder: str) -> dict[str, Any]:
     """weftrace: time by module and by function of a file with stacks of so many bytes, made where it is absent."""
-    from benchmarks.stacks import stacks
     from weftrace.report import analyze
 
-    path = Path(folder) / f"stacks-{num_bytes}.json"
-    if not path.is_file():
-        with path.open("w") as file:
-            file.writelines(stacks(int(num_bytes)))
+    path = _with_stacks(num_bytes, folder)
     start = time.perf_counter()
     (rank,) = analyze(str(path), by=("module", "line"), timelines=False).document["ranks"]
     return {
@@ -122,6 +118,37 @@ def modules(num_bytes: str, folder: str) -> dict[str, Any]:
         "num_bytes": path.stat().st_size,
         "num_nodes": rank["modules"]["num_nodes"] + rank["lines"]["num_nodes"],
     }
+
+
+def waits(num_bytes: str, folder: str) -> dict[str, Any]:
+    """weftrace: the account of idle time of the same file, reading and classing apart; the best of three."""
+    from weftrace.analysis import idle_account
+    from weftrace.trace import Trace, open_trace, work_of
+
+    path = _with_stacks(num_bytes, folder)
+    start = time.perf_counter()
+    trace = open_trace(str(path), frames=True)
+    read_s = time.perf_counter() - start
+    assert isinstance(trace, Trace) and trace.frames is not None
+    work = work_of(trace)
+    took = []
+    for _ in range(3):
+        start = time.perf_counter()
+        idle_account(work)
+        took.append(time.perf_counter() - start)
+    numbers = {"num_kernels": work.events.height, "num_frames": trace.frames.height}
+    return {"inside_s": min(took), "read_s": read_s, **numbers}
+
+
+def _with_stacks(num_bytes: str, folder: str) -> Path:
+    """A file with stacks of so many bytes, made where it is absent."""
+    from benchmarks.stacks import stacks
+
+    path = Path(folder) / f"stacks-{num_bytes}.json"
+    if not path.is_file():
+        with path.open("w") as file:
+            file.writelines(stacks(int(num_bytes)))
+    return path
 
 
 def hta(path: str) -> dict[str, Any]:
@@ -234,7 +261,8 @@ def paint(page: str) -> dict[str, Any]:
 
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
-    task.__name__: task for task in (account, reading, near, report, modules, hta, gunzip, ranks, cluster, html, paint)
+    task.__name__: task
+    for task in (account, reading, near, report, modules, waits, hta, gunzip, ranks, cluster, html, paint)
 }
 
 if __name__ == "__main__":

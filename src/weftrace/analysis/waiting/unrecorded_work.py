@@ -60,10 +60,10 @@ def _other_devices(work: Work, gaps: Gaps) -> NDArray[np.bool_]:
 
 def _in_one_graph(work: Work, gaps: Gaps) -> NDArray[np.bool_]:
     """Gaps between two nodes of one launch of a graph."""
-    launch = dict(zip(work.around.events.get_column("row"), work.around.events.get_column("launch_ts_ns"), strict=True))
-    graph = gaps.events.get_column("call").fill_null("").str.contains("(?i)graphlaunch").to_numpy()
-    before = np.array([launch.get(row) == ts for row, ts in gaps.events.select("before", "launch_ts_ns").rows()], bool)
-    return np.asarray(graph & before, np.bool_)
+    launches = work.around.events.select(before="row", before_ts_ns="launch_ts_ns")
+    sides = gaps.events.join(launches, on="before", how="left", maintain_order="left")
+    replayed = pl.col("call").str.contains("(?i)graphlaunch") & (pl.col("before_ts_ns") == pl.col("launch_ts_ns"))
+    return sides.select(replayed.fill_null(False)).to_series().to_numpy()
 
 
 def _repeated(gaps: Gaps, total: Array) -> NDArray[np.bool_]:
