@@ -12,7 +12,8 @@ from tests.analysis.random_traces import few_rules, random_work, traces
 from tests.fuzz import examples, few
 from tests.trace.plain.pipeline_job import artefact, simulate, slow, write
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
-from weftrace.analysis import breakdown, idle, queueing, steps
+from weftrace.analysis import breakdown, idle_account, queueing, steps
+from weftrace.analysis.waiting.gap_parts import PARTS
 from weftrace.questions.building import build
 from weftrace.questions.columns import TABLES
 from weftrace.trace import Trace, open_trace
@@ -70,7 +71,7 @@ def test_whose_time_it_is_by_pencil(tmp_path: Path) -> None:
         ("compute", 60, 0, 0, 0, None),
         ("exposed communication", 40, 40, 110, 0, None),
         ("exposed memory", 40, 40, 20, 0, None),
-        ("compute", 100, 0, 0, 660, "host_wait"),
+        ("compute", 100, 0, 0, 660, "python"),
     ]
 
 
@@ -106,14 +107,30 @@ def test_gaps_by_pencil(tmp_path: Path) -> None:
         "next_phase",
         "next_stream",
     )
-    assert rows(pencil(tmp_path), "gaps", *columns) == [(335, 660, 3, "host_wait", COPY, GEMM, "aten::mm", "mlp(F)", 7)]
+    assert rows(pencil(tmp_path), "gaps", *columns) == [(335, 660, 3, "python", COPY, GEMM, "aten::mm", "mlp(F)", 7)]
+
+
+def test_pieces_of_a_gap_by_pencil(tmp_path: Path) -> None:
+    """The gap lasts from 340 to 1000; mlp(F) begins at 890, aten::mm in it at 895, the call at 900: 1 µs."""
+    columns = ("gap", "at_ns", "dur_ns", "step", "part", "cause", "name", "name_kind", "within", "call")
+    call = "cudaLaunchKernel"
+    assert rows(pencil(tmp_path), "idle", *columns) == [
+        (0, 335, 550, 3, "host", "python", None, None, None, call),
+        (0, 885, 5, 3, "host", "python", "mlp(F)", "annotation", "mlp(F)", call),
+        (0, 890, 5, 3, "host", "operators", "aten::mm", "operator", "mlp(F)", call),
+        (0, 895, 1, 3, "call", "operators", call, "call", "mlp(F)", call),
+        (0, 896, 99, 3, "launch_latency", "launch_latency", None, None, None, call),
+    ]
+    around = ("prev_event", "prev_name", "next_event", "next_name")
+    assert set(rows(pencil(tmp_path), "idle", *around)) == set(rows(pencil(tmp_path), "gaps", *around))
 
 
 def test_steps_phases_and_ranks_by_pencil(tmp_path: Path) -> None:
     trace = pencil(tmp_path)
     parts = ("span_ns", "compute_ns", "communication_ns", "hidden_communication_ns", "exposed_communication_ns",
-             "memory_ns", "exposed_memory_ns", "idle_ns", "host_wait_ns", "kernel_gap_ns", "num_events")  # fmt: skip
-    whole = (1000, 260, 150, 110, 40, 60, 40, 660, 660, 0, 5)
+             "memory_ns", "exposed_memory_ns", "idle_ns", "idle_host_ns", "idle_call_ns", "idle_held_ns",
+             "num_events")  # fmt: skip
+    whole = (1000, 260, 150, 110, 40, 60, 40, 660, 560, 1, 0, 5)
     assert rows(trace, "steps", "step", "num_gaps", *parts) == [(3, 1, *whole)]
     assert rows(trace, "ranks", "rank", "world_size", "num_steps", "device_name", *parts) == [
         (0, 4, 1, "NVIDIA H800", *whole)
@@ -144,12 +161,19 @@ def test_collectives_kernels_and_the_queue_by_pencil(tmp_path: Path) -> None:
 def test_tables_add_up_to_the_analyses(trace: Trace) -> None:
     built = build(trace, EVERYTHING, rules=few_rules())
     work = random_work(trace)
-    summary, causes = breakdown(work), idle(work)
+    summary, account = breakdown(work), idle_account(work)
     rank = built["ranks"].row(0, named=True)
     for name in ("span_ns", "compute_ns", "communication_ns", "hidden_communication_ns", "exposed_communication_ns",
                  "memory_ns", "exposed_memory_ns", "idle_ns"):  # fmt: skip
         assert rank[name] == getattr(summary, name), name
-    assert rank["unknown_wait_ns"] == causes.unknown_ns and rank["host_wait_ns"] == causes.host_wait_ns
+    for part in (*PARTS, "unrecorded"):
+        assert rank[f"idle_{part}_ns"] == getattr(account, f"{part}_ns") >= total(built["steps"], f"idle_{part}_ns"), (
+            part
+        )
+    pieces = built["idle"].group_by("cause").agg(pl.col("dur_ns").sum()).sort("cause")
+    assert pieces.rows() == account.causes.select("cause", "ns").sort("cause").rows()
+    by_gap = built["idle"].group_by("gap").agg(pl.col("dur_ns").sum()).sort("gap")
+    assert by_gap.rows() == built["gaps"].select("gap", "dur_ns").rows()
     each = built["work"]
     assert total(each, "own_ns") + total(built["gaps"], "dur_ns") == summary.span_ns
     moved, copied = (each.filter(pl.col("kind") == kind) for kind in ("communication", "memory"))

@@ -13,7 +13,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from weftrace.analysis.run_facts import damage_of
 from weftrace.errors import QueryWarning, TraceError
 from weftrace.notebook import InNotebook
 from weftrace.questions.building import Needs, build
-from weftrace.questions.columns import TABLES, table_named
+from weftrace.questions.columns import TABLES, needs_frames, table_named
 from weftrace.questions.misread import explained
 from weftrace.questions.running import DEFAULT_TIMEOUT_S, SQL_ERRORS, Limits, run, run_within
 from weftrace.questions.sql_words import with_fractions, words_of
@@ -95,7 +95,7 @@ def ask(
     """As `query`, with what was read for it. limits: None for the defaults. on_done: see `Job.map`."""
     needs, may_grow = _planned(sql)
     answered = partial(run_within, limits or Limits()) if may_grow else run
-    opened = source if isinstance(source, Trace | Job) else open_trace(source, workers=workers)
+    opened = _opened(source, needs, workers)
     if isinstance(opened, Trace):
         built = build(opened, needs, rules=rules)
         read = {name: frame.height for name, frame in built.items()}
@@ -131,7 +131,7 @@ def tables(
     Of a job they hold the rows of all ranks, in memory. Raises and warns as `query` does.
     """
     needs = {name: tuple(table_named(name).schema) for name in names or TABLES}
-    opened = source if isinstance(source, Trace | Job) else open_trace(source, workers=workers)
+    opened = _opened(source, needs, workers)
     if isinstance(opened, Trace):
         return {name: frame.lazy() for name, frame in build(opened, needs, rules=rules).items()}
     outcomes = opened.map(partial(build, needs=needs, rules=rules), workers=workers)
@@ -208,6 +208,14 @@ def _write(trace: Trace, *, needs: Needs, folder: str, rules: KernelRules | None
 def _lost(trace: Trace) -> str:
     damage = damage_of(trace)
     return f"{trace.path or 'the trace'}: incomplete: {damage}; the answer is of what is left" if damage else ""
+
+
+def _opened(source: str | os.PathLike[str] | Trace | Job, needs: Needs, workers: int | None) -> Trace | Job:
+    """Read with its Python frames where the causes of idle time are asked for."""
+    frames = needs_frames(needs)
+    if isinstance(source, Job):
+        return replace(source, frames=source.frames or frames)
+    return source if isinstance(source, Trace) else open_trace(source, frames=frames, workers=workers)
 
 
 def _failures(job: Job, outcomes: list[Outcome[str]] | list[Outcome[dict[str, pl.DataFrame]]]) -> tuple[Failure, ...]:

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from weftrace.analysis import Account, kernel_table, own_times, queue_length
 from weftrace.analysis import phases as phase_times
 from weftrace.analysis.hidden_communication import DTYPE_BYTES
-from weftrace.analysis.idle_causes import idle_gaps
 from weftrace.analysis.operator_times import operator_rows
 from weftrace.analysis.phase_times import with_sms
+from weftrace.analysis.waiting.gap_parts import PARTS
+from weftrace.analysis.waiting.host_paths import KINDS
+from weftrace.analysis.waiting.idle_pieces import CAUSES, IdlePieces, idle_pieces
 from weftrace.questions.columns import TABLES
 from weftrace.trace import KernelRules, Trace, Work, works_of
 from weftrace.trace.device_windows import step_windows
@@ -33,9 +35,6 @@ Needs = Mapping[str, Collection[str]]
 _Array = NDArray[np.int64]
 
 _AS_NAMED = {"start_ns": "ts_ns", "process_group": "group"}  # column of events -> its name in `EVENT_SCHEMA`
-_IDLE_PARTS = {f"{cause}_ns": cause for cause in ("host_wait", "dependency_wait", "kernel_gap")} | {
-    "unknown_wait_ns": "unknown"
-}
 
 
 def build(trace: Trace, needs: Needs, *, rules: KernelRules | None = None) -> dict[str, pl.DataFrame]:
@@ -131,8 +130,20 @@ class _Device:
         return _Owned(times=own_times(self.account), height=self.work.events.height)
 
     @cached_property
+    def idle(self) -> IdlePieces:
+        return idle_pieces(self.work)
+
+    @cached_property
     def gaps(self) -> pl.DataFrame:
-        return idle_gaps(self.work)
+        """Each gap: gap, row (of the event that ends it), from_ns (absolute), gap_ns, cause: that of most of it."""
+        idle = self.idle
+        pieces = pl.DataFrame({"gap": idle.gap, "cause": pl.Series(CAUSES).gather(idle.cause), "ns": idle.length})
+        most = pieces.group_by("gap", "cause").agg(pl.col("ns").sum()).sort("ns", "cause").unique("gap", keep="last")
+        gaps = idle.gaps.events.select(
+            pl.int_range(pl.len(), dtype=pl.Int64).alias("gap"), "row", "from_ns",
+            (pl.col("until_ns") - pl.col("from_ns")).alias("gap_ns"),
+        )  # fmt: skip
+        return gaps.join(most.select("gap", "cause"), on="gap", how="left", maintain_order="left")
 
     @cached_property
     def operator_event(self) -> pl.Series:
@@ -236,8 +247,60 @@ def _gaps(device: _Device, wanted: frozenset[str]) -> pl.DataFrame:
     if "next_operator" in wanted:
         summary = summary.with_columns(device.operator.gather(at).alias("next_operator"))
     start = pl.col("from_ns")
-    span = gaps.select("cause", start.alias("start_ns"), (start + pl.col("gap_ns")).alias("end_ns"))
+    span = gaps.select("gap", "cause", start.alias("start_ns"), (start + pl.col("gap_ns")).alias("end_ns"))
     return span.hstack(summary).with_columns(step)
+
+
+def _idle(device: _Device, wanted: frozenset[str]) -> pl.DataFrame:
+    idle, windows = device.idle, step_windows(device.work.events)
+    gaps, paths = idle.gaps.events, idle.paths
+    nodes = pl.Series(np.where(idle.path >= 0, idle.path, len(paths.name)))  # the last one stands for none
+    outermost = np.arange(len(paths.name))
+    for node in np.flatnonzero(paths.parent >= 0):  # a parent comes before its children
+        outermost[node] = outermost[paths.parent[node]]
+    none = pl.Series([None], dtype=pl.String)
+    names = pl.concat([paths.names.gather(paths.name), none])
+    around = pl.concat([paths.names.gather(paths.name[outermost]), none])
+    kinds = pl.concat([pl.Series(KINDS, dtype=pl.String).gather(paths.kind), none])
+    starts = windows.get_column("start_ns").to_numpy()
+    at = np.searchsorted(starts, idle.start, "right") - 1
+    inside = (at >= 0) & (idle.start < np.append(windows.get_column("end_ns").to_numpy(), 0)[at])
+    steps = pl.concat([windows.get_column("step").cast(pl.Int64), pl.Series([None], dtype=pl.Int64)])
+    return pl.DataFrame(
+        {
+            "gap": idle.gap,
+            "start_ns": idle.start,
+            "end_ns": idle.end,
+            "step": steps.gather(np.where(inside, at, windows.height)),
+            "part": pl.Series(PARTS).gather(idle.part),
+            "cause": pl.Series(CAUSES).gather(idle.cause),
+            "name": names.gather(nodes),
+            "name_kind": kinds.gather(nodes),
+            "within": around.gather(nodes),
+            "call": gaps.get_column("call").gather(idle.gap),
+            "prev_event": device.event.gather(gaps.get_column("before").gather(idle.gap)),
+            "prev_name": gaps.get_column("before_name").gather(idle.gap),
+            "next_event": device.event.gather(gaps.get_column("row").gather(idle.gap)),
+            "next_name": gaps.get_column("name").gather(idle.gap),
+        }
+    )
+
+
+def _idle_parts(device: _Device, windows: pl.DataFrame) -> pl.DataFrame:
+    """The parts of idle time in windows (start_ns, end_ns), a column each."""
+    idle = device.idle
+    hidden = np.isin(idle.cause, [CAUSES.index(cause) for cause in ("unrecorded", "file_cut")])
+    bounds = np.stack([windows.get_column(name).to_numpy() for name in ("start_ns", "end_ns")])
+    chosen = {part: (idle.part == at) & ~hidden for at, part in enumerate(PARTS)} | {"unrecorded": hidden}
+    columns = {}
+    for part, of_part in chosen.items():  # of disjoint pieces in order of time, what lies before each bound
+        start, end = idle.start[of_part], idle.end[of_part]
+        before = np.concatenate(([0], np.cumsum(end - start)))
+        place = np.searchsorted(start, bounds, "right")
+        open_ns = np.append(end, 0)[place - 1] - bounds if len(end) else np.zeros_like(bounds)
+        passed = before[place] - np.where(place > 0, np.maximum(open_ns, 0), 0)
+        columns[f"idle_{part}_ns"] = passed[1] - passed[0]
+    return pl.DataFrame(columns)
 
 
 def _ended_last(events: pl.DataFrame) -> _Array:
@@ -270,6 +333,7 @@ def _steps(device: _Device, wanted: frozenset[str]) -> pl.DataFrame:
         times = times.with_columns(pl.lit(None, pl.Int64).alias("step"))
     totals = times.group_by("step").agg(*_parts(), _counted(idle=False), _counted(idle=True))
     hosts = find_steps(device.work.trace.events)
+    windows = windows.hstack(_idle_parts(device, windows))
     totals = windows.join(totals, on="step", how="left", nulls_equal=True, maintain_order="left")
     counts = [name for name in totals.columns if name not in windows.columns]
     return (
@@ -293,8 +357,8 @@ def _counted(*, idle: bool) -> pl.Expr:
 def _parts() -> list[pl.Expr]:
     """The parts of a span, of rows of `own_times`."""
 
-    def total(part: str, column: str = "own_ns", *more: pl.Expr) -> pl.Expr:
-        return pl.col(column).filter(pl.col("part") == part, *more).sum()
+    def total(part: str, column: str = "own_ns") -> pl.Expr:
+        return pl.col(column).filter(pl.col("part") == part).sum()
 
     exposed, memory = "exposed communication", "exposed memory"
     return [
@@ -305,7 +369,6 @@ def _parts() -> list[pl.Expr]:
         total(memory, "union_ns").alias("memory_ns"),
         total(memory).alias("exposed_memory_ns"),
         total("idle").alias("idle_ns"),
-        *(total("idle", "own_ns", pl.col("cause") == cause).alias(name) for name, cause in _IDLE_PARTS.items()),
     ]
 
 
@@ -336,12 +399,13 @@ def _ranks(device: _Device, wanted: frozenset[str]) -> pl.DataFrame:
         "span_ns": work.end_ns - work.start_ns, "num_events": work.events.height, "num_steps": len(work.steps),
         "num_unlinked": work.num_unlinked, "num_clipped": work.num_clipped, "num_dropped": trace.quality.num_dropped,
     }  # fmt: skip
-    return pl.DataFrame([summary]).hstack(device.owned.times.select(_parts()))
+    return pl.DataFrame([summary]).hstack(device.owned.times.select(_parts())).hstack(_idle_parts(device, _whole(work)))
 
 
 _BUILDERS: dict[str, Callable[[_Device, frozenset[str]], pl.DataFrame]] = {
     "work": _work,
     "gaps": _gaps,
+    "idle": _idle,
     "phases": _phases,
     "steps": _steps,
     "collectives": _collectives,

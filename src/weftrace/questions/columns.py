@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, TypedDict
@@ -84,13 +84,27 @@ _HIDDEN = Column(
 )  # fmt: skip
 _LAYER = Column("layer", _INT, "Layer, where a plan or the range's name tells it.")
 _MICRO_BATCH = Column("micro_batch", _INT, "Micro-batch, where a plan or the range's name tells it.")
-_CAUSES = (
-    Column("host_wait_ns", _INT, "Idle before what was launched after the gap had begun."),
-    Column("dependency_wait_ns", _INT, "Idle before what was launched in time: an event or another stream held it."),
-    Column("kernel_gap_ns", _INT, "Idle for less than 30 µs before what was launched in time: back-to-back kernels."),
-    Column("unknown_wait_ns", _INT, "Idle before what has no launch in the file."),
+_IDLE_PARTS = (
+    Column("idle_host_ns", _INT, "Of idle_ns, until the call begins that launches what ends a gap. docs/idle.md."),
+    Column("idle_call_ns", _INT, "Of idle_ns, in that call."),
+    Column("idle_launch_latency_ns", _INT, "Of idle_ns, from its end, up to what is usual in the trace."),
+    Column("idle_turnaround_ns", _INT, "Of idle_ns, gaps up to 30 µs before what was launched in time."),
+    Column("idle_held_ns", _INT, "Of idle_ns, what is longer: queued, and held by something."),
+    Column(
+        "idle_unrecorded_ns", _INT, "Of idle_ns, in which work ran that the file lacks; in none of the other parts."
+    ),
+    Column("idle_unknown_ns", _INT, "Of idle_ns, before what has no launch in the file."),
 )
-_CAUSE_NAMES = "host_wait, dependency_wait, kernel_gap, or unknown where no launch is recorded"
+_CAUSE_NAMES = "data_loading, operators, launch_latency, unrecorded, unknown ...: docs/idle.md"
+_GAP = Column("gap", _INT, "Number of the gap on its device: the same in gaps and idle.")
+_NEXT = (
+    Column("next_event", _INT, "The event that ends the gap, in table events."),
+    Column("next_name", _TEXT, "Its name."),
+)
+_PREVIOUS = (
+    Column("prev_event", _INT, "The event that ended as the gap began, in table events."),
+    Column("prev_name", _TEXT, "Its name."),
+)
 #: Columns of a stretch of time that is accounted for.
 _PARTS = (
     Column("span_ns", _INT, "Length: compute_ns + exposed_communication_ns + exposed_memory_ns + idle_ns, exactly."),
@@ -101,7 +115,7 @@ _PARTS = (
     Column("memory_ns", _INT, "Time in which copies or sets ran."),
     Column("exposed_memory_ns", _INT, "Of that, with neither compute nor communication beside it."),
     Column("idle_ns", _INT, "Time in which nothing ran."),
-    *_CAUSES,
+    *_IDLE_PARTS,
 )
 
 _EVENTS = Table(
@@ -154,7 +168,7 @@ _WORK = Table(
         Column("part", _TEXT, "What own_ns adds to: compute, exposed communication, exposed memory."),
         _OWN, _EXPOSED, _HIDDEN,
         Column("gap_before_ns", _INT, "For how long the whole device was idle until it started; 0 where it was busy."),
-        Column("gap_cause", _TEXT, f"Why: {_CAUSE_NAMES}; null without a gap."),
+        Column("gap_cause", _TEXT, f"What most of it is charged to: {_CAUSE_NAMES}; null without a gap."),
         Column("launch_ns", _INT, "Start of its launch call, absolute."),
         Column("launch_delay_ns", _INT, "start_ns - launch_ns: how far the device is behind the host."),
         Column("launch_tid", _TEXT, "Thread that launched it."),
@@ -170,18 +184,29 @@ _GAPS = Table(
     "gaps",
     "A stretch in which a device was idle, between its first and its last event.",
     (
-        _RANK, _DEVICE, *_TIMES, _STEP,
-        Column("cause", _TEXT, f"Told by the event that ends it: {_CAUSE_NAMES}."),
-        Column("prev_event", _INT, "The event that ended as the gap began, in table events."),
-        Column("prev_name", _TEXT, "Its name."),
-        Column("next_event", _INT, "The event that ends the gap, in table events."),
-        Column("next_name", _TEXT, "Its name."),
+        _RANK, _DEVICE, _GAP, *_TIMES, _STEP,
+        Column("cause", _TEXT, f"What most of it is charged to: {_CAUSE_NAMES}."),
+        *_PREVIOUS, *_NEXT,
         Column("next_kind", _TEXT, "Its kind, as in work."),
         Column("next_family", _TEXT, "Its family."),
         Column("next_stream", _INT, "Its stream."),
         Column("next_operator", _TEXT, "The operator that launched it."),
         Column("next_phase", _TEXT, "The annotation that holds its launch."),
         Column("next_launch_ns", _INT, "Start of its launch call, absolute: after start_ns where the host was late."),
+    ),
+)  # fmt: skip
+_IDLE = Table(
+    "idle",
+    "A piece of a gap with one cause: as long as the launching thread was in one thing. Pieces add up to idle time.",
+    (
+        _RANK, _DEVICE, _GAP, *_TIMES, _STEP,
+        Column("part", _TEXT, "host, call, launch_latency, held, turnaround or unknown: docs/idle.md."),
+        Column("cause", _TEXT, f"What it is charged to: {_CAUSE_NAMES}."),
+        Column("name", _TEXT, "Innermost range that was open on the launching thread; null where none was."),
+        Column("name_kind", _TEXT, "Of that range: annotation, operator, frame (a Python function) or call."),
+        Column("within", _TEXT, "The outermost range around it."),
+        Column("call", _TEXT, "The call that launched what ends the gap."),
+        *_PREVIOUS, *_NEXT,
     ),
 )  # fmt: skip
 _PHASES = Table(
@@ -285,8 +310,24 @@ _RANKS = Table(
 )  # fmt: skip
 
 TABLES: dict[str, Table] = {
-    table.name: table for table in (_EVENTS, _WORK, _GAPS, _PHASES, _STEPS, _COLLECTIVES, _KERNELS, _QUEUE, _RANKS)
+    table.name: table
+    for table in (_EVENTS, _WORK, _GAPS, _IDLE, _PHASES, _STEPS, _COLLECTIVES, _KERNELS, _QUEUE, _RANKS)
 }
+
+
+#: Columns whose values follow from what the host did, down to its Python functions.
+_OF_FRAMES = {
+    "gaps": {"cause"},
+    "work": {"gap_cause"},
+    "idle": {"cause", "name", "name_kind", "within"},
+    "steps": {"idle_unrecorded_ns"},
+    "ranks": {"idle_unrecorded_ns"},
+}
+
+
+def needs_frames(needs: Mapping[str, Collection[str]]) -> bool:
+    """Whether columns that are wanted of tables take the Python frames of a file."""
+    return any(_OF_FRAMES.get(name, set()) & set(columns) for name, columns in needs.items())
 
 
 def table_named(name: str) -> Table:
