@@ -824,7 +824,7 @@ FAMILIES = (
         plant=PythonNamed,
         sizes=(200, 60_000),
         truth=truth("python", "annotation", words=r"update_metrics|metrics\.py|update metrics"),
-        without_stacks=truth("annotation", words="update metrics"),
+        without_stacks=truth("annotation", "python", words="update metrics"),
         vendors=("nvidia",),
     ),
     Family(

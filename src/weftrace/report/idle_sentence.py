@@ -109,15 +109,25 @@ def _what(row: dict[str, Any]) -> str:
 def _detail(row: dict[str, Any]) -> str:
     """The name that holds most of a cause, with its time, and the largest in it."""
     if row["cause"] in ("annotation", "nothing_recorded"):
-        if row["unread"]:
-            return "its Python frames, which were not read, tell more"
-        return "" if row["with_stacks"] else "record with_stack to see what it did"
+        return _what_tells_more(row)
     if row["cause"] in ("first_use", "backward_thread"):
         return ""
     if row["cause"] == "operators" and row["operators"]:
         return _listed([f"{duration(ns)} in {plain_name(name)}" for name, ns in row["operators"][:2]])
+    return ", ".join(filter(None, [_named(row), _what_tells_more(row) if row["cause"] == "python" else ""]))
+
+
+def _what_tells_more(row: dict[str, Any]) -> str:
+    """What to read or to record, where the file does not say what the host did."""
+    if row["unread"]:
+        return "its Python frames, which were not read, tell more"
+    return "" if row["with_stacks"] else "record with_stack to see what it did"
+
+
+def _named(row: dict[str, Any]) -> str:
+    """The name of a cause with its time; nothing where it has none, or where the cause is called by it."""
     name, ns = (row["name"], row["name_ns"]) if row["name"] else (row["child"], row["child_ns"])
-    if not name or "(DataLoader)" in name:  # which the cause is called by
+    if not name or "(DataLoader)" in name:
         return ""
     share = "all" if ns >= 0.995 * row["ns"] else duration(ns)
     inside = f" in {plain_name(row['within'])}" if row["within"] and row["cause"].startswith("blocking") else ""

@@ -166,7 +166,7 @@ def _causes(pieces: IdlePieces) -> Iterator[IdleCauseRow]:
         own = np.sort(np.bincount(pieces.gap[mine], length[mine]).astype(np.int64))[::-1]
         own = own[own > 0]
         num_main = int(np.searchsorted(np.cumsum(own), _MOST_OF_CAUSE * sums[code])) + 1
-        name, within, child = names_of(pieces.paths, pieces.path[mine], length[mine])
+        name, within, child = names_of(pieces.paths, pieces.named[mine], length[mine])
         yield {
             "cause": CAUSES[code],
             "ns": int(sums[code]),

@@ -50,7 +50,11 @@ _SYNC = re.compile(
     r"(?i)^(cuda|hip|cu)(device|stream|event|ctx)?synchronize|^(cu|cuda|hip)(stream|event|device|ctx)wait(?!event)"
 )
 _COPY = re.compile(r"(?i)^(cuda|hip|cu)memcpy")
+_FREE = re.compile(r"(?i)^(cuda|hip|cumem)free(?!async)")  # which waits for the device
 _MAY_RETURN = re.compile(r"(?i)memcpy.*async")  # before its copy has ended: it waits for memory that is not pinned
+#: Operators that copy, and those that copy a number to the host for a decision there (tensor.item(), if tensor: …).
+_COPIES = re.compile(r"^aten::(copy_|_to_copy|_foreach_copy_)$")
+_READS = re.compile(r"^aten::(_local_scalar_dense|item|is_nonzero|equal)$")
 _GRAPH = re.compile(r"(?i)graphlaunch")
 _PAGEABLE = re.compile(r"(?i)pageable")
 
@@ -66,8 +70,9 @@ class IdlePieces:
     """Idle time of a device, in pieces of one cause each. Pieces add up to it exactly.
 
     gaps: the gaps and their launches. gap: of each piece the row in `gaps.events`; part: its number in PARTS; cause:
-    its number in CAUSES; path: node of `paths` that was innermost on the launching thread, -1 where none was; start,
-    end: absolute ns.
+    its number in CAUSES; path: node of `paths` that was innermost on the launching thread, -1 where none was; named:
+    node that names the cause, which is the path but where the host had waited before: the call that it waited in;
+    start, end: absolute ns.
     """
 
     gaps: Gaps
@@ -76,6 +81,7 @@ class IdlePieces:
     part: Array
     cause: Array
     path: Array
+    named: Array
     start: Array
     end: Array
 
@@ -100,13 +106,14 @@ def idle_pieces(work: Work) -> IdlePieces:
         part=np.concatenate((host.part, gaps.part[rest].astype(np.int64))),
         cause=np.concatenate((host.cause, code_of_part[gaps.part[rest]])),
         path=np.concatenate((host.path, np.full(len(rest), -1, np.int64))),
+        named=np.concatenate((host.named, np.full(len(rest), -1, np.int64))),
         start=np.concatenate((host.start, gaps.start[rest])),
         end=np.concatenate((host.end, gaps.end[rest])),
     )
     order = np.argsort(found.start, kind="stable")
     found = IdlePieces(
         gaps=gaps, paths=found.paths,
-        **{name: getattr(found, name)[order] for name in ("gap", "part", "cause", "path", "start", "end")},
+        **{name: getattr(found, name)[order] for name in ("gap", "part", "cause", "path", "named", "start", "end")},
     )  # fmt: skip
     silent = np.concatenate((host.silent, np.ones(len(rest), np.bool_)))[order]
     for cause, pieces in unrecorded_gaps(work, gaps, found.gap, found.part, found.length, silent):
@@ -123,6 +130,7 @@ class _Host:
     part: Array
     cause: Array
     path: Array
+    named: Array
     start: Array
     end: Array
     silent: NDArray[np.bool_]  # its thread recorded nothing
@@ -141,16 +149,17 @@ def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
         cut = segments_of(own, gaps.start[rows], gaps.end[rows], table)
         rows = rows[cut.piece]
         known = _in_stretches(own, cut.start)
-        ran_dry = _after_blocking(own, gaps, gaps.gap[rows])
-        columns.append((gaps.gap[rows], gaps.part[rows].astype(np.int64), cut.path, cut.start, cut.end, known, ran_dry))
+        waited = _waited_in(own, gaps, gaps.gap[rows], table)
+        columns.append((gaps.gap[rows], gaps.part[rows].astype(np.int64), cut.path, cut.start, cut.end, known, waited))
     if not columns:
         columns = [tuple(np.empty(0, np.int64) for _ in range(7))]
-    gap, part, path, start, end, known, ran_dry = (np.concatenate(column) for column in zip(*columns, strict=True))
+    gap, part, path, start, end, known, wait = (np.concatenate(column) for column in zip(*columns, strict=True))
     silent = np.flatnonzero(path < 0)
     is_silent = path < 0
     path[silent] = _open_elsewhere(ranges, start[silent], table)
     paths = table.paths()
-    cause = _causes_of_paths(paths)[path]  # the last one is of no path
+    of_path = _causes_of_paths(paths)  # the last one is of no path
+    cause = of_path[path]
     cause[silent] = np.where(path[silent] >= 0, _CODE["backward_thread"], _CODE["nothing_recorded"])
     cause = np.where(known < len(_RULES), _RULE_CAUSES[known], cause)
     unknown = np.isin(cause, [_CODE[c] for c in ("annotation", "nothing_recorded")])
@@ -159,10 +168,12 @@ def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
     cause = np.where(between, _CODE["python"], cause)
     waited = np.isin(cause, [_CODE[c] for c in ("operators", "python")])
     waited |= (cause == _CODE["backward_thread"]) & (end - start <= BETWEEN_NS)
-    cause = np.where((ran_dry > 0) & waited, _CODE["blocking_sync"], cause)
+    waited &= wait >= 0
+    cause = np.where(waited, of_path[wait], cause)
+    named = np.where(waited, wait, path)
     cause = np.where(part == PARTS.index(CALL), _causes_of_calls(work, gaps, gap, cause), cause)
     return _Host(
-        paths=paths, gap=gap, part=part, cause=cause, path=path, start=start, end=end,
+        paths=paths, gap=gap, part=part, cause=cause, path=path, named=named, start=start, end=end,
         silent=is_silent & (known == len(_RULES)),
     )  # fmt: skip
 
@@ -180,22 +191,22 @@ def _in_stretches(ranges: pl.DataFrame, times: Array) -> Array:
     return found
 
 
-def _after_blocking(ranges: pl.DataFrame, gaps: Gaps, gap: Array) -> Array:
-    """1 for each gap (a row of `gaps.events`) that began while its thread was in a blocking call, so that the device
-    ran dry, unless work of the host's own fills most of it; else 0.
+def _waited_in(ranges: pl.DataFrame, gaps: Gaps, gap: Array, table: PathTable) -> Array:
+    """The blocking call, as a path, that its thread was in when each gap (a row of `gaps.events`) began, so that the
+    device ran dry; -1 where it was in none, or where work of the host's own fills most of the gap.
 
-    Its own work is an operator or a function that began and ended in the gap: what launches is on the way to work
-    again, and what was open before is no cause.
+    Its own work is an annotation, an operator or a function that began and ended in the gap: what launches is on the
+    way to work again, and what was open before is no cause.
     """
     which, back = np.unique(gap, return_inverse=True)
     begin = gaps.events.get_column("from_ns").to_numpy()[which]
     launched = gaps.events.get_column("launch_ts_ns").fill_null(0).to_numpy()[which]
     names = ranges.select("code", "name").unique("code").with_columns(pl.col("name").cast(pl.String))
-    blocking = [code for code, name in names.rows() if _SYNC.search(name) or _COPY.search(name)]
+    blocking = [code for code, name in names.rows() if _SYNC.search(name) or _COPY.search(name) or _FREE.search(name)]
     is_call = pl.col("kind") == KINDS.index(RUNTIME_CALL)
     calls = ranges.filter(is_call & pl.col("code").is_in(blocking)).sort("ts_ns")
     if calls.is_empty() or not len(which):
-        return np.zeros(len(gap), np.int64)
+        return np.full(len(gap), -1, np.int64)
     starts = calls.get_column("ts_ns").to_numpy()
     last = np.searchsorted(starts, begin, "right") - 1
     ends = starts + calls.get_column("dur_ns").to_numpy()
@@ -203,14 +214,18 @@ def _after_blocking(ranges: pl.DataFrame, gaps: Gaps, gap: Array) -> Array:
     waits = calls.get_column("code").is_in([code for code, name in names.rows() if not _MAY_RETURN.search(name)])
     copied = gaps.events.get_column("before_name").cast(pl.String).str.contains(_PAGEABLE.pattern).to_numpy()[which]
     ran_dry &= waits.to_numpy()[np.maximum(last, 0)] | copied
-    own = ranges.filter(pl.col("kind").is_in((KINDS.index(OPERATOR), KINDS.index(FRAME))))
+    own = ranges.filter(pl.col("kind") != KINDS.index(RUNTIME_CALL))
     since = own.get_column("ts_ns").to_numpy()
     until = since + own.get_column("dur_ns").to_numpy()
     at = np.searchsorted(begin, since, "right") - 1
     fits = (at >= 0) & (until <= launched[np.maximum(at, 0)])
     fills = fits & (until - since >= _MOST * (launched - begin)[np.maximum(at, 0)])
     ran_dry[np.unique(at[fills])] = False
-    return np.asarray(ran_dry, np.int64)[back]
+    until = np.unique(ends[last[ran_dry]])
+    waits_in = segments_of(ranges, until - 1, until, table).path  # the call is innermost in its last nanosecond
+    found = np.full(len(which), -1, np.int64)
+    found[ran_dry] = waits_in[np.searchsorted(until, ends[last[ran_dry]])]
+    return found[back]
 
 
 def _open_elsewhere(ranges: pl.DataFrame, times: Array, table: PathTable) -> Array:
@@ -253,7 +268,19 @@ def _causes_of_paths(paths: Paths) -> Array:
     for pattern, blocked in ((_GRAPH, "graph_launch"), (_COPY, "blocking_copy"), (_SYNC, "blocking_sync")):
         named = np.array([bool(pattern.search(name)) and not _MAY_RETURN.search(name) for name in names] or [False])
         cause = np.where(in_call & named[paths.name], _CODE[blocked], cause) if number else cause
+    for operators, blocked in ((_COPIES, "blocking_copy"), (_READS, "blocking_sync")):  # in one call, or in two
+        inside = _inside(paths, [operators.search(name) is not None for name in names])
+        waits = np.isin(cause, [_CODE["blocking_copy"], _CODE["blocking_sync"]])
+        cause = np.where(waits & inside, _CODE[blocked], cause)
     return np.append(cause, _CODE["nothing_recorded"])
+
+
+def _inside(paths: Paths, named: list[bool]) -> NDArray[np.bool_]:
+    """Nodes that have one of the named operators around them."""
+    found = np.array(named or [False])[paths.name] & (paths.kind == KINDS.index(OPERATOR))
+    for node in range(len(found)):
+        found[node] |= paths.parent[node] >= 0 and found[paths.parent[node]]
+    return np.asarray(found, np.bool_)
 
 
 def _causes_of_calls(work: Work, gaps: Gaps, gap: Array, cause: Array) -> Array:
