@@ -52,6 +52,18 @@ def test_a_gap_is_cut_at_the_launch_of_what_ends_it(tmp_path: Path) -> None:
     assert causes(found) == {"python": 9 * 75, "operators": 9 * 10, "launch_latency": 9 * 5}
 
 
+def test_what_was_on_its_way_when_a_gap_began_waited_for_its_latency_first(tmp_path: Path) -> None:
+    """device ████ 925 ···· 929 ████
+    host      call 922-923, usual latency until 928, then turnaround"""
+    found = account(eager().kernel(GEMM, 929, 10, launch=922), tmp_path)
+    assert (found.launch_latency_ns, found.turnaround_ns) == (
+        9 * 5 * US,
+        4 * US,
+    )  # a gap that was queued is cut no more
+    assert causes(found)["launch_latency"] == 9 * 5 + 3
+    assert causes(found)["turnaround"] == 1
+
+
 def test_the_deepest_function_with_most_of_the_time_is_named(tmp_path: Path) -> None:
     """A loader of 5,000 µs, 4,000 of which are zoom's, whose own built-in sleeps."""
     file = TraceFile().kernel(GEMM, 15, 10, launch=9).kernel(GEMM, 5_215, 10, launch=5_209)

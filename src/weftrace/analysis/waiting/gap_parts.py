@@ -54,7 +54,8 @@ class Gaps:
 
     events: frame of `GAP_SCHEMA`, in order of time. part, gap, start, end: of each part of a gap its number in PARTS,
     the row of its gap, and its absolute times in ns, in order of time; those of a window are cut at its ends.
-    latency_ns: name of a launch call -> its usual latency, from the call's end to the start on the device.
+    arrived_ns: of each row of events when what ends the gap is expected on the device: its call's end and the usual
+    latency. latency_ns: name of a launch call -> its usual latency, from the call's end to the start on the device.
     """
 
     events: pl.DataFrame
@@ -62,6 +63,7 @@ class Gaps:
     gap: Array
     start: Array
     end: Array
+    arrived_ns: Array
     latency_ns: dict[str, int]
 
     @property
@@ -82,6 +84,8 @@ def gaps_of(work: Work) -> Gaps:
     queued = ~unknown & (events.get_column("launch_end_ns").fill_null(0).to_numpy() <= begin)
     latency_ns = _latencies(events)
     usual = events.get_column("call").replace_strict(latency_ns, default=0, return_dtype=pl.Int64).fill_null(0)
+    others = int(np.median(list(latency_ns.values()))) if latency_ns else 0  # of a kind that was always queued
+    expected = events.get_column("launch_end_ns").fill_null(0).to_numpy() + np.where(usual == 0, others, usual)
     arrived = np.minimum(returned + usual.to_numpy(), end)
     short = queued & (end - begin <= TURNAROUND_NS)
     bounds = np.stack([begin, call, returned, arrived, end])  # of host, call, latency, held
@@ -94,7 +98,10 @@ def gaps_of(work: Work) -> Gaps:
     if work.window_ns is not None:
         start, stop = np.clip(start, *work.window_ns), np.clip(stop, *work.window_ns)
     kept = stop > start
-    return Gaps(events=events, part=part[kept], gap=gap[kept], start=start[kept], end=stop[kept], latency_ns=latency_ns)
+    return Gaps(
+        events=events, part=part[kept], gap=gap[kept], start=start[kept], end=stop[kept],
+        arrived_ns=expected, latency_ns=latency_ns,
+    )  # fmt: skip
 
 
 def _ending(work: Work) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -94,31 +95,53 @@ def idle_pieces(work: Work) -> IdlePieces:
     """Charge each nanosecond of a device's idle time to one cause. See `idle` for what the causes mean."""
     gaps = gaps_of(work)
     asked = (gaps.part == PARTS.index(HOST)) | (gaps.part == PARTS.index(CALL))
-    rest = np.flatnonzero(~asked)
-    whole = {LATENCY: "launch_latency", HELD: "held", TURNAROUND: "turnaround", UNKNOWN: "unknown"}
-    code_of_part = np.array([_CODE[whole.get(part, "unknown")] for part in PARTS])
+    rest = _other_pieces(gaps, np.flatnonzero(~asked))
+    none = np.full(len(rest.gap), -1, np.int64)
     host = _host_pieces(work, gaps, np.flatnonzero(asked))
-    gap = np.concatenate((host.gap, gaps.gap[rest]))
     found = IdlePieces(
         gaps=gaps,
         paths=host.paths,
-        gap=gap,
-        part=np.concatenate((host.part, gaps.part[rest].astype(np.int64))),
-        cause=np.concatenate((host.cause, code_of_part[gaps.part[rest]])),
-        path=np.concatenate((host.path, np.full(len(rest), -1, np.int64))),
-        named=np.concatenate((host.named, np.full(len(rest), -1, np.int64))),
-        start=np.concatenate((host.start, gaps.start[rest])),
-        end=np.concatenate((host.end, gaps.end[rest])),
+        gap=np.concatenate((host.gap, rest.gap)),
+        part=np.concatenate((host.part, rest.part)),
+        cause=np.concatenate((host.cause, rest.cause)),
+        path=np.concatenate((host.path, none)),
+        named=np.concatenate((host.named, none)),
+        start=np.concatenate((host.start, rest.start)),
+        end=np.concatenate((host.end, rest.end)),
     )
     order = np.argsort(found.start, kind="stable")
     found = IdlePieces(
         gaps=gaps, paths=found.paths,
         **{name: getattr(found, name)[order] for name in ("gap", "part", "cause", "path", "named", "start", "end")},
     )  # fmt: skip
-    silent = np.concatenate((host.silent, np.ones(len(rest), np.bool_)))[order]
+    silent = np.concatenate((host.silent, np.ones(len(none), np.bool_)))[order]
     for cause, pieces in unrecorded_gaps(work, gaps, found.gap, found.part, found.length, silent):
         found.cause[pieces] = _CODE[cause]
     return found
+
+
+class _Others(NamedTuple):
+    """Pieces of all parts but the host's and the calls'; the columns are those of `IdlePieces`."""
+
+    gap: Array
+    part: Array
+    cause: Array
+    start: Array
+    end: Array
+
+
+def _other_pieces(gaps: Gaps, rows: Array) -> _Others:
+    """Parts that are of one cause each; only a turnaround begins as launch latency where its launch was on the way."""
+    gap, part, start, end = gaps.gap[rows], gaps.part[rows].astype(np.int64), gaps.start[rows], gaps.end[rows]
+    whole = {LATENCY: "launch_latency", HELD: "held", TURNAROUND: "turnaround", UNKNOWN: "unknown"}
+    cause = np.array([_CODE[whole.get(part, "unknown")] for part in PARTS])[part]
+    until = np.where(part == PARTS.index(TURNAROUND), np.clip(gaps.arrived_ns[gap], start, end), start)
+    late, after = np.flatnonzero(until > start), np.flatnonzero(end > until)
+    return _Others(
+        gap=np.concatenate((gap[late], gap[after])), part=np.concatenate((part[late], part[after])),
+        cause=np.concatenate((np.full(len(late), _CODE["launch_latency"]), cause[after])),
+        start=np.concatenate((start[late], until[after])), end=np.concatenate((until[late], end[after])),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -149,8 +172,8 @@ def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
         cut = segments_of(own, gaps.start[rows], gaps.end[rows], table)
         rows = rows[cut.piece]
         known = _in_stretches(own, cut.start)
-        waited = _waited_in(own, gaps, gaps.gap[rows], table)
-        columns.append((gaps.gap[rows], gaps.part[rows].astype(np.int64), cut.path, cut.start, cut.end, known, waited))
+        waits = _waited_in(own, gaps, gaps.gap[rows], table)
+        columns.append((gaps.gap[rows], gaps.part[rows].astype(np.int64), cut.path, cut.start, cut.end, known, waits))
     if not columns:
         columns = [tuple(np.empty(0, np.int64) for _ in range(7))]
     gap, part, path, start, end, known, wait = (np.concatenate(column) for column in zip(*columns, strict=True))
@@ -221,10 +244,10 @@ def _waited_in(ranges: pl.DataFrame, gaps: Gaps, gap: Array, table: PathTable) -
     fits = (at >= 0) & (until <= launched[np.maximum(at, 0)])
     fills = fits & (until - since >= _MOST * (launched - begin)[np.maximum(at, 0)])
     ran_dry[np.unique(at[fills])] = False
-    until = np.unique(ends[last[ran_dry]])
-    waits_in = segments_of(ranges, until - 1, until, table).path  # the call is innermost in its last nanosecond
+    returned = np.unique(ends[last[ran_dry]])
+    waits_in = segments_of(ranges, returned - 1, returned, table).path  # the call is innermost in its last nanosecond
     found = np.full(len(which), -1, np.int64)
-    found[ran_dry] = waits_in[np.searchsorted(until, ends[last[ran_dry]])]
+    found[ran_dry] = waits_in[np.searchsorted(returned, ends[last[ran_dry]])]
     return found[back]
 
 
