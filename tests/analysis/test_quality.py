@@ -155,3 +155,15 @@ def test_no_recorded_trace_is_taken_for_several_devices(recorded_traces: list[Pa
     for path in recorded_traces:
         for work in works_of(job.read(path)):
             assert not any("merged" in note for note in quality(work).notes), path
+
+
+@pytest.mark.parametrize(("late_us", "expected"), [(0, "doubtful"), (4_000, "usable")])
+def test_unrecorded_time_is_counted_and_a_fifth_of_idle_is_too_much(
+    tmp_path: Path, late_us: int, expected: str
+) -> None:
+    """A kernel that was launched at 20 µs starts at 600, and nothing tells why; the last one is launched late."""
+    file = TraceFile().kernel(GEMM, 50, 50, launch=10).kernel(GEMM, 600, 100, launch=20)
+    q = quality(file.kernel(GEMM, 720 + late_us, 100, launch=710 + late_us).trace(tmp_path))
+    assert (q.verdict, q.unrecorded_ns) == (expected, 500_000)
+    assert q.unrecorded_share == pytest.approx(500 / (520 + late_us))
+    assert "of what looks idle) are unrecorded" in q.notes[0] and "record every event" in q.notes[0]

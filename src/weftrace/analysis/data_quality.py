@@ -10,13 +10,18 @@ import polars as pl
 from msgspec import Meta
 
 from weftrace.analysis.kernel_times import kernel_table
-from weftrace.files.schemas import Count, Share
+from weftrace.analysis.waiting.idle_account import IdleAccount, idle_account
+from weftrace.files.schemas import Count, Ns, Share
+from weftrace.files.values import OPTIONAL
 from weftrace.notebook import InNotebook
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
-from weftrace.units import percent
+from weftrace.units import duration, percent
 
 _FEW = 3  # events out of order that tell nothing
+#: Of idle time: where more of it is unrecorded, no share of it is told as a fact.
+MUCH_UNRECORDED = 0.2
+_LEAST_UNRECORDED = 0.01  # of the span: below it, no number of the report is changed much
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +30,8 @@ class Quality(InNotebook):
 
     verdict: "good"; "usable" when something small was lost or mended; "doubtful" when the numbers may mislead: a tenth
     of the events lost or outside the recording, a tenth of the device events without launch, a file cut short, no
-    device events, several devices that seem to be merged into one, or a third of compute time in kernels that no rule
-    names.
+    device events, several devices that seem to be merged into one, a third of compute time in kernels that no rule
+    names, or a fifth of idle time (and a hundredth of the span) in which work ran that the file lacks.
     """
 
     verdict: Literal["good", "usable", "doubtful"]
@@ -43,13 +48,19 @@ class Quality(InNotebook):
         Mapping[str, Count], Meta(description="Device work of a kind that is not read: how many events by category.")
     ]
     notes: tuple[str, ...]
+    unrecorded_ns: Annotated[
+        Ns, OPTIONAL, Meta(description="Of the idle time, in which work ran that the file lacks: see IdleAccount.")
+    ] = 0
+    unrecorded_share: Annotated[Share, OPTIONAL, Meta(description="The same as a part of the idle time.")] = 0.0
 
 
-def quality(source: Trace | Work, *, unnamed_share: float | None = None) -> Quality:
-    """Judge a device's numbers. unnamed_share: of its `KernelTable`, which is made where that is not given."""
+def quality(source: Trace | Work, *, unnamed_share: float | None = None, account: IdleAccount | None = None) -> Quality:
+    """Judge a device's numbers. unnamed_share: of its `KernelTable`; account: of its idle time. Both are made where they
+    are not given."""
     work = as_work(source)
     if unnamed_share is None:
         unnamed_share = kernel_table(work).unnamed_share
+    account = account or idle_account(work)
     read = work.trace.quality
     kept = len(work.trace)
     num_events = work.events.height
@@ -87,6 +98,15 @@ def quality(source: Trace | Work, *, unnamed_share: float | None = None) -> Qual
     if unnamed_share > 0.02:
         text = f"{percent(unnamed_share, 0)} of compute time is in kernels that no rule names: counted as other compute"
         (doubts if unnamed_share > 1 / 3 else remarks).append(text)
+    unrecorded_ns = account.unrecorded_ns
+    unrecorded_share = unrecorded_ns / account.idle_ns if account.idle_ns else 0.0
+    if unrecorded_ns:
+        matters = unrecorded_ns > _LEAST_UNRECORDED * (work.end_ns - work.start_ns)
+        worth = doubts if matters and unrecorded_share > MUCH_UNRECORDED else remarks
+        worth.append(
+            f"{duration(unrecorded_ns)} ({percent(unrecorded_share)} of what looks idle) are unrecorded: work ran that the "
+            f"file lacks; {_what_to_record(account)}"
+        )
     notes = []
     if work.basis == "ranges":
         notes.append("a plain Chrome trace: ranges stand for work, each thread is a stream, and the rest is inferred")
@@ -111,7 +131,17 @@ def quality(source: Trace | Work, *, unnamed_share: float | None = None) -> Qual
         truncated=read.truncated,
         unused=unused,
         notes=tuple(doubts + remarks + notes),
+        unrecorded_ns=unrecorded_ns,
+        unrecorded_share=unrecorded_share,
     )
+
+
+def _what_to_record(account: IdleAccount) -> str:
+    """Graphs are replayed without a call for each kernel: an old profiler, or one within a loop on the device, misses
+    some of them (github.com/pytorch/kineto/issues/1062)."""
+    if any("graph" in call.lower() for call in account.latency_ns):
+        return "record every event, with a newer CUDA or ROCm for those within graphs, or once without graphs"
+    return "record every event, without sampling, from the first step to the last"
 
 
 def _merged(work: Work) -> str | None:

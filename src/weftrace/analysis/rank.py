@@ -142,6 +142,7 @@ def analyze_rank(source: Trace | Work, *, by: Sequence[By] = (), stepped: Work |
     steps_of = stepped or work
     launched_by = operator_rows(steps_of.trace.events, steps_of.events) if work.basis == "device" else None
     worker = work.trace.plain.workers[0] if work.trace.plain else None
+    waiting = replace(idle_account(work), pieces=None)  # which are many, and what they tell is in its tables
     return RankAnalysis(
         rank=work.trace.rank,
         world_size=work.trace.world_size,
@@ -163,12 +164,12 @@ def analyze_rank(source: Trace | Work, *, by: Sequence[By] = (), stepped: Work |
         kernels=kernels,
         operators=operators(work),
         idle=idle(work),
-        idle_account=replace(idle_account(work), pieces=None),  # which are many, and what they tell is in its tables
+        idle_account=waiting,
         queueing=queueing(work),
         headroom=headroom(account),
         steps=steps(work),
         outside_steps=outside_steps(work),
-        quality=quality(work, unnamed_share=kernels.unnamed_share),
+        quality=quality(work, unnamed_share=kernels.unnamed_share, account=waiting),
         arrivals=arrivals(work),
         shared=step_shares(stepped or account, launched_by=launched_by if work.around is work else None),
         facts=facts_of(steps_of, launched_by),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from weftrace.analysis.data_quality import MUCH_UNRECORDED
 from weftrace.analysis.waiting.cause_words import WORDS
 from weftrace.report.document_types import RankDocument
 from weftrace.units import duration, percent
@@ -13,7 +14,6 @@ from weftrace.units import duration, percent
 #: Causes that end where more launches are fused or captured: small operators, one after another.
 LAUNCH_BOUND = ("operators", "python", "launch_call", "launch_latency")
 
-_MUCH_UNRECORDED = 0.2  # of idle time: from here on no share of idle time is told as a fact
 _ALSO = 0.15  # of idle time: a further cause that is named
 _MOST_CLAUSES = 3
 _FEW = 12
@@ -29,7 +29,7 @@ def unrecorded_share(ranks: Sequence[RankDocument]) -> float:
 
 def leads_with_unrecorded(ranks: Sequence[RankDocument]) -> bool:
     """Whether so much of the idle time is unrecorded that none of it may be told as a fact."""
-    return unrecorded_share(ranks) > _MUCH_UNRECORDED
+    return unrecorded_share(ranks) > MUCH_UNRECORDED
 
 
 def idle_sentence(ranks: Sequence[RankDocument]) -> str:

@@ -1,7 +1,7 @@
 // How far can the numbers be trusted? What reading and analysis left out, in words.
 
 import { byId, fill, h, items } from "render/dom.js";
-import { count, percent, plural } from "render/format.js";
+import { count, duration, percent, plural } from "render/format.js";
 
 /** @type {Record<string, string>} */
 const VERDICTS = {
@@ -45,6 +45,12 @@ export function showQuality(rank) {
         { class: quality.unnamed_share > 0.05 ? "some" : "" },
         h("dt", { text: "of compute time is in kernels that no rule names" }),
         h("dd", { text: percent(quality.unnamed_share) }),
+      ),
+      h(
+        "div",
+        { class: quality.unrecorded_ns ? "some" : "" },
+        h("dt", { text: "of idle time are unrecorded: work ran that the file lacks" }),
+        h("dd", { text: duration(quality.unrecorded_ns ?? 0) }), // reports of earlier versions do not tell
       ),
     ),
     skipped.length ? h("p", { class: "muted", text: `Well-formed and not used: ${skipped.join(", ")}.` }) : null,
