@@ -27,8 +27,8 @@ def ns(microseconds: object) -> int:
 
 def counted(path: Path, device: int) -> dict[str, int]:
     """Parts of the idle time of a device, by looking at each gap."""
-    opened = gzip.open(path, "rt", encoding="utf-8", errors="replace")
-    events = json.load(opened, parse_float=Decimal, strict=False)["traceEvents"]
+    with gzip.open(path, "rt", encoding="utf-8", errors="replace") as opened:
+        events = json.load(opened, parse_float=Decimal, strict=False)["traceEvents"]
     calls, work = {}, []
     for event in events:
         if event.get("ph") != "X" or "dur" not in event:

@@ -116,7 +116,7 @@ def without(inferred: Inferred, class_: str) -> Draft:
     if class_ == "SM wait":
         return replace(draft, is_kept=(source != "sm").to_numpy())
     if class_ == "dependency":
-        latent = (~source.is_in(("launch", "graph", "origin", "sm"))).to_numpy()
+        latent = (~source.is_in(("launch", "graph", "origin", "sm", "unrecorded"))).to_numpy()
         return replace(draft, lag_ns=np.where(latent, np.minimum(draft.lag_ns, 0.0), draft.lag_ns))
     return applied(draft, Scale(selector=class_, factor=0))
 

@@ -23,14 +23,17 @@ from weftrace.units import duration, of_whole, percent
 
 #: What time on the path was spent with. launch: a call that launches, and the latency after it. dependency: what passes
 #: between the end of an op and the start of one that waited for it. SM wait: the part of an op in which it held SMs
-#: that the next on the path lacked to start. idle: the gap between two ops of a stream of the device.
-CLASSES = ("compute", "communication", "fused", "memory", "launch", "host", "dependency", "SM wait", "idle")
+#: that the next on the path lacked to start. idle: the gap between two ops of a stream of the device. unrecorded: a
+#: hole in which work ran that the file does not hold.
+CLASSES = (
+    "compute", "communication", "fused", "memory", "launch", "host", "dependency", "SM wait", "idle", "unrecorded",
+)  # fmt: skip
 
 #: How an op came to run: where the wait comes from by which it was reached, or the order of its stream.
 CAUSES = {
     "launch": "launch", "graph": "launch of a graph", "recorded": "recorded wait", "voted": "voted wait",
     "sm": "free SMs", "blocking": "blocking call", "quiet": "host waited", "autograd": "other thread",
-    "thread": "other thread", "origin": "start of the recording",
+    "thread": "other thread", "origin": "start of the recording", "unrecorded": "work that was not recorded",
 }  # fmt: skip
 
 #: Columns of `CriticalPath.parts`, in order of time: they lie end to end over the span.
@@ -54,7 +57,7 @@ _NAMES = {
     "compute": "Computation decides", "communication": "Communication decides", "fused": "Fused kernels decide",
     "memory": "Memory copies decide", "launch": "Launching decides", "host": "The host decides",
     "dependency": "Latency between streams decides", "SM wait": "Waiting for free SMs decides",
-    "idle": "Gaps between kernels decide",
+    "idle": "Gaps between kernels decide", "unrecorded": "Work that was not recorded decides",
 }  # fmt: skip
 _HOW = {
     "stream order": "in the order of its stream", "thread order": "in the order of its thread",
@@ -295,7 +298,8 @@ def _parts(
     between = (
         pl.when(pl.col("reached_by") == "thread order").then(pl.lit("host"))
         .when((pl.col("reason") == "resource") | (source == "origin")).then(pl.lit("idle"))
-        .when(source.is_in(("launch", "graph"))).then(pl.lit("launch")).otherwise(pl.lit("dependency"))
+        .when(source.is_in(("launch", "graph"))).then(pl.lit("launch"))
+        .when(source == "unrecorded").then(pl.lit("unrecorded")).otherwise(pl.lit("dependency"))
     ).cast(pl.Enum(CLASSES))  # fmt: skip
     summary = path[step].with_columns(
         between.alias("between"),

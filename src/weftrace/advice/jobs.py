@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from weftrace.analysis import unrecorded_holes
 from weftrace.analysis.arrival_times import arrivals
 from weftrace.analysis.meetings import is_peerless, meetings_of
 from weftrace.errors import TraceError
@@ -72,12 +73,17 @@ def _inferred(
         failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
         return [rank for outcome in outcomes for rank in outcome.value or ()], failures
     each = [source] if isinstance(source, Trace) else list(source)
-    return [rank for one in each for rank in ([infer(one)] if isinstance(one, Work) else infer_devices(one))], []
+    return [rank for one in each for rank in ([infer_work(one)] if isinstance(one, Work) else infer_devices(one))], []
 
 
 def infer_devices(trace: Trace) -> list[Inferred]:
     """The plan of each device that a trace's process drove."""
-    return [infer(work) for work in works_of(trace)]
+    return [infer_work(work) for work in works_of(trace)]
+
+
+def infer_work(work: Work) -> Inferred:
+    """The plan of one device, in which what was not recorded stays as long as it was."""
+    return infer(work, holes=unrecorded_holes(work) if work.basis == "device" else None)
 
 
 def _absent(works: Sequence[Work]) -> Iterator[str]:

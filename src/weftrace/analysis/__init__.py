@@ -31,7 +31,7 @@ from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, step
 from weftrace.analysis.stragglers import Lateness, clock_offsets, lateness
 from weftrace.analysis.time_account import Account, Breakdown, account_of, breakdown
 from weftrace.analysis.time_owners import own_times
-from weftrace.analysis.waiting.idle_account import IdleAccount, idle_account
+from weftrace.analysis.waiting.idle_account import IdleAccount, idle_account, unrecorded_holes
 
 __all__ = [
     "Account",
@@ -80,4 +80,5 @@ __all__ = [
     "queueing",
     "steps",
     "union",
+    "unrecorded_holes",
 ]

@@ -31,7 +31,7 @@ PROCESS = "weftrace: critical path"  #: pid of the process that is added
 COLOURS = {
     "compute": "rail_response", "communication": "detailed_memory_dump", "fused": "olive",
     "memory": "background_memory_dump", "launch": "rail_idle", "host": "generic_work", "dependency": "yellow",
-    "SM wait": "terrible", "idle": "grey",
+    "SM wait": "terrible", "idle": "grey", "unrecorded": "bad",
 }  # fmt: skip
 _NAME = 60  # characters of the name of what runs beside a part
 

@@ -55,6 +55,10 @@ PATH_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Of the critical path: the part of an op in which the next one lacked nothing but the SMs that it held.",
         ),
         "idle_gap": ("Idle", "Of the critical path: the gap between two ops back to back on a stream."),
+        "unrecorded": (
+            "Unrecorded",
+            "Of the critical path: a hole in which work ran that the file does not hold. It stays as long as it was.",
+        ),
         "late_start": (
             "Late start",
             "An op on a device that starts more than 10 µs after its stream was free and its launch had come. It is "
@@ -104,6 +108,7 @@ SOURCE_WORDS: Mapping[str, str] = MappingProxyType(
         "autograd": "autograd's thread",
         "thread": "another thread",
         "origin": "start of the recording",
+        "unrecorded": "not recorded",
     }
 )
 #: The same at the head of a narrow column, as `docs/critical-path.md` has them; what is not here, by its key.

@@ -155,6 +155,14 @@ def idle_account(source: Trace | Work) -> IdleAccount:
     )
 
 
+def unrecorded_holes(source: Trace | Work) -> pl.DataFrame:
+    """Gaps in which work ran that the file does not hold: `row` of the device event that ends each, and `before` of the
+    one that ended last before it, rows of the trace's events."""
+    pieces = idle_pieces(as_work(source))
+    hidden = np.isin(pieces.cause, [CAUSES.index(cause) for cause in _UNRECORDED])
+    return pieces.gaps.events.select("row", "before")[np.unique(pieces.gap[hidden])]
+
+
 def _causes(pieces: IdlePieces) -> Iterator[IdleCauseRow]:
     length, total = pieces.length, int(pieces.length.sum())
     sums = sums_by_group(pieces.cause, length, len(CAUSES))

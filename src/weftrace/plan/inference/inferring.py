@@ -19,6 +19,7 @@ from weftrace.plan.inference.streams.launch_order import in_launch_order
 from weftrace.plan.inference.streams.launches import launch_latency_ns, launch_waits, origin_waits
 from weftrace.plan.inference.streams.recorded import recorded_waits
 from weftrace.plan.inference.streams.skew import later, skew_ns, told_skew
+from weftrace.plan.inference.streams.unrecorded import unrecorded_waits
 from weftrace.plan.inference.threads.host import Hosted, host_calls, host_waits, hosted, without_gaps
 from weftrace.plan.inference.threads.operators import named_by_operator
 from weftrace.plan.inference.values import Inferred, Kept
@@ -27,8 +28,12 @@ from weftrace.trace.work import Work, as_work
 from weftrace.units import counted
 
 
-def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel") -> Inferred:
+def infer(
+    source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel", holes: pl.DataFrame | None = None
+) -> Inferred:
     """The plan that one rank's run followed. level: whether its ops are kernels, or stretches of phases (`by_phase`).
+    holes: where work ran that the file does not hold, as `weftrace.analysis.unrecorded_holes` finds them: they stay as
+    long as they were.
 
     What a replay of it keeps is fixed: measured durations, the few medians of `Kept`, and the waits, of which only
     those for where the recording begins have a lag of their own. Raises `TraceError` where the trace shows no work on a
@@ -61,6 +66,7 @@ def infer(source: Trace | Work, *, level: Literal["kernel", "phase"] = "kernel")
     origin = origin_waits(ops, latency_ns)
     origin = origin.clear() if is_invented else origin
     waits = [launches, between.crossings, between.for_sms, host_waits(ops, host), origin]
+    waits += [] if holes is None else [unrecorded_waits(ops, holes)]
     kept = Kept(
         gap_ns=gap_ns, launch_latency_ns=latency_ns, wait_latency_ns=between.wait_latency_ns, drain_ns=between.drain_ns,
         graph_latency_ns=graph_ns if (launches.get_column("source") == "graph").any() else 0,

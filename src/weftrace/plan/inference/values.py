@@ -27,9 +27,10 @@ WHAT = ("compute", "communication", "memory", "fused", "launch", "host", "blocki
 #: recorded: an event or stream wait that the file records. voted: inferred from repeats. sm: no free SMs before.
 #: blocking: a host call that returns when work has ended, or a launch that found the device's queue full. quiet: a host
 #: thread that polled, without a call, until then. autograd, thread: one host thread waited for another. origin: where
-#: the recording begins.
+#: the recording begins. unrecorded: work ran before it that the file does not hold.
 Source: TypeAlias = Literal[
     "launch", "graph", "recorded", "voted", "sm", "blocking", "quiet", "autograd", "thread", "origin",
+    "unrecorded",
 ]  # fmt: skip
 SOURCES: tuple[Source, ...] = get_args(Source)
 

@@ -26,6 +26,7 @@ const TERMS = new Map([
   ["launch", "launch"],
   ["host", "host"],
   ["idle", "idle_gap"],
+  ["unrecorded", "unrecorded"],
 ]);
 
 /**

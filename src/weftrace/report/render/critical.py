@@ -35,11 +35,11 @@ def path_terms() -> Mapping[str, tuple[str, str]]:
 
 def _block(work: Work) -> Mapping[str, Any]:
     from weftrace.advice.document import critical_path_report
+    from weftrace.advice.jobs import infer_work
     from weftrace.advice.render.page import path_block
-    from weftrace.plan import infer
 
     try:
-        block: Mapping[str, Any] = to_document(path_block(critical_path_report(infer(work)), max_ops=MAX_OPS))
+        block: Mapping[str, Any] = to_document(path_block(critical_path_report(infer_work(work)), max_ops=MAX_OPS))
         return block
     except WeftraceError as error:
         return {"reason": str(error)}
