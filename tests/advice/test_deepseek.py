@@ -27,7 +27,8 @@ def asked(inferred: Inferred, *changes: str | Change) -> WhatIf:
 
 
 def test_communication_twice_as_fast_saves_little_and_slower_costs_at_once(deepseek: Inferred) -> None:
-    assert asked(deepseek, "communication=0.5").change == pytest.approx(-0.013, abs=0.005)
+    """Half of what it saves is what kernels no longer lose beside it: -1.3 % without contention."""
+    assert asked(deepseek, "communication=0.5").change == pytest.approx(-0.026, abs=0.005)
     assert asked(deepseek, "communication=1.25").change == pytest.approx(0.12, abs=0.01)
     assert asked(deepseek, "communication=1.5").change == pytest.approx(0.34, abs=0.02)
 
@@ -50,8 +51,9 @@ def test_parts_are_exact_and_bars_add_up_to_the_measured_span(deepseek: Inferred
     assert waterfall(deepseek).bars.get_column("time_ns").sum() == 129_012_000
 
 
-def test_the_curve_of_communication_is_flat_below_its_measured_speed(deepseek: Inferred) -> None:
+def test_the_curve_of_communication_is_nearly_flat_below_its_measured_speed(deepseek: Inferred) -> None:
+    """Only what kernels lose beside communication is left of its slope."""
     found = curve(deepseek, "communication")
     print(found.sentence)
-    assert 0.7 <= found.flat_until <= 0.9
+    assert 0 < found.slopes_ns[0] < 0.05 * found.slopes_ns[1]
     assert 0.9e6 < found.slopes_ns[1] <= 1.134_40e6, "1 % of all communication is 1,134 µs"

@@ -46,6 +46,43 @@ def _data(job: Job, size: dict[str, float], step: int) -> None:
         job.wait(rank, MAIN, SIDE)
 
 
+def overlapping_job(seed: str, *, contention: float = 1.25, noise: float = 0.02, num_ranks: int = 2) -> Job:
+    """Equal layers, forward and backward, with gradients reduced beside part of the backward, weights gathered beside
+    part of the forward: of each kernel some repeats run beside communication, wholly or in part, and some alone."""
+    chance = random.Random(seed)
+    job = Job(seed, num_ranks, noise=noise, contention=contention)
+    every, layers = range(num_ranks), chance.choice([4, 6, 8])
+    size = {what: chance.uniform(0.6, 1.6) for what in ("compute", "forward", "gather", "reduce")}
+    often = chance.choice([1, 2, 3])  # every how many layers ranks communicate
+    if chance.random() < 0.5:
+        job.slow[chance.choice(every), "compute"] = chance.uniform(1.05, 1.4)
+    for step in range(4):
+        for rank in every:
+            job.host(rank, 80)
+        for layer in range(layers):
+            if layer % often == 0:
+                job.collective(every, SIDE, 90 * often * size["gather"], kind="all_gather", elems=1 << 21)
+            for rank in every:
+                job.kernel(rank, MAIN, 110 * size["forward"], shapes=[[512, 512]])
+                job.kernel(rank, MAIN, 60 * size["compute"], name="elementwise", grid=500, shapes=[[4096]])
+        for rank in every:
+            job.wait(rank, MAIN, SIDE)
+        for layer in range(layers):
+            for rank in every:
+                job.kernel(rank, MAIN, 220 * size["compute"], grid=264, shapes=[[512, 1024]])
+                job.kernel(rank, MAIN, 70 * size["compute"], name="elementwise", grid=800, shapes=[[8192]])
+                if layer % often == 0:
+                    job.wait(rank, SIDE, MAIN)
+            if layer % often == 0:
+                job.collective(every, SIDE, 110 * often * size["reduce"], kind="reduce_scatter", elems=1 << 21)
+        for rank in every:
+            job.wait(rank, MAIN, SIDE)
+            job.kernel(rank, MAIN, 90 * size["compute"], name="elementwise", grid=1000, shapes=[[1 << 20]])
+            if chance.random() < 0.5 or step == 3:
+                job.sync(rank)
+    return job
+
+
 def _tensor(job: Job, size: dict[str, float], step: int) -> None:
     every = range(job.num_ranks)
     for layer in range(6):
@@ -129,4 +166,5 @@ CHANGES: dict[str, Change] = {
     "host=0.5": scaled(host=0.5),
     "no host gaps": scaled(host=0.0, launch=0.0, latency=0.0),
     "compute=0.8,communication=1.25": scaled(compute=0.8, communication=1.25),
+    "elementwise=2": scaled(elementwise=2.0),
 }

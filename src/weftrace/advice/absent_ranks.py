@@ -7,6 +7,7 @@ are in the plan the two are told apart: transfer = own end - last start. Where s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import polars as pl
@@ -57,12 +58,21 @@ class Absent:
         return f"{self.present:,} of {counted(self.world_size, 'rank')}"
 
 
+_KEPT: WeakKeyDictionary[Inferred, Absent] = WeakKeyDictionary()  # each is asked for many times
+
+
 def absent_from(inferred: Inferred) -> Absent:
     """What of a plan depends on ranks that are not in it; nothing of a plan that was not measured.
 
     A collective is complete where as many ranks meet as its group has; without a group's size in the files, where all
-    ranks of the job are here and the collective was matched.
+    ranks of the job are here and the collective was matched; sends and receives where a pair meets.
     """
+    if (known := _KEPT.get(inferred)) is None:
+        known = _KEPT[inferred] = _absent(inferred)
+    return known
+
+
+def _absent(inferred: Inferred) -> Absent:
     worlds = [work.trace.world_size for work in inferred.works]
     present = len(inferred.plan.ranks)
     world = max((each for each in worlds if each), default=None)

@@ -25,8 +25,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.advice.absent_ranks import Absent, absent_from
-from weftrace.advice.changed_plans import Changed, changed, plan_of, span_ns, without
+from weftrace.advice.changed_plans import Changed, changed, plan_of, without
 from weftrace.advice.changes import Change, NoBarrierWait, Scale, SmSplit
+from weftrace.advice.contention import Contention, contended, contention_of
 from weftrace.advice.selecting import selected
 from weftrace.advice.swaps.placements import PlacementSwap
 from weftrace.advice.swaps.sm_splits import present_split
@@ -37,7 +38,8 @@ from weftrace.plan.ops import OP_DEFAULTS, OP_SCHEMA
 from weftrace.plan.times import Timetable, timetable
 
 _Ints = NDArray[np.int64]
-#: What a replay may be off besides its error, of the replayed span: latencies are medians.
+#: What a replay may be off besides its error, of the replayed span: latencies are medians. With factors of contention,
+#: which are medians too, twice that.
 TOLERANCE = 0.005
 #: Shares of ops are told apart in that many levels, each rounded up.
 _MOST_LEVELS = 32
@@ -67,11 +69,15 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tried:
-    """A changed plan and the span of its answer. plan: what is communication with absent ranks changes by its longest
-    possible transfer alone, the rest stays as long as it was. low_ns, high_ns: between which the span lies, whatever
-    absent ranks do; both span_ns where no rank is absent."""
+    """A changed plan and the span of its answer.
+
+    times: when its ops run, stretched by what they cost each other. plan: what is communication with absent ranks
+    changes by its longest possible transfer alone, the rest stays as long as it was. low_ns, high_ns: between which the
+    span lies, whatever absent ranks do; both span_ns where no rank is absent.
+    """
 
     plan: Changed
+    times: Timetable
     span_ns: int
     low_ns: int
     high_ns: int
@@ -103,14 +109,18 @@ def _tried(
     inferred: Inferred, plan: Changed, by_kernel: Changed, others: Callable[[Inferred, Absent], Others]
 ) -> Tried:
     of = inferred.kernels or inferred
-    absent = absent_from(of)
+    absent, contention = absent_from(of), contention_of(inferred)
+    if len(absent.ops) and inferred.kernels is None:
+        plan = _with_waiting(of, absent, plan)
+    times = contended(inferred, contention, plan.plan)
+    span = _span(times, plan.measured)
+    took = span.last_ns - span.first_ns
+    plan = replace(plan, plan=times.plan)
     if not len(absent.ops):
-        span = span_ns(plan)
-        return Tried(plan=plan, span_ns=span, low_ns=span, high_ns=span)
-    bounds = bounds_of(of, absent, by_kernel, others(of, absent))
-    plan = plan if inferred.kernels is not None else _with_waiting(of, absent, plan)
-    span = span_ns(plan)
-    return Tried(plan=plan, span_ns=span, low_ns=min(span, bounds.low_ns), high_ns=max(span, bounds.high_ns))
+        return Tried(plan=plan, times=times, span_ns=took, low_ns=took, high_ns=took)
+    bounds = bounds_of(of, absent, contention_of(of), by_kernel, others(of, absent))
+    low, high = min(took, bounds.low_ns), max(took, bounds.high_ns)
+    return Tried(plan=plan, times=times, span_ns=took, low_ns=low, high_ns=high)
 
 
 def _with_waiting(inferred: Inferred, absent: Absent, after: Changed) -> Changed:
@@ -149,28 +159,43 @@ def others_of(inferred: Inferred, absent: Absent, changes: Iterable[Change]) -> 
     return Others(least, most)
 
 
-def bounds_of(inferred: Inferred, absent: Absent, after: Changed, others: Others) -> Bounds:
-    """The spans between which the changed plan's lies, where some communication is with absent ranks."""
+def bounds_of(inferred: Inferred, absent: Absent, contention: Contention, after: Changed, others: Others) -> Bounds:
+    """The spans between which the changed plan's lies, where some communication is with absent ranks.
+
+    Where kernels are slowed beside communication, the sooner is of kernels that run alone, on absent ranks too: these
+    may be slowed while a transfer may run.
+    """
     ended_ns = inferred.times.end_ns[absent.ops]
     factor = _factor(inferred.plan, after.plan)
-    soonest = ended_ns - _chain_ns(inferred, absent, np.maximum(1 - factor, 0), 1 - others.least, ended_ns)
+    gains = np.maximum(1 - factor * contention.alone_of, 0)
+    least = others.least
+    if contention.is_used:
+        slowed = 1 / float(contention.factor_of.max())
+        gains[absent.ops] = np.maximum(gains[absent.ops], 1 - others.least * slowed)
+        least = least if absent.are_all_global else least * slowed
+    soonest = ended_ns - _chain_ns(inferred, absent, gains, 1 - least, ended_ns)
     latest = ended_ns + _chain_ns(inferred, absent, np.maximum(factor - 1, 0), others.most - 1, ended_ns)
     transfer_ns = np.ceil(absent.transfer_most_ns * factor[absent.ops]).astype(np.int64)
     sooner, later = (_began(after, factor) for factor in others)
+    quiet = sooner.ops.get_column("duration_ns").to_numpy() * contention.alone_of
+    sooner = sooner.with_ops(duration_ns=pl.Series(np.floor(quiet).astype(np.int64)))
     low = span_between(_held(sooner, absent.ops, np.zeros_like(transfer_ns), soonest), after.measured)
     high = span_between(_held(later, absent.ops, transfer_ns, latest), after.measured)
     first = low.first_ns, high.first_ns
-    return _widened(inferred, low.last_ns - max(first), high.last_ns - min(first), factor, others)
+    off = TOLERANCE * (1 + contention.is_used)
+    return _widened(inferred, off, low.last_ns - max(first), high.last_ns - min(first), factor, others)
 
 
-def _widened(inferred: Inferred, low_ns: int, high_ns: int, factor: NDArray[np.float64], others: Others) -> Bounds:
-    """With what a replay may be off: its error, and `TOLERANCE`; less for changes of less than a tenth. What makes
+def _widened(
+    inferred: Inferred, off: float, low_ns: int, high_ns: int, factor: NDArray[np.float64], others: Others
+) -> Bounds:
+    """With what a replay may be off: its error, and that share of it; less for changes of less than a tenth. What makes
     nothing longer lets no span grow, but for that of a rank whose host, faster, begins sooner than the recording
     shows; and what makes nothing shorter lets none shrink."""
     replayed_ns = inferred.replay.replayed_ns
     shorter = max(1 - others.least, 1 - float(factor.min(initial=1)))
     longer = max(others.most - 1, float(factor.max(initial=1)) - 1)
-    off_ns = TOLERANCE * replayed_ns + abs(replayed_ns - inferred.replay.span_ns)
+    off_ns = off * replayed_ns + abs(replayed_ns - inferred.replay.span_ns)
     off_ns *= min(1.0, 10 * max(shorter, longer))
     low_ns, high_ns = max(0, int(low_ns - off_ns)), int(high_ns + off_ns)
     is_host = (inferred.plan.ops.get_column("kind") == "host").to_numpy()

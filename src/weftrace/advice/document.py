@@ -15,6 +15,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from weftrace.advice.absent_ranks import absent_from
+from weftrace.advice.contention import Contention, contention_of
 from weftrace.advice.critical_paths import NO_PHASE, CriticalPath, WeakestEdge, critical_path_of
 from weftrace.advice.deciding_ranks import StepRow, decided_steps, path_in_step
 from weftrace.advice.jobs import source_of
@@ -69,6 +70,7 @@ class Advice(InNotebook):
     trust: Trust
     replay: Replay
     kept: Kept
+    contention: Contention
     waits: Annotated[list[WaitsRow], Meta(description="Those of the plan, by where they come from.")]
     notes: list[str]
 
@@ -183,6 +185,7 @@ def basis_of(inferred: Inferred, sentence: str) -> dict[str, Any]:
         "trust": trust,
         "replay": inferred.replay,
         "kept": inferred.kept,
+        "contention": contention_of(inferred),
         "waits": waits_by_source(inferred),
         "notes": list(inferred.notes),
     }

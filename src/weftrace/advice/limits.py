@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from weftrace.advice.changes import Change, NoBarrierWait, NoHostGaps, PerfectOverlap, Scale, SmSplit
 from weftrace.advice.concurrency import concurrency_fraction
+from weftrace.advice.contention import contention_of
 from weftrace.advice.critical_paths import ON_DEVICE, CriticalPath
 from weftrace.advice.selecting import selected
 from weftrace.advice.swaps.placements import PlacementSwap
@@ -44,7 +45,8 @@ def limits_of(
         found += _of_sm_waits(inferred, after)
     found += _of_hidden_waits(inferred)
     found += _of_gaps(inferred, before, after)
-    found += _of_contention(before, after)
+    if contention_of(inferred).basis == "none":
+        found += _of_contention(before, after)
     found += _of_host(before, after)
     found += _of_silence(after)
     found += _of_votes(after)

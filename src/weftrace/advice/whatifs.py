@@ -17,7 +17,6 @@ from weftrace.errors import AdviceError
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.replaying import Replay
 from weftrace.plan.inference.values import Inferred
-from weftrace.plan.times import timetable
 from weftrace.units import duration, percent, signed
 
 
@@ -119,7 +118,7 @@ def what_if(inferred: Inferred, changes: Iterable[Change]) -> WhatIf:
         raise AdviceError("no change to try: communication=0.5, for example, makes communication twice as fast.")
     found = tried(inferred, listed)
     plan = found.plan
-    before, after = critical_path_of(inferred), path_of(timetable(plan.plan), plan.measured, plan.edges)
+    before, after = critical_path_of(inferred), path_of(found.times, plan.measured, plan.edges)
     return WhatIf(
         changes=listed,
         replay=inferred.replay,

@@ -16,6 +16,8 @@ DOUBTED: dict[str, Any] = {
 EXACT: dict[str, Any] = {"is_trusted": True, "answer": "exact", "reasons": [], "is_first": False}
 OFF = {**EXACT, "is_trusted": False, "reasons": DOUBTED["doubts"]}
 INTERVAL = {**EXACT, "answer": "interval", "reasons": ["1 of 8 ranks is in this plan"]}
+MEASURED = {"basis": "measured", "num_pairs": 24, "share": 0.8, "factor": 1.12, "source": ""}
+NONE = {"basis": "none", "num_pairs": 0, "share": 0.0, "factor": 1.0, "source": ""}
 KEPT: dict[str, Any] = {
     "gap_ns": 2_000, "launch_latency_ns": 5_000, "wait_latency_ns": 1_500, "graph_latency_ns": 0, "drain_ns": 18_000,
     "quiet_latency_ns": 0, "num_pinned": 1,
@@ -47,7 +49,8 @@ PATH: dict[str, Any] = {
     "schema": "weftrace.critical_path/1", "weftrace": "0.1.0", "source": "train.json.gz", "device_name": "NVIDIA H800",
     "ranks": [0, 1], "num_ops": 3_000, "step": None, "origin_ns": 0,
     "headline": "Computation decides 61 % of the span: 6.0 of 9.9 ms on the critical path, most of it mlp(F).",
-    "trust": EXACT, "replay": REPLAY, "kept": KEPT, "waits": WAITS, "span_ns": 9_900_000, "before_ns": 0,
+    "trust": EXACT, "contention": NONE,
+    "replay": REPLAY, "kept": KEPT, "waits": WAITS, "span_ns": 9_900_000, "before_ns": 0,
     "absent_ns": 0, "transfer_most_ns": 0,
     "by_class": CLASSES, "by_phase": parts(**{"mlp(F)": 6_900_000, "dispatch(F)": 3_000_000}),
     "by_family": parts(gemm=6_900_000, deepep=3_000_000), "by_kernel": KERNELS,
@@ -79,7 +82,8 @@ PATH: dict[str, Any] = {
 WHAT_IF: dict[str, Any] = {
     "schema": "weftrace.what_if/1", "weftrace": "0.1.0", "source": "train.json.gz", "device_name": "NVIDIA H800",
     "ranks": [0], "changes": ["communication ×0.5"], "headline": "communication ×0.5: 9.0 ms instead of 9.2 ms.",
-    "trust": OFF, "replay": DOUBTED, "kept": KEPT, "waits": WAITS, "replayed_ns": 9_200_000, "after_ns": 9_000_000,
+    "trust": OFF, "contention": MEASURED,
+    "replay": DOUBTED, "kept": KEPT, "waits": WAITS, "replayed_ns": 9_200_000, "after_ns": 9_000_000,
     "low_ns": 9_000_000, "high_ns": 9_000_000,
     "saved_ns": 200_000, "change": -0.0217, "is_within_error": True, "bottleneck": "compute",
     "before": parts(compute=6_200_000, communication=3_000_000),
@@ -90,7 +94,7 @@ WHAT_IF: dict[str, Any] = {
 SENSITIVITY: dict[str, Any] = {
     "schema": "weftrace.sensitivity/1", "weftrace": "0.1.0", "source": "train.json.gz", "device_name": "NVIDIA H800",
     "ranks": [0], "headline": "1 % faster: compute saves most.", "by": 0.01, "kept": KEPT,
-    "trust": INTERVAL, "replay": REPLAY,
+    "trust": INTERVAL, "contention": MEASURED, "replay": REPLAY,
     "waits": WAITS, "replayed_ns": 9_900_000,
     "rows": [
         {"kind": "class", "selector": "compute", "time_ns": 7 * MS, "critical_ns": 6 * MS, "saved_ns": 60_000,

@@ -16,6 +16,7 @@ from weftrace.advice.render.words import (
     PATH_TERMS,
     SOURCE_WORDS,
     WHAT_IF_TERMS,
+    contention_words,
     doubt_words,
     kept_words,
     replay_words,
@@ -156,7 +157,7 @@ def _replay_summary(report: Advice, weakest: WeakestEdge | Literal[""] | None = 
     return ReplaySummary(
         replay=replay_words(report.replay),
         doubts=doubt_words(report),
-        kept=kept_words(report.kept, report.waits),
+        kept=f"{kept_words(report.kept, report.waits)} {contention_words(report.contention)}",
         weakest="" if weakest == "" else weakest_words(weakest),
     )
 

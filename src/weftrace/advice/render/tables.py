@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weftrace.advice.document import Advice, CriticalPathReport, PartRow
-from weftrace.advice.render.words import range_words, replay_words, weakest_words
+from weftrace.advice.render.words import contention_words, range_words, replay_words, weakest_words
 from weftrace.advice.whatif_document import SensitivityReport, WhatIfReport, before_and_after
 from weftrace.render.markdown import markdown_cell, markdown_table
 from weftrace.units import duration, percent, signed
@@ -80,6 +80,7 @@ def sensitivity_markdown(report: SensitivityReport) -> str:
 
 def _page(report: Advice, *parts: str) -> str:
     head = [f"**{markdown_cell(report.headline)}**", f"weftrace {__version__} of {markdown_cell(report.source)}"]
+    head.append(contention_words(report.contention))
     return "\n\n".join([*head, *filter(None, parts), *(f"- {markdown_cell(note)}" for note in report.notes)]) + "\n"
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.advice.document import Advice, CriticalPathReport, PartRow, WaitsRow
+from weftrace.advice.document import Advice, CriticalPathReport, PartRow
 from weftrace.advice.render.words import (
     SOURCE_WORDS,
+    contention_words,
     doubt_words,
     kept_words,
     kernel_words,
@@ -19,7 +20,6 @@ from weftrace.advice.render.words import (
     weakest_words,
 )
 from weftrace.advice.swaps.schedules import ScheduleSwap
-from weftrace.plan import Kept
 from weftrace.render.console_parts import DIM, WARNING, notes_block, opening, print_blocks, section, table
 from weftrace.render.console_text import clean, shorten_middle
 from weftrace.units import counted, percent, signed, unit_for
@@ -49,7 +49,7 @@ def print_critical_path(report: CriticalPathReport, console: Console, top: int =
         blocks.append(_parts("By rank", report.by_rank, report.span_ns, width, top))
     if len(report.steps) > 1:
         blocks.append(_steps(report, width, top))
-    blocks += [_slack(report, width, top), waits_block(report.waits, report.kept, width)]
+    blocks += [_slack(report, width, top), waits_block(report, width)]
     blocks.append(Text(clean(weakest_words(report.weakest))))
     print_blocks([*blocks, *notes_block(report.notes)], console, width)
 
@@ -68,15 +68,17 @@ def replay_block(report: Advice) -> RenderableType:
     return Group(said, Text(clean(doubts), style=WARNING))
 
 
-def waits_block(waits: Sequence[WaitsRow], kept: Kept, width: int) -> RenderableType:
-    """Where the plan's waits come from, and what else the replay keeps."""
+def waits_block(report: Advice, width: int) -> RenderableType:
+    """Where the plan's waits come from, what else the replay keeps, and what its kernels cost each other."""
+    waits = report.waits
     lines = [
         [SOURCE_WORDS[row["source"]], f"{row['count']:,}", f"{row['confidence']:.2f}", votes_words(row)]
         for row in waits
     ]
     heads = ("waits", "number", "confidence", "votes for : against")
-    summary = Text(clean(kept_words(kept, waits)), style=DIM)
-    return Group(section("What the plan rests on"), table(heads, lines, width, left=heads[:1]), summary)
+    summary = f"{kept_words(report.kept, waits)} {contention_words(report.contention)}"
+    block = table(heads, lines, width, left=heads[:1])
+    return Group(section("What the plan rests on"), block, Text(clean(summary), style=DIM))
 
 
 def _classes(report: CriticalPathReport, width: int) -> RenderableType:

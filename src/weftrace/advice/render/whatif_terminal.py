@@ -32,7 +32,7 @@ def print_what_if(report: WhatIfReport, console: Console, top: int = TOP) -> Non
     blocks += [
         _both("The path by class", report.before, report.after, width, top),
         _both("The path by phase", report.before_phases, report.after_phases, width, top),
-        waits_block(report.waits, report.kept, width),
+        waits_block(report, width),
         Text(clean(weakest_words(report.weakest))),
     ]
     print_blocks([*blocks, *notes_block(report.notes)], console, width)
@@ -49,7 +49,7 @@ def print_sensitivity(report: SensitivityReport, console: Console, top: int = TO
     several = len(report.ranks) > 1
     blocks += [_table(report, kind, width, top) for kind in kinds if kind != "rank" or several]
     blocks += [_curve(curve, report, width) for curve in report.curves]
-    blocks.append(waits_block(report.waits, report.kept, width))
+    blocks.append(waits_block(report, width))
     print_blocks([*blocks, *notes_block(report.notes)], console, width)
 
 

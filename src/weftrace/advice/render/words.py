@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
+from weftrace.advice.contention import Contention
 from weftrace.advice.critical_paths import WeakestEdge
 from weftrace.advice.document import Advice, WaitsRow
 from weftrace.plan import Kept, Replay
@@ -77,6 +78,11 @@ WHAT_IF_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "sensitivity": (
             "Sensitivity",
             "What the span loses where all ops of one selection take 1 % less time, and nothing else changes.",
+        ),
+        "contention": (
+            "Contention",
+            "What kernels cost each other that share a device. The same kernel (name, grid, block, shapes) beside a "
+            "transfer and away from it tells its factor; a changed plan stretches each by what lies beside it then.",
         ),
         "interval": (
             "Interval",
@@ -152,6 +158,19 @@ def doubt_words(report: Advice) -> str:
 def range_words(low_ns: int, high_ns: int, unit: Callable[[float], str]) -> str:
     """A time in a table's unit, or the two that it lies between."""
     return unit(low_ns) if low_ns == high_ns else f"{unit(low_ns)} to {unit(high_ns)}"
+
+
+def contention_words(contention: Contention) -> str:
+    """What kernels lose beside communication in changed plans, and where that comes from."""
+    takes = f"Beside communication, computation takes × {contention.factor:.2f} in changed plans"
+    if contention.basis == "measured":
+        pairs = f"measured from {counted(contention.num_pairs, 'pair')} of runs of a kernel beside it and away from it"
+        rest = "" if contention.share > 0.995 else f", for {percent(contention.share, 0)} of its time"
+        stated = "; stated for the rest" if contention.source else ""
+        return f"{takes}: {pairs}{rest}{stated}."
+    if contention.basis == "stated":
+        return f"{takes}, as stated for this device: {contention.source}."
+    return "Too few runs of a kernel beside communication and away from it tell what they cost each other: that stays."
 
 
 def kept_words(kept: Kept, waits: Sequence[WaitsRow]) -> str:
