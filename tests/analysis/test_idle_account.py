@@ -56,10 +56,7 @@ def test_what_was_on_its_way_when_a_gap_began_waited_for_its_latency_first(tmp_p
     """device ████ 925 ···· 929 ████
     host      call 922-923, usual latency until 928, then turnaround"""
     found = account(eager().kernel(GEMM, 929, 10, launch=922), tmp_path)
-    assert (found.launch_latency_ns, found.turnaround_ns) == (
-        9 * 5 * US,
-        4 * US,
-    )  # a gap that was queued is cut no more
+    assert (found.launch_latency_ns, found.turnaround_ns) == (9 * 5 * US, 4 * US)  # queued: not cut
     assert causes(found)["launch_latency"] == 9 * 5 + 3
     assert causes(found)["turnaround"] == 1
 
@@ -100,6 +97,34 @@ def test_a_hole_in_one_graph_replay_is_not_recorded(tmp_path: Path) -> None:
     file = TraceFile().kernel(GEMM, 15, 10, launch=5, call="cudaGraphLaunch")
     file.events.append({**file.events[-1], "ts": 105, "dur": 10})
     assert causes(account(file, tmp_path)) == {"unrecorded": 80}
+
+
+def test_launches_without_their_work_fill_a_gap(tmp_path: Path) -> None:
+    """A synchronisation of 1,500 µs after 20 launches whose kernels, of some 100 µs each, are not in the file; after 5
+    of them no more than half of the gap is explained."""
+    for num, hidden in ((20, True), (5, False)):
+        file = TraceFile().kernel(GEMM, 15, 100, launch=9)
+        for number in range(num):
+            file.kernel(GEMM, 0, 1, launch=20 + 4 * number)
+            file.events = [event for event in file.events if event["ts"] or event["cat"] != "kernel"]
+        file.host("cudaStreamSynchronize", 110, 1_500, cat="cuda_runtime").kernel(GEMM, 1_700, 100, launch=1_690)
+        assert (causes(account(file, tmp_path)) == {"unrecorded": 1_585}) is hidden
+
+
+def test_a_long_gap_whose_launch_is_lost_is_not_recorded(tmp_path: Path) -> None:
+    """5,000 µs without any record, which end with a kernel that nothing launched; ten others have launches."""
+    file = eager().kernel(GEMM, 5_925, 10)
+    assert causes(account(file, tmp_path))["unrecorded"] == 5_000
+
+
+def test_what_the_host_waited_for_is_named(tmp_path: Path) -> None:
+    """A copy of 8 bytes, and 90 µs of operators until the next launch: the copy's operator is named, and what it is."""
+    for operator, cause in (("aten::_local_scalar_dense", "blocking_sync"), ("aten::copy_", "blocking_copy")):
+        file = TraceFile().kernel(GEMM, 15, 100, launch=9)
+        file.host(operator, 20, 100, cat="cpu_op").host("cudaStreamSynchronize", 30, 89, cat="cuda_runtime")
+        file.host("aten::mm", 121, 95, cat="cpu_op").kernel(GEMM, 215, 10, launch=210)
+        row = account(file, tmp_path).causes.row(0, named=True)
+        assert (row["cause"], row["name"], row["within"]) == (cause, "cudaStreamSynchronize", operator)
 
 
 def test_a_hole_that_repeats_in_each_step_is_not_recorded(tmp_path: Path) -> None:

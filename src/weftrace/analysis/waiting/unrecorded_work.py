@@ -22,6 +22,8 @@ _LEAST_STEPS = 3
 #: A hole as long as so many iterations, by so much, is where iterations were cut out.
 _OF_ITERATION, _MOST_ITERATIONS = 0.1, 3
 _MOST_OF_GAP = 0.9
+_FEW_UNLINKED = 0.1
+_KERNEL_LAUNCH = r"(?i)launch.*kernel"
 
 
 def unrecorded_gaps(
@@ -40,6 +42,7 @@ def unrecorded_gaps(
     others = _other_devices(work, gaps)
     yield "unrecorded", held & (held_ns >= HELD_NS)[gap] & ~others[gap]
     yield "unrecorded", ((total > TURNAROUND_NS) & _in_one_graph(work, gaps))[gap] & held
+    yield "unrecorded", (_with_lost_work(work, gaps, total) | (_silent(work, gaps) & _without_launch(gaps, total)))[gap]
     told_ns = sums_by_group(gap[~silent], length[~silent], num)
     open_gaps = (told_ns <= (1 - _MOST_OF_GAP) * total) & (total >= HELD_NS)
     yield "unrecorded", (_repeated(gaps, total) & open_gaps)[gap]
@@ -92,10 +95,36 @@ def _of_iterations(work: Work, gaps: Gaps, total: Array) -> NDArray[np.bool_]:
     period = float(starts.diff().median() or 0)  # type: ignore[arg-type]
     times = np.round(total / period) if period else np.zeros(len(total))
     like = (times >= 1) & (times <= _MOST_ITERATIONS) & (np.abs(total - times * period) <= _OF_ITERATION * period)
-    if not like.any():
-        return out
+    return like & _silent(work, gaps) if like.any() else out
+
+
+def _silent(work: Work, gaps: Gaps) -> NDArray[np.bool_]:
+    """Gaps in which no thread of the host recorded anything, or next to nothing."""
     host = work.trace.events.filter(pl.col("cat").is_in(("cpu_op",)) | is_launch()).select("ts_ns", "dur_ns")
     start = host.get_column("ts_ns").to_numpy()
     begin, end = (gaps.events.get_column(name).to_numpy() for name in ("from_ns", "until_ns"))
     seen = covered(union(start, start + host.get_column("dur_ns").to_numpy()), begin, end)
-    return np.asarray(like & (seen <= (1 - _MOST_OF_GAP) * (end - begin)), np.bool_)
+    return np.asarray(seen <= (1 - _MOST_OF_GAP) * (end - begin), np.bool_)
+
+
+def _without_launch(gaps: Gaps, total: Array) -> NDArray[np.bool_]:
+    """Long gaps that end with an event whose launch is not in the file, where nearly all other launches are."""
+    unknown = gaps.events.get_column("launch_ts_ns").is_null().to_numpy()
+    return np.asarray(unknown & (total >= HELD_NS) & (unknown.sum() <= _FEW_UNLINKED * len(unknown)), np.bool_)
+
+
+def _with_lost_work(work: Work, gaps: Gaps, total: Array) -> NDArray[np.bool_]:
+    """Gaps that work without records would fill by half or more: it was launched after what ran before the gap, and
+    before what ended it, and it is taken to be as long as other work is."""
+    every = work.around.events
+    launches = work.trace.events.filter(is_launch(), pl.col("name").cast(pl.String).str.contains(_KERNEL_LAUNCH))
+    lost = launches.join(work.trace.events.filter(~is_launch()), on="correlation", how="anti").get_column("ts_ns")
+    if lost.is_empty() or every.is_empty():
+        return np.zeros(gaps.events.height, np.bool_)
+    launched = every.select(pl.col("row").alias("before"), pl.col("launch_ts_ns").alias("after_ns"))
+    found = gaps.events.join(launched, on="before", how="left", maintain_order="left")
+    bounds = found.select(pl.col("after_ns").fill_null(pl.col("from_ns")), pl.coalesce("launch_ts_ns", "until_ns"))
+    times = lost.sort().to_numpy()
+    after, until = (np.searchsorted(times, column.to_numpy()) for column in bounds)
+    usual = float((every.get_column("end_ns") - every.get_column("start_ns")).mean() or 0)  # type: ignore[arg-type]
+    return np.asarray((total >= HELD_NS) & (np.maximum(until - after, 0) * usual >= total / 2), np.bool_)
