@@ -18,6 +18,7 @@ from weftrace.advice.absent_ranks import absent_from
 from weftrace.advice.contention import Contention, contention_of
 from weftrace.advice.critical_paths import NO_PHASE, CriticalPath, WeakestEdge, critical_path_of
 from weftrace.advice.deciding_ranks import StepRow, decided_steps, path_in_step
+from weftrace.advice.idle_causes import why_idle
 from weftrace.advice.jobs import source_of
 from weftrace.advice.trust import Trust, headline_of, trust_of
 from weftrace.advice.waterfalls import BarRow, waterfall
@@ -121,7 +122,7 @@ def critical_path_report(inferred: Inferred, *, step: int | None = None) -> Crit
     """
     path = critical_path_of(inferred)
     absent = _AbsentOnPath.of(path, inferred)
-    sentence = f"{path.sentence}{absent.words}"
+    sentence = f"{path.sentence}{absent.words}{why_idle(inferred, path)}"
     if step is not None:
         path = path_in_step(path, step)
         absent = _AbsentOnPath.of(path, inferred)

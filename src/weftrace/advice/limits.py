@@ -12,6 +12,7 @@ from weftrace.advice.changes import Change, NoBarrierWait, NoHostGaps, PerfectOv
 from weftrace.advice.concurrency import concurrency_fraction
 from weftrace.advice.contention import contention_of
 from weftrace.advice.critical_paths import ON_DEVICE, CriticalPath
+from weftrace.advice.idle_causes import of_host_gaps
 from weftrace.advice.selecting import selected
 from weftrace.advice.swaps.placements import PlacementSwap
 from weftrace.plan.contention import load_slowdowns
@@ -68,7 +69,7 @@ def _of_change(inferred: Inferred, change: Change) -> Iterator[str]:
                 "longer for it is not counted."
             )
         case NoHostGaps():
-            yield "no host is that fast; a captured graph comes near to it."
+            yield from of_host_gaps(inferred)
         case NoBarrierWait() | SmSplit() | PlacementSwap():
             pass  # the last two say in their notes what they assume
 

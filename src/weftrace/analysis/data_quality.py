@@ -55,8 +55,8 @@ class Quality(InNotebook):
 
 
 def quality(source: Trace | Work, *, unnamed_share: float | None = None, account: IdleAccount | None = None) -> Quality:
-    """Judge a device's numbers. unnamed_share: of its `KernelTable`; account: of its idle time. Both are made where they
-    are not given."""
+    """Judge a device's numbers. unnamed_share: of its `KernelTable`; account: of its idle time. Both are made where
+    they are not given."""
     work = as_work(source)
     if unnamed_share is None:
         unnamed_share = kernel_table(work).unnamed_share
@@ -104,8 +104,8 @@ def quality(source: Trace | Work, *, unnamed_share: float | None = None, account
         matters = unrecorded_ns > _LEAST_UNRECORDED * (work.end_ns - work.start_ns)
         worth = doubts if matters and unrecorded_share > MUCH_UNRECORDED else remarks
         worth.append(
-            f"{duration(unrecorded_ns)} ({percent(unrecorded_share)} of what looks idle) are unrecorded: work ran that the "
-            f"file lacks; {_what_to_record(account)}"
+            f"{duration(unrecorded_ns)} ({percent(unrecorded_share)} of what looks idle) are unrecorded: work ran that "
+            f"the file lacks; {_what_to_record(account)}"
         )
     notes = []
     if work.basis == "ranges":

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from weftrace.analysis.data_quality import MUCH_UNRECORDED
-from weftrace.analysis.waiting.cause_words import WORDS
+from weftrace.analysis.waiting.cause_words import LAUNCH_BOUND, WORDS
 from weftrace.report.document_types import RankDocument
 from weftrace.units import duration, percent
-
-#: Causes that end where more launches are fused or captured: small operators, one after another.
-LAUNCH_BOUND = ("operators", "python", "launch_call", "launch_latency")
 
 _ALSO = 0.15  # of idle time: a further cause that is named
 _MOST_CLAUSES = 3

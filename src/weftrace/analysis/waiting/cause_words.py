@@ -32,3 +32,6 @@ WORDS: dict[str, str] = {
     "file_cut": "what was cut from the file",
     "unknown": "causes that the file does not tell",
 }
+
+#: Causes that end where more launches are fused or captured: small operators, one after another.
+LAUNCH_BOUND = ("operators", "python", "launch_call", "launch_latency")
