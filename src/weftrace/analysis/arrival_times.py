@@ -48,7 +48,8 @@ def arrivals(source: Trace | Work) -> pl.DataFrame:
     between = pl.concat_str(pl.coalesce("src_rank", own), pl.lit(">"), pl.coalesce("dst_rank", own))
     several = pl.col("group_size").fill_null(0) != 2
     is_between = pl.coalesce("src_rank", "dst_rank").is_not_null() & several
-    is_peerless = (collective == "send_recv") & several  # numbered by each rank for itself, too
+    # Numbered by each rank for itself, too; but a plan numbers its meets for all.
+    is_peerless = (collective == "send_recv") & several & pl.lit(not work.trace.simulated)
     size = pl.when(~collective.is_in(_UNEVEN)).then(pl.col("payload_elems").cast(pl.String)).fill_null("")
     named = rows.filter(pl.col("kind") == "communication").select(
         pl.concat_str(group, ranks, separator=" ").str.strip_chars().alias("group"),
