@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 Rect = dict[str, float]
+US = 1000
 
 #: (width, height, share of the window's height that the panel may take)
 SCREENS = [(1400, 900, 1.0), (768, 1024, 0.46), (420, 800, 0.46)]
@@ -224,3 +225,33 @@ def test_facts_are_copied_as_text(summary: Page) -> None:
     lines = summary.evaluate("window.copied").splitlines()
     assert lines[:4] == ["class: compute", f"name: {GEMM}", "starts: 0 ns", "takes: 100 µs"]
     assert lines[-2:] == ["operators: aten::addmm < aten::linear", "stack: model.py(7): forward;train.py(3): main"]
+
+
+def test_a_click_on_a_gap_tells_what_the_device_waited_for(open_html: Any, tmp_path: Path) -> None:
+    """In µs: 300 to 700 waits for resize until the call at 600, 1 in that call, and its way; 800 to 1000 is held."""
+    file = TraceFile().kernel(GEMM, 100, 200, launch=10).kernel(GEMM, 700, 100, launch=600)
+    file.host("resize", 320, 270, cat="cpu_op").kernel(GEMM, 1000, 100, launch=610).host("train", 0, 700)
+    report = analyze(file.trace(tmp_path))
+    page = open_html(render_html(report.document, report.timelines))
+    assert page.evaluate("weftrace.data().waits.flat") == [200 * US, 600 * US, 700 * US, 900 * US]
+    page.locator("#timeline-canvas").scroll_into_view_if_needed()
+    settled(page)
+    lane = page.evaluate("weftrace.timeline.place(0)")["y"]
+    box = page.locator("#timeline-canvas").bounding_box()
+
+    def at(us: float) -> float:
+        view = page.evaluate("[weftrace.timeline.view.start, weftrace.timeline.view.length]")
+        return float(box["x"] + (us * US - view[0]) / view[1] * box["width"])
+
+    page.mouse.click(at(450), lane)
+    panel = page.locator("#gap-panel")
+    words = panel.inner_text()
+    assert "The device waited 400 µs" in words and "in resize" in words and "cudaLaunchKernel" in words
+    parts = dict(panel.locator("[data-part]").evaluate_all("(all) => all.map((e) => [e.dataset.part, +e.dataset.ns])"))
+    assert sum(parts.values()) == 400 * US and parts["host_ns"] == 300 * US and parts["call_ns"] == US
+    panel.get_by_text("Go to: ").click()
+    assert page.evaluate("weftrace.timeline.stats().selected") == 1 and panel.is_hidden()
+    page.evaluate("weftrace.timeline.gap(1)")
+    assert "Unrecorded 200 µs" in panel.inner_text()
+    page.keyboard.press("Escape")
+    assert panel.is_hidden()

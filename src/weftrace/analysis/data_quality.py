@@ -55,8 +55,10 @@ class Quality(InNotebook):
 
 
 def quality(source: Trace | Work, *, unnamed_share: float | None = None, account: IdleAccount | None = None) -> Quality:
-    """Judge a device's numbers. unnamed_share: of its `KernelTable`; account: of its idle time. Both are made where
-    they are not given."""
+    """Judge a device's numbers.
+
+    unnamed_share: of its `KernelTable`; account: of its idle time. Both are made where they are not given.
+    """
     work = as_work(source)
     if unnamed_share is None:
         unnamed_share = kernel_table(work).unnamed_share

@@ -16,6 +16,7 @@ from weftrace.notebook import InNotebook
 from weftrace.report.document import MOST_STRETCHES, document_of
 from weftrace.report.document_types import ReportDocument
 from weftrace.report.timeline import timeline_payload
+from weftrace.report.timeline_gaps import MOST_GAPS, timeline_gaps
 from weftrace.report.timeline_types import TimelinePayload
 from weftrace.trace.code_names import By, each_of
 from weftrace.trace.job import Job, open_trace
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # and imported where a report of FLOPs is at hand: traces are
     from weftrace.flops.values import FlopsReport
 
 MAX_TIMELINE_EVENTS = 200_000
+_LEAST_GAPS = 100  # of each rank of a large job
 #: Device events of a trace up to which its page tells the critical path: what is found in a second or two.
 MAX_PATH_EVENTS = 50_000
 
@@ -166,12 +168,18 @@ def _devices(trace: Trace, *, asked: ReportOptions, max_events: int, keep_work: 
     return [
         RankReport(
             analysis=replace(analyze_rank(work, by=by, stepped=again), steps_by=steps_by),
-            timeline=timeline_payload(work.trace, work.events, max_events=max_events) if asked.timelines else None,
+            timeline=_timeline(work, max_events) if asked.timelines else None,
             flops=None if asked.flops is None else _joined(asked.flops, work, asked.hardware),
             work=work if keep_work and work.events.height <= MAX_PATH_EVENTS else None,
         )
         for work, again in zip(works, stepped, strict=True)
     ]
+
+
+def _timeline(work: Work, max_events: int) -> TimelinePayload:
+    timeline = timeline_payload(work.trace, work.events, max_events=max_events)
+    gaps = timeline_gaps(work, timeline["start_ns"], most=min(MOST_GAPS, max(_LEAST_GAPS, max_events // 50)))
+    return timeline if gaps is None else {**timeline, "gaps": gaps}
 
 
 def _joined(flops: FlopsReport, work: Work, hardware: Hardware | str | None) -> TraceJoin:

@@ -72,6 +72,34 @@ class TimelineTrack(TypedDict):
     rows: list[tuple[int, int]]
 
 
+class TimelineGaps(TypedDict):
+    """The longest gaps of a device.
+
+    start (from first_ns), dur: of each, in ns. before, after, call: the work around it, and what launched the second:
+    1 + a position in `names`, or 0. rows: how many rows of part, cause, ns and name are its own. part, cause: positions
+    in `parts` and `causes`; name: what was innermost on the launching thread, as before. unrecorded_start,
+    unrecorded_dur: stretches in which work ran that the file lacks. left_out: shorter gaps.
+    """
+
+    first_ns: int
+    start: PackedColumn
+    dur: PackedColumn
+    before: PackedColumn
+    after: PackedColumn
+    call: PackedColumn
+    rows: PackedColumn
+    part: PackedColumn
+    cause: PackedColumn
+    ns: PackedColumn
+    name: PackedColumn
+    parts: list[str]
+    causes: list[str]
+    names: list[str]
+    unrecorded_start: PackedColumn
+    unrecorded_dur: PackedColumn
+    left_out: int
+
+
 class TimelinePayload(TypedDict):
     """A rank's events as the page's timeline draws them; `timeline_payload` says what each field is."""
 
@@ -91,3 +119,4 @@ class TimelinePayload(TypedDict):
     tracks: list[TimelineTrack]
     left_out: dict[str, int]
     shortened_names: int
+    gaps: NotRequired[TimelineGaps]

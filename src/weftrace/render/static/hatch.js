@@ -6,7 +6,7 @@ import { firstEndingAfter } from "./intervals.js";
 /**
  * @typedef {import("./axis.js").View} View
  * @typedef {import("./theme.js").Palette} Palette
- * @typedef {{ hidden: number[], exposed: number[], idle: number[] }} Fates
+ * @typedef {{ hidden: number[], exposed: number[], idle: number[], unrecorded: number[] }} Fates
  */
 
 /** @type {Map<string, HTMLCanvasElement>} */
@@ -95,7 +95,7 @@ export function joined(flat, gap) {
 }
 
 /**
- * The strip that says what became of the communication: {hidden, idle, exposed}, each a flat list of intervals.
+ * The strip that says what became of the communication: {hidden, idle, exposed, unrecorded}, each a flat list of intervals.
  * @param {CanvasRenderingContext2D} context
  * @param {Fates} fates
  * @param {View} view
@@ -104,13 +104,14 @@ export function joined(flat, gap) {
  * @param {number} height
  * @param {Palette} colors
  */
-export function paintFates(context, { hidden, idle, exposed }, view, width, y, height, colors) {
+export function paintFates(context, { hidden, idle, exposed, unrecorded }, view, width, y, height, colors) {
   // Gaps of less than a pixel are closed in `hidden`; what fills them is painted over it, as faint as it is short.
   const closed = joined(hidden, (0.8 * view.length) / width);
   /** @type {[number[], string][]} */
   const painted = [
     [closed, colors.hidden],
     [idle, colors.idle],
+    [unrecorded, colors.unrecorded],
     [exposed, colors.exposed],
   ];
   for (const [flat, color] of painted) {

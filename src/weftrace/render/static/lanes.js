@@ -41,7 +41,7 @@ const PARTS = {
 /**
  * The lane picture in its section: {show(rank, timeline), view, mark(window), range(range), boxes(), place(box),
  * extent()}.
- * @template {{ num: number, left_out: Record<string, number> }} Timeline
+ * @template {{ num: number, left_out: Record<string, number>, unrecorded?: number[] }} Timeline
  * @param {Handlers<Timeline>} handlers
  * @param {string} [at] what its elements' ids begin with; of several on one page, one alone has buttons and a lead
  */
@@ -127,10 +127,12 @@ export function lanePicture({ accounts, onBox, onRange }, at = "lanes") {
   function fates(rank, timeline) {
     if (timeline?.num) {
       const of = accounts(timeline);
-      return { hidden: of.hidden, exposed: of.exposed, idle: difference([0, rank.span_ns], of.busy) };
+      const { unrecorded = [] } = timeline;
+      const idle = difference(difference([0, rank.span_ns], of.busy), unrecorded);
+      return { hidden: of.hidden, exposed: of.exposed, idle, unrecorded };
     }
     const [busy, exposed, hidden] = [rank.busy, rank.exposed, rank.hidden ?? []].map((list) => union(list));
-    return { hidden, exposed, idle: difference([0, rank.span_ns], busy) };
+    return { hidden, exposed, idle: difference([0, rank.span_ns], busy), unrecorded: [] };
   }
 
   /** @param {Box} box */
@@ -209,6 +211,9 @@ export function lanePicture({ accounts, onBox, onRange }, at = "lanes") {
     }
     if (inside(picture.hidden)) {
       return tipRows("Communication hidden", colors.hidden, [["", "a compute kernel ran at the same time"]]);
+    }
+    if (inside(picture.unrecorded)) {
+      return tipRows("Unrecorded", colors.unrecorded, [["", "work ran that the file lacks"]]);
     }
     return inside(picture.idle) ? tipRows("Idle", colors.idle, [["", "nothing ran on the device"]]) : null;
   }
@@ -299,7 +304,7 @@ function streamWords(streams) {
  * @param {HTMLElement} legend
  * @param {Picture} picture
  */
-function showLegend(legend, { hues, rank, boxes }) {
+function showLegend(legend, { hues, rank, boxes, unrecorded }) {
   const colors = palette();
   /** @param {"exposed" | "idle"} fate */
   const hatched = (fate) => key({ class: `swatch hatch-${fate}` }, defined(fate, fate));
@@ -310,6 +315,7 @@ function showLegend(legend, { hues, rank, boxes }) {
     communicates ? colorKey(colors.hidden, defined("hidden", "hidden")) : null,
     communicates ? hatched("exposed") : null,
     hatched("idle"),
+    unrecorded.length ? key({ class: "swatch hatch-unrecorded" }, defined("idle_unrecorded", "unrecorded")) : null,
     boxes.some((box) => box.part === "issue") ? signKey("▾", "messages are issued") : null,
     boxes.some((box) => box.part === "receive") ? signKey("▴", "messages are received") : null,
     rank.arrows?.length ? signKey("↓", "waits for; faint where something else held it longer") : null,

@@ -89,6 +89,9 @@ export function paintLanes(canvas, scene) {
   eachStretch(picture.idle, view, 0, width, (x, w) => {
     if (w >= 2) for (const top of tops) sheet.hatched(colors.idle, colors.raised, 0.72, x, top, w, band);
   });
+  eachStretch(picture.unrecorded, view, 0, width, (x, w) => {
+    if (w >= 2) for (const top of tops) sheet.hatched(colors.unrecorded, colors.raised, 0.72, x, top, w, band);
+  });
   paintExposed(sheet, picture);
   for (const line of picture.byRow) paintParts(sheet, picture, line);
   for (const line of picture.byRow) paintNames(sheet, picture, line);
@@ -311,7 +314,7 @@ function paintStrip(sheet, picture) {
   const font = `500 ${FONT}`;
   /** @type {[from: number, to: number][]} */
   const taken = [];
-  for (const word of /** @type {const} */ (["exposed", "idle", "hidden"])) {
+  for (const word of /** @type {const} */ (["exposed", "unrecorded", "idle", "hidden"])) {
     eachStretch(joined(picture[word], 2 / scale), view, 0, width, (x, w) => {
       const half = sheet.widthOf(word, font) / 2 + 6;
       const middle = x + w / 2;

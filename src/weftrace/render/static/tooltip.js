@@ -82,6 +82,14 @@ export function defined(key, text = definitions[key][0]) {
 }
 
 /**
+ * What a term is called.
+ * @param {string} key
+ */
+export function wordOf(key) {
+  return definitions[key][0];
+}
+
+/**
  * Whether the page has a definition of it.
  * @param {string} key
  */

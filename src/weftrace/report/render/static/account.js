@@ -48,7 +48,7 @@ export function accounts(timeline) {
 }
 
 /**
- * Nanoseconds of [from, to) by part. compute + exposed + exposed_memory + idle = to - from.
+ * Nanoseconds of [from, to) by part. compute + exposed + exposed_memory + unrecorded + idle = to - from.
  * @param {Timeline} timeline
  * @param {number} from
  * @param {number} to
@@ -56,12 +56,14 @@ export function accounts(timeline) {
  */
 export function breakdown(timeline, from, to) {
   const of = accounts(timeline);
+  const unrecorded = lengthWithin(timeline.unrecorded, from, to);
   return {
     span: to - from,
     compute: lengthWithin(of.compute, from, to),
     exposed: lengthWithin(of.exposed, from, to),
     exposed_memory: lengthWithin(of.exposedMemory, from, to),
-    idle: to - from - lengthWithin(of.busy, from, to),
+    unrecorded,
+    idle: to - from - lengthWithin(of.busy, from, to) - unrecorded,
     communication: lengthWithin(of.communication, from, to),
     hidden: lengthWithin(of.hidden, from, to),
   };

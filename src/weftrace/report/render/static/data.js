@@ -2,6 +2,7 @@
 
 import { union } from "render/intervals.js";
 import { unpacked } from "render/packed.js";
+import { readGaps } from "./gaps.js";
 
 /**
  * @typedef {import("render/packed.js").Numbers} Numbers
@@ -23,6 +24,8 @@ import { unpacked } from "render/packed.js";
  * @property {number} endNs
  * @property {(event: number) => Facts} factsOf what else is known of an event
  * @property {(event: number) => number | null} correlationOf of a device event
+ * @property {import("./gaps.js").Gaps} waits the longest gaps of the device
+ * @property {number[]} unrecorded stretches in which work ran that the file lacks, as a flat list
  *
  * @typedef {page.Timeline & Events} Timeline
  *
@@ -59,6 +62,7 @@ export function readTimeline(index) {
   for (let i = 0; i < start.length; i += 1) startNs[i] = start[i] + origin;
   const codes = unpacked(columns.facts);
   const correlations = unpacked(columns.correlation);
+  const waits = readGaps(payload.gaps, payload.shift_ns);
   return {
     ...payload,
     num: payload.num_events,
@@ -72,6 +76,8 @@ export function readTimeline(index) {
     firstNs: origin,
     endNs: payload.end_ns + payload.shift_ns,
     factsOf: (event) => factsAt(payload.facts, codes[event] - 1),
+    waits,
+    unrecorded: waits.unrecorded,
     correlationOf: (event) => (correlations[event] ? payload.first_correlation + correlations[event] - 1 : null),
   };
 }

@@ -3,12 +3,14 @@
 import { breakdown, kernelsWithin } from "./account.js";
 import { around } from "./around.js";
 import { argumentsOf, launchLines, movedLines, placeLines } from "./event_facts.js";
-import { communicationBar, partsList, stackedBar, sumLine } from "./parts.js";
+import { causeLines, causesOf, gapParts, gapTitle } from "./gaps.js";
+import { communicationBar, IDLE_PARTS, partsList, stackedBar, sumLine } from "./parts.js";
 import { directionOf, phaseOf } from "render/boxes.js";
 import { actionButton, byId, fact, fill, h, items } from "render/dom.js";
 import { copyText } from "render/exports.js";
-import { duration, ofWhole, percent, plural } from "render/format.js";
+import { duration, ofWhole, percent, plural, shortName } from "render/format.js";
 import { kernelInShort, kindChip, sortableTable } from "render/tables.js";
+import { defined } from "render/tooltip.js";
 
 /**
  * @typedef {import("./data.js").Timeline} Timeline
@@ -78,6 +80,53 @@ export function showEvent(dock, timeline, event, select, rank) {
       : null,
     onDevice && near.launch < 0 ? h("p", { class: "muted", text: "Its launch call is not in the timeline." }) : null,
     stack ? listed("Stack, innermost first", items(stack.split(/[;\n]/).filter(Boolean))) : null,
+  );
+  dock.show(panel);
+}
+
+/**
+ * Shows what a gap of the device waited for, or hides it for -1. select(event) shows an event.
+ * @param {Dock} dock
+ * @param {Timeline | null} timeline
+ * @param {number} number
+ * @param {(event: number) => void} select
+ * @param {() => void} clear
+ */
+export function showGap(dock, timeline, number, select, clear) {
+  const panel = byId("gap-panel");
+  if (!timeline || number < 0) {
+    dock.hide(panel);
+    return;
+  }
+  const gap = timeline.waits.of(number);
+  /** @type {Line[]} */
+  const place = [
+    ["starts", duration(gap.start, 6)],
+    ["takes", duration(gap.end - gap.start)],
+    ["ends", duration(gap.end, 6)],
+    ["after", shortName(gap.before)],
+    ["until", shortName(gap.after)],
+    ["launched by", gap.call || "nothing in the file"],
+  ];
+  const next = timeline.start.subarray(0, timeline.numDevice).findIndex((start) => start === gap.end);
+  const launch = next < 0 ? -1 : timeline.launch[next] - 1;
+  const parts = gapParts(gap);
+  const present = IDLE_PARTS.filter(([key]) => parts[key] > 0);
+  const lines = causeLines(gap);
+  fill(
+    panel,
+    head(h("h3", { text: gapTitle(gap) }), clear, [...place, ...lines]),
+    factsList(place),
+    stackedBar(parts, "medium", present),
+    partsList(parts, present),
+    h("h4", { text: "What it is charged to" }),
+    h(
+      "dl",
+      { class: "facts-list" },
+      causesOf(gap).map(({ cause }, at) => fact(defined(`cause_${cause}`), lines[at][1])),
+    ),
+    next < 0 ? null : links("What ended it", [next], timeline, select, "Go to: "),
+    launch < 0 ? null : links("Its launch", [launch], timeline, select, "Go to its launch: "),
   );
   dock.show(panel);
 }

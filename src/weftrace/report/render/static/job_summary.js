@@ -38,7 +38,9 @@ export function showJobSummary(report, job) {
   ];
   byId("job-summary").hidden = false;
   byId("job-facts").textContent = facts.filter(Boolean).join(" · ");
-  const parts = partsOf(/** @type {page.Rank} */ (/** @type {unknown} */ (sum)));
+  const unrecorded_ns = counted.reduce((all, { rank }) => all + (rank.idle_account?.unrecorded_ns ?? 0), 0);
+  const whole = { ...sum, idle_account: { unrecorded_ns } };
+  const parts = partsOf(/** @type {page.Rank} */ (/** @type {unknown} */ (whole)));
   fill(
     byId("job-account"),
     stackedBar(parts),

@@ -14,7 +14,7 @@ import { keepInFragment } from "./fragment.js";
 import { jobOf } from "./job.js";
 import { showJobSummary } from "./job_summary.js";
 import { jobTimeline } from "./job_timeline.js";
-import { showBox, showEvent, showRange } from "./inspector.js";
+import { showBox, showEvent, showGap, showRange } from "./inspector.js";
 import { showKernels } from "./kernels.js";
 import { showMatrix } from "./matrix.js";
 import { startPerfetto } from "./perfetto.js";
@@ -51,6 +51,10 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
       if (event >= 0) pickBox(null);
       showEvent(answers, data, event, timelineSelect, report.ranks[current]);
       changed();
+    },
+    onGap: (data, gap) => {
+      if (gap >= 0) pickBox(null);
+      showGap(answers, data, gap, timelineSelect, () => timeline.gap(-1));
     },
     onRange: (data, range) => {
       showRange(answers, data, range, () => timeline.range(null));

@@ -6,7 +6,7 @@ import { addingUp, duration, inUnit, percent, unitFor } from "render/format.js";
 import { defined } from "render/tooltip.js";
 
 /**
- * @typedef {"compute" | "exposed" | "exposed_memory" | "idle"} Part
+ * @typedef {"compute" | "exposed" | "exposed_memory" | "unrecorded" | "idle"} Part
  * @typedef {Record<Part | "span" | "communication" | "hidden", number>} Parts
  */
 
@@ -18,7 +18,24 @@ export const PARTS = [
   ["compute", "compute", "compute"],
   ["exposed", "exposed", "exposed communication"],
   ["exposed_memory", "exposed_memory", "exposed memory"],
+  ["unrecorded", "idle_unrecorded", "unrecorded"],
   ["idle", "idle", "idle"],
+];
+
+/** @typedef {"host" | "call" | "launch_latency" | "turnaround" | "held" | "unrecorded" | "unknown"} IdlePart */
+
+/**
+ * The parts of idle time, likewise: keys of `idle_account`.
+ * @type {[key: `${IdlePart}_ns`, role: string, word: string][]}
+ */
+export const IDLE_PARTS = [
+  ["host_ns", "idle_host", "host"],
+  ["call_ns", "idle_call", "launch call"],
+  ["launch_latency_ns", "idle_launch_latency", "launch latency"],
+  ["turnaround_ns", "idle_turnaround", "turnaround"],
+  ["held_ns", "idle_held", "held"],
+  ["unrecorded_ns", "idle_unrecorded", "unrecorded"],
+  ["unknown_ns", "idle_unknown", "unknown"],
 ];
 
 /**
@@ -27,12 +44,14 @@ export const PARTS = [
  * @returns {Parts}
  */
 export function partsOf(row) {
+  const unrecorded = ("idle_account" in row && row.idle_account?.unrecorded_ns) || 0;
   return {
     span: row.span_ns,
     compute: row.compute_ns,
     exposed: row.exposed_communication_ns,
     exposed_memory: row.exposed_memory_ns,
-    idle: row.idle_ns,
+    unrecorded,
+    idle: row.idle_ns - unrecorded,
     communication: "communication_ns" in row ? row.communication_ns : 0,
     hidden: "hidden_communication_ns" in row ? row.hidden_communication_ns : 0,
   };
@@ -113,7 +132,7 @@ export function partsList(parts, kinds = /** @type {[Key, string, string][]} */ 
   return h(
     "ul",
     { class: "parts" },
-    kinds.map(([key, role, word]) =>
+    present(parts, kinds).map(([key, role, word]) =>
       h(
         "li",
         { data: { part: key, ns: parts[key] } },
@@ -132,16 +151,27 @@ export function partsList(parts, kinds = /** @type {[Key, string, string][]} */ 
 }
 
 /**
+ * Without what is unrecorded, where nothing is.
+ * @template {string} Key
+ * @param {Record<Key | "span", number>} parts
+ * @param {[key: Key, role: string, word: string][]} kinds
+ */
+function present(parts, kinds) {
+  return kinds.filter(([key]) => key !== "unrecorded" || parts[key] > 0);
+}
+
+/**
  * "124.31 + 4.19 + 0.02 + 0.49 = 129.01 ms": the check that a reader can do.
  * @param {Parts} parts
  */
 export function sumLine(parts) {
+  const words = present(parts, PARTS).map(([, , word]) => word);
   const unit = unitFor(parts.span);
   return h(
     "p",
-    { class: "sum", title: "compute + exposed communication + exposed memory + idle = span" },
+    { class: "sum", title: `${words.join(" + ")} = span` },
     addingUp(
-      PARTS.map(([key]) => parts[key]),
+      present(parts, PARTS).map(([key]) => parts[key]),
       unit,
     ).join(" + "),
     h("b", { text: ` = ${inUnit(parts.span, unit)} ${unit.name}` }),

@@ -44,7 +44,12 @@ export function pinnedOf(rank, timeline) {
   return {
     mini,
     rows,
-    fates: { hidden: of.hidden, exposed: of.exposed, idle: difference([0, rank.span_ns], of.busy) },
+    fates: {
+      hidden: of.hidden,
+      exposed: of.exposed,
+      idle: difference(difference([0, rank.span_ns], of.busy), timeline.unrecorded),
+      unrecorded: timeline.unrecorded,
+    },
     fatesTop,
     height: Math.max(fatesTop + STRIP + 2, ...rows.map(({ y }) => y + MINI + 2)),
   };

@@ -94,7 +94,9 @@ function cards(rank) {
   const none = "no communication in this trace";
   const hidden = `${duration(rank.hidden_communication_ns)} of ${duration(rank.communication_ns)} communication`;
   const exposed = `${share(rank.exposed_communication_ns)}${onDevice ? " waits for the network" : ""}`;
-  const idle = `${share(rank.idle_ns)}, ${onDevice ? "nothing runs" : `no ${event} was recorded`}`;
+  const { unrecorded, idle: idleNs } = partsOf(rank);
+  const besides = unrecorded ? `; ${duration(unrecorded)} more are unrecorded` : "";
+  const idle = `${share(idleNs)}, ${onDevice ? "nothing runs" : `no ${event} was recorded`}${besides}`;
   const fused = `${share(rank.fused_ns)}, in compute: not separable`;
   const speedup = rank.overlap_speedup === null ? "–" : `${rank.overlap_speedup.toFixed(2)}×`;
   const work = `${duration(rank.serial_ns)} of work in ${duration(rank.busy_ns)}`;
@@ -104,7 +106,7 @@ function cards(rank) {
     rank.fused_ns > 0 ? card("fused", "fused", duration(rank.fused_ns), fused) : null,
     card("hidden", "hidden", percent(rank.hidden_fraction), comm ? hidden : none, "hidden"),
     card("exposed", "exposed", comm ? duration(rank.exposed_communication_ns) : "–", comm ? exposed : none, "exposed"),
-    card("idle", "idle", duration(rank.idle_ns), idle),
+    card("idle", "idle", duration(idleNs), idle),
     card("overlap_speedup", "overlap speed-up", speedup, work),
     card("headroom", "headroom", duration(saved), bound),
   ];

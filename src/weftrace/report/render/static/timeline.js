@@ -7,9 +7,10 @@ import { onTheme, palette } from "render/theme.js";
 import { hideTip, showTip, tipRows } from "render/tooltip.js";
 import { Viewport } from "render/viewport.js";
 import { MINI, paintPinned, pinnedBox, pinnedOf } from "./pinned.js";
+import { gapAt, gapTip } from "./gaps.js";
 import { durationSums, eventAt, nameWriter, shadesFor } from "render/rows.js";
 import { inOrder, search } from "./search.js";
-import { allRows, labelColumn, layout, rowOf } from "./tracks.js";
+import { allRows, isOfDevice, labelColumn, layout, rowOf } from "./tracks.js";
 import { showTimelineLegend } from "./timeline_legend.js";
 import { paintTracks } from "./tracks_paint.js";
 import { FONT, Sheet } from "render/scene.js";
@@ -35,6 +36,7 @@ import { zoomButtons } from "render/zooming.js";
  * @typedef {object} Handlers
  * @property {(view: Viewport) => void} onView
  * @property {(timeline: Timeline | null, event: number) => void} onEvent an event was selected, or none: -1
+ * @property {(timeline: Timeline | null, gap: number) => void} onGap a gap was selected, or none: -1
  * @property {(timeline: Timeline | null, range: [number, number] | null) => void} onRange
  */
 
@@ -51,7 +53,7 @@ const MISSING = "This page does not hold this rank's timeline. Name the rank whe
  * The timeline in its section. What it returns shows ranks and moves it.
  * @param {Handlers} handlers
  */
-export function timelineView({ onView, onEvent, onRange }) {
+export function timelineView({ onView, onEvent, onGap, onRange }) {
   const frame = byId("timeline-frame");
   const body = byId("timeline-body");
   const cell = byId("timeline-cell");
@@ -67,6 +69,7 @@ export function timelineView({ onView, onEvent, onRange }) {
   let data = null;
   let hovered = -1;
   let selected = -1;
+  let gap = -1;
   /** @type {[number, number] | null} */
   let range = null;
   /** @type {import("./search.js").Found | null} */
@@ -141,16 +144,23 @@ export function timelineView({ onView, onEvent, onRange }) {
           hovered = under;
           draw();
         }
-        canvas.classList.toggle("pointing", under >= 0);
+        const wait = under < 0 ? waitAt(x, y) : -1;
+        canvas.classList.toggle("pointing", under >= 0 || wait >= 0);
         if (data && under >= 0) showTip(event.clientX, event.clientY, ...eventTip(data.timeline, under));
-        else hideTip();
+        else if (data && wait >= 0) {
+          showTip(event.clientX, event.clientY, ...gapTip(data.timeline.waits.of(wait), palette().idle));
+        } else hideTip();
       },
       leave: () => {
         hovered = -1;
         hideTip();
         draw();
       },
-      click: (x, y) => select(at(x, y)),
+      click: (x, y) => {
+        const under = at(x, y);
+        select(under);
+        if (under < 0) selectGap(waitAt(x, y));
+      },
       double: () => {
         if (selected >= 0) zoomToEvent(selected); // the first click picked it; what is under the second may have moved
       },
@@ -332,6 +342,15 @@ export function timelineView({ onView, onEvent, onRange }) {
   function select(event) {
     selected = event;
     onEvent(data?.timeline ?? null, event);
+    selectGap(-1);
+    draw();
+  }
+
+  /** @param {number} number of a gap, or -1 */
+  function selectGap(number) {
+    if (number < 0 && gap < 0) return;
+    gap = number;
+    onGap(data?.timeline ?? null, gap);
     draw();
   }
 
@@ -365,6 +384,19 @@ export function timelineView({ onView, onEvent, onRange }) {
     return -1;
   }
 
+  /**
+   * The gap of the device at a pixel of one of its streams, or -1.
+   * @param {number} x
+   * @param {number} y
+   */
+  function waitAt(x, y) {
+    if (!data) return -1;
+    const inner = y + body.scrollTop;
+    const line = data.placed.lines.find((each) => inner >= each.y && inner < each.y + each.height);
+    if (!line || !isOfDevice(data.timeline, line, data.rank.device)) return -1;
+    return gapAt(data.timeline.waits, view.start + (x / width()) * view.length);
+  }
+
   /** @param {Held} held */
   function paint(held) {
     if (width() < 10) return;
@@ -388,6 +420,8 @@ export function timelineView({ onView, onEvent, onRange }) {
       hovered,
       selected,
       range,
+      device: held.rank.device,
+      gap,
     });
     painted = performance.now() - began;
   }
@@ -406,6 +440,7 @@ export function timelineView({ onView, onEvent, onRange }) {
       reveal(event);
     },
     clear: () => select(-1),
+    gap: selectGap,
     range: setRange,
     /** @param {string} text */
     find: (text) => {

@@ -34,6 +34,9 @@ export function showTimelineLegend(timeline, pinned, searching) {
           .filter((fate) => fates[fate].length > 0)
           .map((fate) => /** @type {[string, string]} */ ([fate, fate]))
       : []),
+    ...(timeline.unrecorded.length
+      ? [/** @type {[string, string]} */ (["unrecorded", "unrecorded: work ran that the file lacks"])]
+      : []),
     ...(searching ? [/** @type {[string, string]} */ (["mark", "found"])] : []),
   ];
   fill(

@@ -100,6 +100,17 @@ export function layout(timeline, rows, closed) {
 }
 
 /**
+ * Whether a line shows a stream of the device that a report is of, so that its empty stretches may be the device's gaps.
+ * @param {Timeline} timeline
+ * @param {Line} line
+ * @param {number | null} device
+ */
+export function isOfDevice({ tracks }, { rows }, device) {
+  const own = rows.map(({ track }) => tracks[track]);
+  return own.some(({ kind }) => kind === "stream") && own.every((track) => track.device === device);
+}
+
+/**
  * The labels at the left: buttons that open and close the groups, and the tracks' names.
  * @param {HTMLElement} gutter
  * @param {Layout} placed

@@ -4,8 +4,9 @@
 import { drawAxis } from "render/axis.js";
 import { duration } from "render/format.js";
 import { paintRow } from "render/rows.js";
+import { eachStretch } from "render/hatch.js";
 import { FONT } from "render/scene.js";
-import { rowOf } from "./tracks.js";
+import { isOfDevice, rowOf } from "./tracks.js";
 
 /**
  * @typedef {import("render/scene.js").Sheet} Sheet
@@ -23,6 +24,8 @@ import { rowOf } from "./tracks.js";
  * @property {number} hovered -1 for none
  * @property {number} selected -1 for none
  * @property {[number, number] | null} range
+ * @property {number | null} device that the report is of
+ * @property {number} gap the selected gap, -1 for none
  */
 
 /**
@@ -38,6 +41,7 @@ export function paintTracks(sheet, scene) {
     if (line.y + line.height < top || line.y > top + visible) continue;
     const y = line.y - top + 1;
     const label = line.kind === "closed" ? null : write;
+    if (isOfDevice(timeline, line, scene.device)) paintWaits(sheet, scene, y, line.height - 2);
     for (const row of line.rows) {
       paintRow(context, timeline, row, { view, width, y, height: line.height - 2, look, sums, hits, label });
     }
@@ -53,6 +57,24 @@ export function paintTracks(sheet, scene) {
   const start = below ? from.y + from.h : from.y;
   const end = below ? to.y : to.y + to.h;
   sheet.curve(sheet.colors.accent, 1.5, [from.x + from.w / 2, start], [to.x, end], { dash: [5, 3] });
+}
+
+/**
+ * On a stream of the device: hatched, where work ran that the file lacks; framed, the selected gap.
+ * @param {Sheet} sheet
+ * @param {Scene} scene
+ * @param {number} y
+ * @param {number} height
+ */
+function paintWaits(sheet, { timeline, gap }, y, height) {
+  const { colors, view, width } = sheet;
+  eachStretch(timeline.unrecorded, view, 0, width, (x, w) => {
+    if (w >= 2) sheet.hatched(colors.unrecorded, colors.raised, 0.72, x, y, w, height);
+  });
+  if (gap < 0) return;
+  const [from, to] = timeline.waits.flat.slice(2 * gap, 2 * gap + 2).map((ns) => sheet.x(ns));
+  sheet.rect(colors.accent, from, y, to - from, height, 0.14);
+  sheet.outline(colors.accent, 2, from, y, Math.max(2, to - from), height);
 }
 
 /**

@@ -5,23 +5,11 @@ import { count, duration, grouped, percent, withoutFolders } from "render/format
 import { icicle, legendKeys } from "render/icicle.js";
 import { columnsOf, kernelInShort, showTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
-import { partsList, stackedBar } from "./parts.js";
+import { IDLE_PARTS, partsList, stackedBar } from "./parts.js";
 import { boundWords } from "./summary.js";
 
 /** @typedef {NonNullable<page.Rank["idle_account"]>} Account */
 /** @typedef {Account["host"][number] & { up: Node | null, children: Node[], outer: string[] }} Node */
-/** @typedef {Exclude<keyof Account & `${string}_ns`, "idle_ns" | "latency_ns">} PartKey */
-
-/** @type {[key: PartKey, role: string, word: string][]} */
-const PARTS = [
-  ["host_ns", "idle_host", "host"],
-  ["call_ns", "idle_call", "launch call"],
-  ["launch_latency_ns", "idle_launch_latency", "launch latency"],
-  ["turnaround_ns", "idle_turnaround", "turnaround"],
-  ["held_ns", "idle_held", "held"],
-  ["unrecorded_ns", "idle_unrecorded", "unrecorded"],
-  ["unknown_ns", "idle_unknown", "unknown"],
-];
 /** What the host did, by kind, and the colour of each. */
 const KINDS = ["annotation", "operator", "frame", "call"];
 const KIND_WORDS = ["annotation", "operator", "Python function", "call of the runtime"];
@@ -40,7 +28,7 @@ function showIdle({ idle_account: account, basis }) {
   const known = account && account.idle_ns > 0 && basis !== "ranges"; // nothing launches a range: no cause is known
   byId("idle-box").hidden = !known;
   if (!known) return;
-  const present = PARTS.filter(([key]) => account[key] > 0);
+  const present = IDLE_PARTS.filter(([key]) => account[key] > 0);
   const parts = { ...account, span: account.idle_ns };
   fill(
     byId("idle-bar"),
@@ -91,7 +79,7 @@ function showHost(rows) {
   fill(byId("idle-chart"), holder);
   fill(byId("idle-path"));
   if (!rows.length) return;
-  const drawn = KINDS.map((kind, at) => /** @type {[string, number]} */ ([KIND_WORDS[at], at])).filter(([, at]) =>
+  const drawn = KIND_WORDS.map((word, at) => /** @type {[string, number]} */ ([word, at])).filter(([, at]) =>
     all.some((node) => node.kind === KINDS[at]),
   );
   fill(byId("idle-legend"), legendKeys(drawn));
