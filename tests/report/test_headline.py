@@ -41,7 +41,7 @@ def test_it_leads_with_the_host_where_communication_is_little(tmp_path: Path) ->
     assert said.startswith(
         "The device waited 64.0 ms of 75.7 ms (84.7 %): 63.9 ms for the host, which recorded nothing ("
     )
-    assert "exposed communication takes another 2.8 %; 0.0 % of communication is hidden" in said
+    assert "Exposed communication takes another 2.8 %; 0.0 % of communication is hidden" in said
     assert "saved" not in said
 
 

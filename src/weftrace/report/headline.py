@@ -90,11 +90,15 @@ def _of_devices(ranks: Sequence[RankDocument], whole: str, lateness: LatenessDoc
             return summary
     others = sorted((ns, name) for name, ns in losses.items() if name != loss and ns >= _WORTH_SAYING * span)
     also = [(name, percent(ns / span)) for ns, name in reversed(others)]
+    further = []
     if also:
-        summary += "; " + " and ".join([" takes another ".join(also[0]), *map(" ".join, also[1:])])
+        further.append(" and ".join([" takes another ".join(also[0]), *map(" ".join, also[1:])]))
     if losses["exposed communication"] >= _WORTH_SAYING * span:
-        summary += f"; {_hidden(ranks)} of communication is hidden"
-    return summary
+        further.append(f"{_hidden(ranks)} of communication is hidden")
+    if by_host and further:  # its causes fill a sentence
+        further[0] = further[0][0].upper() + further[0][1:]
+        return f"{summary}. {'; '.join(further)}"
+    return "; ".join([summary, *further])
 
 
 def _cause(ranks: Sequence[RankDocument], loss: str, loss_ns: int) -> str:

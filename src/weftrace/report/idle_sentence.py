@@ -136,7 +136,7 @@ def _named(row: dict[str, Any]) -> str:
 
 def _how_often(row: dict[str, Any], num_ranks: int) -> str:
     """One gap, a few, or every step."""
-    if row["cause"] == "first_use":
+    if row["cause"] in ("first_use", "operators"):
         return ""
     if row["num_main"] == 1:
         return "one gap"
