@@ -1,6 +1,6 @@
 """Prints which planted causes of idle time weftrace names, and with what it confuses the others.
 
-python -m tests.causes.confusion [--markdown] [--only REGEX] [--every N] [--show]
+python -m tests.causes.confusion [--markdown] [--only REGEX] [--every N] [--offset N] [--show]
 
 A case (planted.py) is right where the account names the planted cause first, the headline names it, parts and causes
 add up to the idle time, which is that of the simulator to the nanosecond, and no remedy is named that would not help.
@@ -123,11 +123,12 @@ def main() -> int:
     parser.add_argument("--markdown", action="store_true", help="the table for docs/idle.md")
     parser.add_argument("--only", default="", help="a regular expression: cases whose description matches")
     parser.add_argument("--every", type=int, default=1, help="every N-th case of those")
+    parser.add_argument("--offset", type=int, default=0, help="other noise for each number")
     parser.add_argument("--show", action="store_true", help="each wrong case, with its headline")
     chosen = parser.parse_args()
     judged: list[Judged] = []
     with tempfile.TemporaryDirectory() as folder:
-        for case in [case for case in cases() if re.search(chosen.only, str(case))][:: chosen.every]:
+        for case in [case for case in cases(chosen.offset) if re.search(chosen.only, str(case))][:: chosen.every]:
             one = judge(case, Path(folder))
             judged.append(one)
             if chosen.show and one.wrong:

@@ -68,6 +68,7 @@ class Case:
         setting = self.setting
         words = [self.family, f"{self.strength:.0%}", setting.vendor, setting.style]
         words += ["training" if setting.training else "inference"]
+        words += ["DDP"] * setting.ddp + ["busy"] * setting.busy
         words += ["stacks"] * setting.stacks + ["no steps"] * (not setting.steps) + ["loss read"] * setting.loss_read
         return ", ".join([*words, f"seed {setting.seed}"])
 
@@ -726,6 +727,79 @@ class FullQueue(Plant):
     """More is launched than the queue holds: the host stands in launch calls while the device works."""
 
 
+class Synchronize(Plant):
+    """torch.cuda.synchronize() for a stopwatch in the forward pass. Size: how many for an operator."""
+
+    call = "cudaDeviceSynchronize"
+
+    def __init__(self, size: float) -> None:
+        super().__init__(size)
+        self.due = 0.0
+
+    def after_op(self, run: Run, number: int) -> None:
+        self.due += self.size
+        while self.due >= 1:
+            self.due -= 1
+            with (
+                run.main.planted(),
+                run.frames(
+                    "timing.py(18): stopwatch",
+                    "torch/cuda/__init__.py(975): synchronize",
+                    "<built-in function _cuda_synchronize>",
+                ),
+            ):
+                run.main.synchronize(self.call)
+
+
+class EventSynchronize(Synchronize):
+    """The same by an event that is waited for."""
+
+    call = "cudaEventSynchronize"
+
+
+class HostOperator(Plant):
+    """An operator on tensors of the host, such as a sort, between two that launch. Size: µs."""
+
+    def after_step(self, run: Run) -> None:
+        host = run.main
+        with (
+            host.planted(),
+            run.frames("postprocess.py(44): keep_best", f"<built-in method sort of Tensor object at {run.address()}>"),
+            run.operators("aten::sort"),
+        ):
+            host.work(self.size * US)
+
+
+class Checkpoint(Plant):
+    """torch.save after the third step. Size: µs."""
+
+    def after_step(self, run: Run) -> None:
+        if run.step != 2:
+            return
+        host = run.main
+        with (
+            host.planted(),
+            run.frames("train.py(160): save_state", "torch/serialization.py(947): save"),
+            run.frames("torch/serialization.py(1213): _save"),
+        ):
+            for _ in range(8):
+                with run.frames(f"<built-in method write_record of PyTorchFileWriter object at {run.address()}>"):
+                    host.work(self.size * US / 8)
+
+
+class OwnLoader(Plant):
+    """A function of the user's makes a batch from a file mapped into memory, without a DataLoader. Size: µs."""
+
+    def batch(self, run: Run) -> None:
+        host = run.main
+        with host.planted(), run.frames("train.py(47): get_batch"):
+            with run.frames("numpy/_core/memmap.py(289): __new__"):
+                host.work(0.3 * self.size * US)
+            with run.operators("aten::stack"):
+                host.work(0.2 * self.size * US)
+            host.work(0.5 * self.size * US)
+
+
 class Scheduler(Plant):
     """An engine decides what to run next, between two graphs. Size: µs."""
 
@@ -808,8 +882,14 @@ UNRECORDED_WORDS = (
 )
 
 FAMILIES = (
-    Family(name="loader", plant=LoaderInline, sizes=(200, 60_000), truth=LOADER, styles=("eager", "compiled", "graph")),
-    Family(name="loader workers", plant=LoaderWorkers, sizes=(200, 60_000), truth=LOADER, styles=("eager", "compiled")),
+    Family(
+        name="loader",
+        plant=LoaderInline,
+        sizes=(200, 60_000),
+        truth=LOADER,
+        styles=("eager", "ddp", "compiled", "graph"),
+    ),
+    Family(name="loader workers", plant=LoaderWorkers, sizes=(200, 60_000), truth=LOADER, styles=("ddp", "compiled")),
     Family(name="loader pinned", plant=LoaderPinned, sizes=(200, 60_000), truth=LOADER, vendors=("nvidia",)),
     Family(
         name="Python",
@@ -817,7 +897,7 @@ FAMILIES = (
         sizes=(200, 60_000),
         truth=truth("python", words=r"update_metrics|metrics\.py|bleu|rouge"),
         without_stacks=NOTHING,
-        styles=("eager", "compiled", "graph"),
+        styles=("eager", "ddp", "compiled", "graph"),
     ),
     Family(
         name="Python, annotated",
@@ -882,6 +962,7 @@ FAMILIES = (
         plant=CollectionCalled,
         sizes=(200, 60_000),
         truth=truth("garbage_collection", words=r"garbage|collect|GC"),
+        styles=("eager", "ddp"),
         stacks=(True,),
     ),
     Family(
@@ -904,8 +985,8 @@ FAMILIES = (
         plant=CompilationOld,
         sizes=(1_000, 900_000),
         truth=truth("compilation", words=r"compil"),
+        without_stacks=NOTHING,
         styles=("compiled",),
-        stacks=(True,),
         vendors=("nvidia",),
     ),
     Family(
@@ -927,6 +1008,7 @@ FAMILIES = (
         plant=Lock,
         sizes=(200, 60_000),
         truth=truth("lock", words=r"\block|shared_state|publish"),
+        styles=("eager", "ddp"),
         stacks=(True,),
     ),
     Family(
@@ -1117,6 +1199,46 @@ FAMILIES = (
         more={"ddp": True, "num_steps": 2},
     ),
     Family(
+        name="synchronize",
+        plant=Synchronize,
+        sizes=(0.02, 3.0),
+        truth=truth("blocking_sync", words=r"Synchronize|synchroni[sz]"),
+        training=(False,),
+        more={"scale": 0.6},
+    ),
+    Family(
+        name="synchronize an event",
+        plant=EventSynchronize,
+        sizes=(0.02, 3.0),
+        truth=truth("blocking_sync", words=r"Synchronize|synchroni[sz]"),
+        training=(False,),
+        vendors=("nvidia",),
+        more={"scale": 0.6},
+    ),
+    Family(
+        name="operator of the host",
+        plant=HostOperator,
+        sizes=(200, 60_000),
+        truth=truth("operators", words=r"\bsort\b"),
+        training=(False,),
+    ),
+    Family(
+        name="checkpoint",
+        plant=Checkpoint,
+        sizes=(500, 300_000),
+        truth=truth("checkpoint", words=r"checkpoint|save"),
+        stacks=(True,),
+        vendors=("nvidia",),
+    ),
+    Family(
+        name="loader of one's own",
+        plant=OwnLoader,
+        sizes=(200, 60_000),
+        truth=truth("data_loading", "python", words=r"get_batch|data loading", fits=(WORKERS,)),
+        stacks=(True,),
+        vendors=("nvidia",),
+    ),
+    Family(
         name="scheduler",
         plant=Scheduler,
         sizes=(50, 60_000),
@@ -1153,13 +1275,15 @@ FAMILIES = (
 )
 
 
-def cases() -> Iterator[Case]:
-    """All cases: each family in its styles, of both makers, with and without stacks, in three strengths."""
+def cases(offset: int = 0) -> Iterator[Case]:
+    """All cases: each family in its styles, of both makers, with and without stacks, in three strengths; with another
+    offset the same with other noise.
+    """
     seed = 0
     for family in FAMILIES:
         for style in family.styles:
             for training in family.training:
-                if style == "graph" and training and family.training != (True,):
+                if (style == "graph" and training) or (style == "ddp" and not training):
                     continue
                 for stacks in family.stacks:
                     for vendor in family.vendors:
@@ -1167,12 +1291,14 @@ def cases() -> Iterator[Case]:
                             seed += 1
                             setting = Setting(
                                 vendor=vendor,
-                                style=style,
+                                style="eager" if style == "ddp" else style,
                                 training=training,
+                                ddp=style == "ddp",
                                 stacks=stacks,
                                 steps=seed % 4 != 0,
                                 loss_read=seed % 5 == 0,
-                                seed=seed,
+                                busy=seed % 3 == 0,
+                                seed=seed + 10_000 * offset,
                             )
                             yield Case(
                                 family=family.name,

@@ -113,7 +113,11 @@ LAYER = (LAYER_NORM, linear(150), ATTENTION, linear(60), ADD, LAYER_NORM, linear
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """On what, and how, the program runs, and how it is recorded."""
+    """On what, and how, the program runs, and how it is recorded.
+
+    loss_read: the loss is read in each step. ddp: gradients are all-reduced meanwhile. busy: the host has a little of
+    many other things to do, as programs have. scale: how much longer kernels are. host: how much slower the host is.
+    """
 
     vendor: str = "nvidia"
     style: str = "eager"
@@ -122,6 +126,7 @@ class Setting:
     steps: bool = True
     loss_read: bool = False
     ddp: bool = False
+    busy: bool = False
     scale: float = 1.0
     layers: int = 4
     num_steps: int = 5
@@ -285,6 +290,8 @@ class Run:
         self.number = 0
         self.main.work(20 * US)
         self.plant.batch(self)
+        if self.setting.busy:
+            self.small_things()
         if self.setting.style == "graph":
             self.replay()
         elif self.setting.style == "compiled":
@@ -300,6 +307,34 @@ class Run:
                 self.item()
         self.plant.after_step(self)
         self.main.work(15 * US)
+
+    def small_things(self) -> None:
+        """What programs do besides: none of it is what makes a device idle."""
+        host = self.main
+        with self.frames("tqdm/std.py(1233): update", "tqdm/std.py(1325): refresh"):
+            host.work(35 * US)
+        if self.step == 0:
+            for _ in range(3):
+                with self.operators("aten::empty"), host.call("cudaMalloc"):
+                    host.work(90 * US)
+        if self.step == 2:
+            with host.inside("gc", "Python GC"):
+                host.work(240 * US)
+        if self.step % 2:
+            with self.frames("train.py(151): log_metrics", "logging/__init__.py(1519): info"):
+                host.work(70 * US)
+        with self.operators("aten::randperm"):
+            host.work(22 * US)
+
+    def all_reduce(self, host: Host, us: float) -> None:
+        """Gradients of some layers are summed over ranks, on a stream of its own, while the backward pass goes on."""
+        with (
+            self.operators("c10d::allreduce_", "record_param_comms", host=host),
+            host.inside("annotation", "nccl:all_reduce"),
+        ):
+            host.work(12 * US)
+            self.world.waits[20] = self.world.ready(7)
+            self.launch(host, ALL_REDUCE, us, call="cudaLaunchKernelExC", stream=20)
 
     # forward -------------------------------------------------------------------------------------------------------
 
@@ -413,7 +448,9 @@ class Run:
                     host.work(40 * US)
                     self.compiled_kernels(host, backward=True)
             else:
-                for _ in range(self.setting.layers):
+                for layer in range(self.setting.layers):
+                    if self.setting.ddp and layer:
+                        self.all_reduce(host, 620)
                     for op in reversed(LAYER):
                         self.plant.backward_op(self, host)
                         name = f"autograd::engine::evaluate_function: {op.backward}"
@@ -422,6 +459,9 @@ class Run:
                                 with self.operators(operator, host=host):
                                     host.work(2.5 * US)
                                     self.launch(host, op.kernel, op.us * (1.0 if op.kernel == "gemm" else 1.8))
+                if self.setting.ddp:
+                    self.all_reduce(host, 260)
+                    self.world.waits[7] = self.world.ready(20)
             self.main.wait_until(host.now + self.world.about(18 * US))
 
     def foreach_step(self) -> None:
