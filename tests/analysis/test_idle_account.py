@@ -128,6 +128,24 @@ def test_what_the_host_waited_for_is_named(tmp_path: Path) -> None:
         assert (row["cause"], row["name"], row["within"]) == (cause, "cudaStreamSynchronize", operator)
 
 
+def test_a_collection_is_read_without_stacks(tmp_path: Path) -> None:
+    """torch.profiler writes collections among the Python frames: they are told, and no stacks were recorded."""
+    file = frame(eager().kernel(GEMM, 2_015, 10, launch=2_009), "Python GC", 1_000, 900)
+    found = account(file, tmp_path)
+    assert (causes(found)["garbage_collection"], found.with_stacks) == (900, False)
+    trace = open_trace(file.write(tmp_path / "again.json"))
+    assert isinstance(trace, wt.Trace)
+    assert causes(idle_account(trace)) == causes(found)
+
+
+def test_silence_long_after_a_wait_is_work_of_its_own(tmp_path: Path) -> None:
+    """The host waits until 120 and launches again at 170, or only at 620."""
+    for launch, cause in ((170, "blocking_sync"), (620, "python")):
+        file = TraceFile().kernel(GEMM, 15, 100, launch=9).kernel(GEMM, launch + 5, 10, launch=launch)
+        file.host("cudaStreamSynchronize", 30, 90, cat="cuda_runtime")
+        assert account(file, tmp_path).causes["cause"][0] == cause
+
+
 def test_a_hole_that_repeats_in_each_step_is_not_recorded(tmp_path: Path) -> None:
     """1,000 µs in each of four steps, to a microsecond, in which no host record lies."""
     file = TraceFile()

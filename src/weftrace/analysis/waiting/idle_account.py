@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from weftrace.analysis.intervals import Array, sums_by_group
 from weftrace.analysis.waiting.gap_parts import PARTS
-from weftrace.analysis.waiting.host_paths import KINDS
+from weftrace.analysis.waiting.host_paths import FRAME, KINDS
 from weftrace.analysis.waiting.idle_pieces import CAUSES, IdlePieces, idle_pieces
 from weftrace.analysis.waiting.naming import NOTHING, may_name, names_of, outermost_operators
 from weftrace.files.columns import Shown, frame_of, frame_schema
@@ -175,6 +175,8 @@ def _causes(pieces: IdlePieces) -> Iterator[IdleCauseRow]:
         own = own[own > 0]
         num_main = int(np.searchsorted(np.cumsum(own), _MOST_OF_CAUSE * sums[code])) + 1
         name, within, child = names_of(pieces.paths, pieces.named[mine], length[mine])
+        if name.kind == KINDS.index(FRAME) and CAUSES[code].startswith("blocking"):  # around several calls: name one
+            name, within, child = names_of(pieces.paths, pieces.named[mine], length[mine], frames=False)
         yield {
             "cause": CAUSES[code],
             "ns": int(sums[code]),

@@ -44,6 +44,9 @@ _CODE = {cause: code for code, cause in enumerate(CAUSES)}
 #: What lacks records of a gap, where it is no longer, lies between two operators: the Python code that calls them.
 BETWEEN_NS = 1_000 * US
 
+#: So long after it has waited, a thread that records nothing does work of its own: operators follow one another sooner.
+OWN_NS = 200 * US
+
 #: Activities that a blocking call in them is not charged to: it is told by itself.
 _OUTER = ("optimizer", "zero_grad", "scheduler", "logging", "lock")
 
@@ -191,6 +194,7 @@ def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
     cause = np.where(between, _CODE["python"], cause)
     waited = np.isin(cause, [_CODE[c] for c in ("operators", "python")])
     waited |= (cause == _CODE["backward_thread"]) & (end - start <= BETWEEN_NS)
+    waited &= ~(unknown & (end - start >= OWN_NS))
     waited &= wait >= 0
     cause = np.where(waited, of_path[wait], cause)
     named = np.where(waited, wait, path)

@@ -59,11 +59,11 @@ def is_built_in(name: str) -> bool:
     return name.startswith("<built-in ")
 
 
-def names_of(paths: Paths, path: Array, ns: Array) -> tuple[Named, Named, Named]:
+def names_of(paths: Paths, path: Array, ns: Array, *, frames: bool = True) -> tuple[Named, Named, Named]:
     """What names some time: the deepest node with 60 % of it; the deepest operator or annotation around that one; and
     the largest of what is within it. Nodes of one name count as one, wherever they stand.
 
-    path: nodes, -1 for none; ns: the time that is innermost in each.
+    path: nodes, -1 for none; ns: the time that is innermost in each. frames: whether Python functions may be named.
     """
     total = int(ns.sum())
     node, sums = _largest_paths(path, ns)
@@ -71,6 +71,7 @@ def names_of(paths: Paths, path: Array, ns: Array) -> tuple[Named, Named, Named]
         return NOTHING, NOTHING, NOTHING
     origin, at, depth = _with_all_around(paths, node)
     usable = np.array([may_name(n, k) for n, k in _labels(paths, at)], np.bool_)
+    usable &= frames | (paths.kind[at] != KINDS.index(FRAME))
     origin, at, depth = origin[usable], at[usable], depth[usable]
     if not len(at):
         return NOTHING, NOTHING, NOTHING

@@ -20,6 +20,8 @@ _METADATA = frozenset(
     ("process_name", "process_labels", "process_sort_index", "thread_name", "thread_sort_index")
 )  # https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU, "Metadata Events"
 _SPECIAL = frozenset(("python_function", "Trace"))
+#: Collections, which torch.profiler (record_python_gc_info) writes among the frames: they are events of their own.
+_COLLECTION, _COLLECTION_CATEGORY = "Python GC", "python_gc"
 _FLOW = frozenset("stf")
 _PAIR = frozenset("BE")
 # Phases of the same document that carry no duration of their own.
@@ -89,8 +91,11 @@ class Table(EventSink):
             if event.ph == "X":
                 if event.cat not in special:
                     complete.append(event)
-                elif event.cat == "python_function":
+                elif event.cat == "python_function" and event.name != _COLLECTION:
                     frames.append(event)
+                elif event.cat == "python_function":
+                    event.cat = _COLLECTION_CATEGORY
+                    complete.append(event)
                 else:
                     others.append(event)
             elif event.ph in _FLOW:
