@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 import polars as pl
 
 from weftrace.analysis.serving_steps import EngineKindRow, EngineStepRow, engine_kinds, engine_steps
+from weftrace.analysis.waiting.blocking_calls import BlockingCallRow, blocking_calls
 from weftrace.files.columns import columns_of, frame_schema
 from weftrace.trace.work import Work
 
@@ -31,6 +32,7 @@ class RankTable:
 
 #: Name in documents -> table, in the order in which they are shown.
 TABLES: dict[str, RankTable] = {
+    "blocking_calls": RankTable("Calls that blocked the host", BlockingCallRow, blocking_calls),
     "engine_kinds": RankTable("Serving, by kind of step", EngineKindRow, engine_kinds),
     "engine_steps": RankTable("Serving steps", EngineStepRow, engine_steps),
 }  # fmt: skip

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from weftrace.analysis.intervals import Array, sums_by_group
 from weftrace.analysis.waiting.activities import activities, activity_of_names, leading_stretches
+from weftrace.analysis.waiting.call_names import COPY, GRAPH, MAY_RETURN, PAGEABLE, SYNC
 from weftrace.analysis.waiting.gap_parts import CALL, HELD, HOST, LATENCY, PARTS, TURNAROUND, UNKNOWN, Gaps, gaps_of
 from weftrace.analysis.waiting.host_paths import (
     ANNOTATION,
@@ -50,17 +51,12 @@ OWN_NS = 200 * US
 #: Activities that a blocking call in them is not charged to: it is told by itself.
 _OUTER = ("optimizer", "zero_grad", "scheduler", "logging", "lock")
 
-_SYNC = re.compile(
-    r"(?i)^(cuda|hip|cu)(device|stream|event|ctx)?synchronize|^(cu|cuda|hip)(stream|event|device|ctx)wait(?!event)"
-)
-_COPY = re.compile(r"(?i)^(cuda|hip|cu)memcpy")
+_SYNC, _COPY, _GRAPH, _PAGEABLE = (re.compile(pattern) for pattern in (SYNC, COPY, GRAPH, PAGEABLE))
+_MAY_RETURN = re.compile(MAY_RETURN)
 _FREE = re.compile(r"(?i)^(cuda|hip|cumem)free(?!async)")  # which waits for the device
-_MAY_RETURN = re.compile(r"(?i)memcpy.*async")  # before its copy has ended: it waits for memory that is not pinned
 #: Operators that copy, and those that copy a number to the host for a decision there (tensor.item(), if tensor: …).
 _COPIES = re.compile(r"^aten::(copy_|_to_copy|_foreach_copy_)$")
 _READS = re.compile(r"^aten::(_local_scalar_dense|item|is_nonzero|equal)$")
-_GRAPH = re.compile(r"(?i)graphlaunch")
-_PAGEABLE = re.compile(r"(?i)pageable")
 
 #: A launch call that takes so long, and so many times its usual time, blocked.
 _LONG_NS, _LONG_TIMES = 100 * US, 10

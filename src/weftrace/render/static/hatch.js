@@ -95,7 +95,7 @@ export function joined(flat, gap) {
 }
 
 /**
- * The strip that says what became of the communication: {hidden, idle, exposed, unrecorded}, each a flat list of intervals.
+ * The strip that says what became of the communication: {hidden, idle, exposed, unrecorded}, each a list of intervals.
  * @param {CanvasRenderingContext2D} context
  * @param {Fates} fates
  * @param {View} view
