@@ -33,9 +33,9 @@ class BlockingCallRow(TypedDict):
     reason: Annotated[
         str,
         Meta(
-            description="sync: waited for the device; copy: returned when its copy had ended; allocation; full queue: a "
-            "thousand launches were ahead; graph launch; first use: the first launch of a kernel, whose code is loaded; "
-            "long launch: none of these."
+            description="sync: waited for the device; copy: returned when its copy had ended; allocation; full queue: "
+            "a thousand launches were ahead; graph launch; first use: the first launch of a kernel, whose code is "
+            "loaded; long launch: none of these."
         ),
         Shown("reason"),
     ]
