@@ -100,7 +100,7 @@ export function layout(timeline, rows, closed) {
 }
 
 /**
- * Whether a line shows a stream of the device that a report is of, so that its empty stretches may be the device's gaps.
+ * Whether a line shows a stream of the device that a report is of: its empty stretches may be gaps of the device.
  * @param {Timeline} timeline
  * @param {Line} line
  * @param {number | null} device
