@@ -540,7 +540,7 @@ def test_parts_and_causes_of_idle_time_add_up_and_are_defined(open_html: Any) ->
     assert parts == [["host_ns", 50 * US], ["launch_latency_ns", 25 * US], ["unrecorded_ns", 25 * US]]
     widths = page.locator("#idle-bar .stack .part").evaluate_all("(all) => all.map((e) => e.offsetWidth)")
     assert [round(width / sum(widths), 2) for width in widths] == [0.5, 0.25, 0.25]
-    assert "25.0 µs are not known as idle" in page.locator("#idle-bar").inner_text()
+    assert "25.0 µs are unrecorded, not known as idle" in page.locator("#idle-bar").inner_text()
     table = page.locator("[data-table=idle]")
     assert column(table, 1) == ["Data loading", "Launch latency", "Unrecorded work"]
     assert column(table, 5)[0] == "pictures.py(7): resize"

@@ -12,7 +12,9 @@ from weftrace.analysis.module_times import CodeNode
 from weftrace.files.columns import frame_schema
 from weftrace.render.console_text import clean
 from weftrace.render.markdown import markdown_cell
-from weftrace.report.document_types import CodeDocument, LatenessDocument, RankDocument, ReportDocument
+from weftrace.report.document_types import Block, CodeDocument, LatenessDocument, RankDocument, ReportDocument
+from weftrace.report.idle_sentence import plain_name
+from weftrace.report.render.idle_words import CAUSE_WORDS
 from weftrace.report.render.parts import PARTS, rank_name, several_devices
 from weftrace.report.render.terminal_code import tree_order
 from weftrace.report.render.terminal_quality import concerns
@@ -22,14 +24,15 @@ from weftrace.units import duration, percent
 _MAX_PHASES = 20
 _MAX_RANKS = 64
 _MAX_CODE = 20
+_MAX_CAUSES = 10
 _KERNEL_COLUMNS = tuple(name for name in frame_schema(KernelRow) if name != "name")
 _CODE: tuple[tuple[str, Literal["modules", "lines"]], ...] = (("module", "modules"), ("line", "lines"))
 _CODE_COLUMNS = tuple(name for name in frame_schema(CodeNode) if name not in ("name", "parent", "num_members"))
 
 
 def to_markdown(document: ReportDocument) -> str:
-    """A short report: the headline, a row a rank that adds up to its span, lateness, and of the longest rank its phases
-    and, where they were asked for, its time by module and by function."""
+    """A short report: the headline, a row a rank that adds up to its span, lateness, and of the longest rank why its
+    device waited, its phases and, where they were asked for, its time by module and by function."""
     parts = [
         f"**{markdown_cell(document['headline'])}**",
         f"weftrace {document['weftrace']} of {markdown_cell(document['source'])}",
@@ -41,6 +44,8 @@ def to_markdown(document: ReportDocument) -> str:
         if document["lateness"]:
             parts += ["Waiting for late ranks in collectives:", _lateness(document["lateness"])]
         first = markdown_cell(rank_name(ranks[0], with_device=several_devices(ranks)))
+        if "idle_account" in ranks[0] and ranks[0]["basis"] != "ranges" and ranks[0]["idle_ns"]:
+            parts += [f"Why the device of {first} waited:", _waits(ranks[0]["idle_account"])]
         if ranks[0]["phase_means"]:
             parts += [f"Phases of {first}, means:", _phases(ranks[0])]
         for by, key in _CODE:
@@ -117,6 +122,15 @@ def _lateness(found: LatenessDocument) -> str:
         for rank in ranks
     ]  # fmt: skip
     return _table(("rank", "began with it", "came late", "waited", "came last"), lines)
+
+
+def _waits(account: Block) -> str:
+    lines = [
+        [CAUSE_WORDS[row["cause"]][0], duration(row["ns"]), percent(row["share"]), f"{row['num_gaps']:,}",
+         plain_name(row["name"] or row["child"], with_file=True)]
+        for row in account["causes"][:_MAX_CAUSES]
+    ]  # fmt: skip
+    return _table(("cause", "time", "of idle", "gaps", "where"), lines)
 
 
 def _phases(rank: RankDocument) -> str:

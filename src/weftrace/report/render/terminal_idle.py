@@ -44,6 +44,11 @@ def idle_block(rank: RankDocument, width: int) -> RenderableType | None:
     return Group(*blocks)
 
 
+def unrecorded_ns(rank: RankDocument) -> int:
+    """Of the idle time, in which work ran that the file lacks; reports of earlier versions do not tell."""
+    return int(rank["idle_account"]["unrecorded_ns"]) if "idle_account" in rank else 0
+
+
 def _by_part(account: Block, unit: Unit) -> str:
     """The parts that add up to the idle time, and their sum."""
     present = [(name, account[key]) for key, name, _ in IDLE_PARTS if account[key]]

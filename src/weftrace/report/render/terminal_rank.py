@@ -23,7 +23,7 @@ from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.report.document_types import RankDocument, StepDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, PARTS
 from weftrace.report.render.terminal_code import code_blocks
-from weftrace.report.render.terminal_idle import idle_block
+from weftrace.report.render.terminal_idle import idle_block, unrecorded_ns
 from weftrace.report.render.terminal_quality import quality_frame, quality_line
 from weftrace.units import Unit, adding_up, counted, duration, percent, unit_for
 
@@ -96,6 +96,8 @@ def _span(rank: RankDocument, width: int) -> RenderableType:
             line(Text(fill * 2, style=Style(color=colour)), name, text, time_ns)
         if name == "compute" and (fused := rank["fused_ns"]):
             line(Text(), "  of which fused", unit(fused), fused)
+        if name == "idle" and (unrecorded := unrecorded_ns(rank)):
+            line(Text(), "  of which unrecorded", unit(unrecorded), unrecorded)
     line(Text(), "span", unit(span), span, BOLD)
     sms = f"{rank['num_sms']} {rank['sm_unit']}" if rank["num_sms"] else ""
     about = filter(None, [clean(rank["device_name"]), sms, _step_name(rank)])

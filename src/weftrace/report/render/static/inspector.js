@@ -108,7 +108,7 @@ export function showGap(dock, timeline, number, select, clear) {
     ["until", shortName(gap.after)],
     ["launched by", gap.call || "nothing in the file"],
   ];
-  const next = timeline.start.subarray(0, timeline.numDevice).findIndex((start) => start === gap.end);
+  const next = timeline.start.subarray(0, timeline.numDevice).indexOf(gap.end);
   const launch = next < 0 ? -1 : timeline.launch[next] - 1;
   const parts = gapParts(gap);
   const present = IDLE_PARTS.filter(([key]) => parts[key] > 0);

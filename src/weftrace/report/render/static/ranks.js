@@ -104,6 +104,7 @@ function rankColumns({ ranks, clocks, slow_work }, job) {
       node: (row) =>
         h(row.work?.is_slow ? "b" : "span", { text: row.work?.peers_ns ? `${row.work.ratio.toFixed(2)}×` : "–" }),
     },
+    idle_ns: { value: (row) => partsOf(row).idle },
     caused_ns: { value: (row) => row.late?.caused_ns },
     origin_ns: { value: (row) => row.late?.origin_ns },
     suffered_ns: { value: (row) => row.late?.suffered_ns },

@@ -25,7 +25,7 @@ export function showWaits(rank) {
 
 /** @param {page.Rank} rank */
 function showIdle({ idle_account: account, basis }) {
-  const known = account && account.idle_ns > 0 && basis !== "ranges"; // nothing launches a range: no cause is known
+  const known = account && account.idle_ns > 0 && basis !== "ranges"; // which nothing launches: no cause is known
   byId("idle-box").hidden = !known;
   if (!known) return;
   const present = IDLE_PARTS.filter(([key]) => account[key] > 0);
@@ -37,7 +37,7 @@ function showIdle({ idle_account: account, basis }) {
     account.unrecorded_ns
       ? h("p", {
           class: "notice warn",
-          text: `Unrecorded: work ran that the file lacks, so ${duration(account.unrecorded_ns)} are not known as idle.`,
+          text: `Work ran that the file lacks: ${duration(account.unrecorded_ns)} are unrecorded, not known as idle.`,
         })
       : null,
   );
@@ -104,8 +104,8 @@ function showHost(rows) {
 }
 
 /**
- * The rows as a tree, in which a chain is one node, its innermost: a node whose one child has nearly all its time stands
- * in that child's `outer`.
+ * The rows as a tree, in which a chain is one node, its innermost: a node whose one child has nearly all its time
+ * stands in that child's `outer`.
  * @param {Account["host"]} rows
  * @returns {Node[]}
  */
