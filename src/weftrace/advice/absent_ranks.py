@@ -33,13 +33,15 @@ class Absent:
 
     ops: rows of the plan, ascending. transfer_most_ns: of each the most that its transfer can take, [ops]: its time in
     the plan, and no more than `MOST_SPREAD` times the fastest of at least `LEAST_REPEATS` with its kind, payload,
-    datatype and group. are_all_global: whether all communication of the plan is of groups of the whole job, so that all
-    ranks have the same. present: ranks in the plan; world_size: in the job, None where no file tells. share: of the
-    measured span the part with such communication, of the rank with the most.
+    datatype and group; where no file tells the group, all its time as seen. meets: whether what it meets in the plan is
+    surely of its collective, for files tell the group, [ops]. are_all_global: whether all communication of the plan is
+    of groups of the whole job, so that all ranks have the same. present: ranks in the plan; world_size: in the job,
+    None where no file tells. share: of the measured span the part with such communication, of the rank with the most.
     """
 
     ops: _Ints
     transfer_most_ns: _Ints
+    meets: NDArray[np.bool_]
     are_all_global: bool
     present: int
     world_size: int | None
@@ -93,11 +95,14 @@ def _absent(inferred: Inferred) -> Absent:
     least = pl.col("duration_ns").min().over(same)
     bounded = (pl.len().over(same) >= LEAST_REPEATS) & pl.col("payload_elems").is_not_null()
     most = pl.when(bounded).then(pl.min_horizontal("duration_ns", (least * MOST_SPREAD).ceil().cast(pl.Int64)))
-    known = known.with_columns(most=most.otherwise("duration_ns"))
+    seen = pl.max_horizontal("duration_ns", pl.col("end_ns") - pl.col("start_ns"))
+    otherwise = pl.when(pl.col("group_size").is_null()).then(seen).otherwise("duration_ns")
+    known = known.with_columns(most=most.otherwise(otherwise))
     mine = known.filter("is_open").sort("op")
     return Absent(
         ops=mine.get_column("op").to_numpy().astype(np.int64),
         transfer_most_ns=mine.get_column("most").to_numpy(),
+        meets=mine.get_column("group_size").is_not_null().to_numpy(),
         are_all_global=bool(known.get_column("is_global").all()),
         present=present,
         world_size=world,
@@ -107,7 +112,10 @@ def _absent(inferred: Inferred) -> Absent:
 
 def _none(present: int, world: int | None) -> Absent:
     empty = np.zeros(0, np.int64)
-    return Absent(ops=empty, transfer_most_ns=empty, are_all_global=True, present=present, world_size=world, share=0.0)
+    sure = np.zeros(0, np.bool_)
+    return Absent(
+        ops=empty, transfer_most_ns=empty, meets=sure, are_all_global=True, present=present, world_size=world, share=0.0
+    )
 
 
 def _communication(inferred: Inferred) -> pl.DataFrame:

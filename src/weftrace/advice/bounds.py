@@ -128,7 +128,7 @@ def _with_waiting(inferred: Inferred, absent: Absent, after: Changed) -> Changed
     factor = _factor(inferred.plan, after.plan)[absent.ops]
     durations = after.plan.ops.get_column("duration_ns").to_numpy().copy()
     was = inferred.plan.ops.get_column("duration_ns").to_numpy()[absent.ops]
-    durations[absent.ops] = np.rint(was - (1 - factor) * absent.transfer_most_ns)
+    durations[absent.ops] = np.rint(was - (1 - factor) * np.minimum(was, absent.transfer_most_ns))
     return replace(after, plan=after.plan.with_ops(duration_ns=pl.Series(durations)))
 
 
@@ -179,8 +179,8 @@ def bounds_of(inferred: Inferred, absent: Absent, contention: Contention, after:
     sooner, later = (_began(after, factor) for factor in others)
     quiet = sooner.ops.get_column("duration_ns").to_numpy() * contention.alone_of
     sooner = sooner.with_ops(duration_ns=pl.Series(np.floor(quiet).astype(np.int64)))
-    low = span_between(_held(sooner, absent.ops, np.zeros_like(transfer_ns), soonest), after.measured)
-    high = span_between(_held(later, absent.ops, transfer_ns, latest), after.measured)
+    low = span_between(_held(sooner, absent, np.zeros_like(transfer_ns), soonest), after.measured)
+    high = span_between(_held(later, absent, transfer_ns, latest), after.measured)
     first = low.first_ns, high.first_ns
     off = TOLERANCE * (1 + contention.is_used)
     return _widened(inferred, off, low.last_ns - max(first), high.last_ns - min(first), factor, others)
@@ -190,20 +190,38 @@ def _widened(
     inferred: Inferred, off: float, low_ns: int, high_ns: int, factor: NDArray[np.float64], others: Others
 ) -> Bounds:
     """With what a replay may be off: its error, and that share of it; less for changes of less than a tenth. What makes
-    nothing longer lets no span grow, but for that of a rank whose host, faster, begins sooner than the recording
-    shows; and what makes nothing shorter lets none shrink."""
+    nothing longer lets no span grow, and what makes nothing shorter lets none shrink, but for what a host did before
+    the plan begins."""
     replayed_ns = inferred.replay.replayed_ns
     shorter = max(1 - others.least, 1 - float(factor.min(initial=1)))
     longer = max(others.most - 1, float(factor.max(initial=1)) - 1)
     off_ns = off * replayed_ns + abs(replayed_ns - inferred.replay.span_ns)
     off_ns *= min(1.0, 10 * max(shorter, longer))
     low_ns, high_ns = max(0, int(low_ns - off_ns)), int(high_ns + off_ns)
-    is_host = (inferred.plan.ops.get_column("kind") == "host").to_numpy()
-    if longer <= 0 and (factor[is_host] >= 1).all():
+    if longer <= 0:
         high_ns = min(high_ns, max(replayed_ns, low_ns))
     if shorter <= 0:
         low_ns = max(low_ns, min(replayed_ns, high_ns))
-    return Bounds(low_ns=low_ns, high_ns=high_ns)
+    on_host = factor[(inferred.plan.ops.get_column("kind") == "host").to_numpy()]
+    before_ns = _before_ns(inferred)
+    sooner_ns = before_ns * max(0.0, 1 - float(on_host.min(initial=1)))
+    later_ns = before_ns * max(0.0, float(on_host.max(initial=1)) - 1)
+    return Bounds(low_ns=max(0, int(low_ns - later_ns)), high_ns=int(high_ns + sooner_ns))
+
+
+def _before_ns(inferred: Inferred) -> int:
+    """What a host did, in the file, before the first call of the plan, ns: the longest of the ranks. Faster, work on
+    the device begins sooner, though it may end when others let it; the span is then longer."""
+    calls = inferred.measured.drop_nulls("call").group_by("at").agg(pl.col("call").unique())
+    longest = 0
+    for at, rows in calls.iter_rows():
+        events = inferred.works[at].trace.events
+        ranges = pl.col("cat").is_in(("cpu_op", "user_annotation"))
+        begin = events.filter(ranges).select(pl.col("ts_ns").min())
+        first = events[rows].select(pl.col("ts_ns").min())
+        before = first.select(pl.col("ts_ns") - begin.get_column("ts_ns")).item()
+        longest = max(longest, before or 0)
+    return longest
 
 
 def _began(changed: Changed, factor: float) -> Plan:
@@ -264,10 +282,10 @@ def _chain_ns(inferred: Inferred, absent: Absent, share: NDArray[np.float64], ot
     return np.ceil(gained).astype(np.int64)
 
 
-def _held(plan: Plan, ops: _Ints, duration_ns: _Ints, until_ns: _Ints) -> Plan:
+def _held(plan: Plan, absent: Absent, duration_ns: _Ints, until_ns: _Ints) -> Plan:
     """The plan with these ops of other durations, each ending at the given time at the earliest: an op that stands for
     the absent ranks meets it then."""
-    meets = _meets(plan, ops)
+    ops, meets = absent.ops, _meets(plan, absent)
     came_ns = until_ns - duration_ns
     number, first = np.unique(meets[ops], return_index=True)
     late = np.zeros(len(number), np.int64)
@@ -286,10 +304,11 @@ def _held(plan: Plan, ops: _Ints, duration_ns: _Ints, until_ns: _Ints) -> Plan:
     return replace(plan, ops=pl.concat([own, pins, come]))
 
 
-def _meets(plan: Plan, ops: _Ints) -> _Ints:
-    """Of each op its meet, -1 without one, [plan]; those of `ops` that have none get one of their own."""
+def _meets(plan: Plan, absent: Absent) -> _Ints:
+    """Of each op its meet, -1 without one, [plan]; those with absent ranks that have none for sure get one of their
+    own."""
     meets = plan.ops.get_column("meet").fill_null(-1).to_numpy().astype(np.int64)
-    alone = ops[meets[ops] < 0]
+    alone = absent.ops[(meets[absent.ops] < 0) | ~absent.meets]
     meets[alone] = meets.max(initial=-1) + 1 + np.arange(len(alone))
     return meets
 
