@@ -15,6 +15,7 @@ import polars as pl
 from weftrace.advice.critical_paths import CriticalPath
 from weftrace.advice.render.colours import CLASS_COLOURS, ERROR_COLOUR
 from weftrace.advice.render.overlay import stream_name
+from weftrace.advice.render.words import range_words
 from weftrace.advice.sensitivities import Curve, Sensitivity
 from weftrace.advice.waterfalls import Waterfall
 from weftrace.render import palette
@@ -72,8 +73,8 @@ def waterfall_figure(found: Waterfall) -> go.Figure:
     names = found.bars.get_column("name").to_list()
     lengths = found.bars.get_column("time_ns").to_numpy()
     begins = np.cumsum(lengths) - lengths
-    alone = found.bars.get_column("alone_ns").to_list()
-    saved = ["" if each is None else f", alone saves {duration(each)}" for each in alone]
+    alone = found.bars.select("least_ns", "most_ns").rows()
+    saved = ["" if low is None else f", alone saves {range_words(low, high, duration)}" for low, high in alone]
     figure.add_bar(
         orientation="h",
         y=[label(name) for name in names],
@@ -108,7 +109,10 @@ def sensitivity_figure(found: Sensitivity) -> go.Figure:
         figure.add_bar(
             name=kind, orientation="h", y=[label(shorten_middle(name, 40)) for name in rows["selector"]],
             x=(100 * rows["share"]).to_list(), marker_color=colours.get(kind, palette.COMPUTE),
-            customdata=[f"{duration(a)} of {duration(b)}" for a, b in rows.select("saved_ns", "time_ns").rows()],
+            customdata=[
+                f"{range_words(low, high, duration)} of {duration(time)}"
+                for low, high, time in rows.select("least_ns", "most_ns", "time_ns").rows()
+            ],
             hovertemplate="%{y}: %{x:.3f} % (%{customdata} of its own time)<extra></extra>",
         )  # fmt: skip
     title = f"{100 * found.by:g} % faster: how much of the step is saved (replay {signed(found.error)} off)"
@@ -125,10 +129,11 @@ def curve_figure(found: Curve) -> go.Figure:
     """
     go = plotly_objects()
     figure = go.Figure()
-    factors, spans, changes = (found.points.get_column(name).to_list() for name in ("factor", "span_ns", "change"))
+    factors, changes = (found.points.get_column(name).to_list() for name in ("factor", "change"))
     figure.add_scatter(
         name=label(found.selector), mode="lines+markers", x=factors, y=[100 * change for change in changes],
-        line_color=palette.COMMUNICATION, customdata=[duration(span) for span in spans],
+        line_color=palette.COMMUNICATION,
+        customdata=[range_words(low, high, duration) for low, high in found.points.select("low_ns", "high_ns").rows()],
         hovertemplate="×%{x:g}: %{y:+.2f} %, %{customdata}<extra></extra>",
     )  # fmt: skip
     if (knee := found.flat_until) > factors[0]:

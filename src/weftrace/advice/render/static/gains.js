@@ -11,7 +11,7 @@ import { showTable } from "render/tables.js";
  */
 
 /** @param {Sensitivity} sensitivity */
-export function showGains({ by, rows, headline }) {
+export function showGains({ by, rows, headline, replayed_ns: span }) {
   const most = Math.max(1e-12, ...rows.map((row) => row.share));
   byId("gain-lead").textContent = headline;
   /** @type {import("render/tables.js").Column<Gain>[]} */
@@ -26,7 +26,7 @@ export function showGains({ by, rows, headline }) {
       text: (row) => range(row.least_ns, row.most_ns),
       bar: (row) => row.share / most,
     },
-    { key: "share", label: "of the span", kind: "percent", text: (row) => percent(row.share, 3) },
+    { key: "share", label: "of the span", kind: "percent", text: (row) => shares(row, span) },
     {
       key: "critical_ns",
       label: "on the path",
@@ -38,6 +38,16 @@ export function showGains({ by, rows, headline }) {
   ];
   const sort = { key: "saved_ns", down: true };
   showTable("gain-table", { name: "gains", columns, rows, sort, limit: 15, unitEach: true });
+}
+
+/**
+ * What a selection saves of the span; where absent ranks decide, at least and at most.
+ * @param {Gain} row
+ * @param {number} span
+ */
+function shares(row, span) {
+  if (row.least_ns === row.most_ns) return percent(row.share, 3);
+  return `${percent(row.least_ns / span, 3)} to ${percent(row.most_ns / span, 3)}`;
 }
 
 /** @param {Sensitivity} sensitivity */
