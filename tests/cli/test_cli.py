@@ -240,6 +240,40 @@ def test_annotate_in_place_is_asked_for(run: Run, tmp_path: Path) -> None:
     assert sorted(folder.iterdir()) == files
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "report {} -q",
+        "lanes {} -q",
+        "critical-path {} -q",
+        "whatif {} --scale gemm=0.5 -q",
+        "query {} -q SQL",
+        "convert {} -o {out}",
+        "annotate {} -o {out}",
+        "diff {} {whole} -q",
+        "pipeline slip {plan} {} -q",
+        "pipeline recommend --trace {} -q --devices 2 --micro-batches 4",
+        "profile calibrate {cut} -q",
+    ],
+)
+@pytest.mark.parametrize("is_job", [False, True])
+def test_every_command_says_that_a_file_is_cut_short(run: Run, tmp_path: Path, command: str, is_job: bool) -> None:
+    traces, plan = tmp_path / "traces", tmp_path / "plan.txt"
+    traces.mkdir()
+    plan.write_text("micro-batches: 2\nreplica 0: 0\nrank 0: 0F0 0B0 0F1 0B1\n")
+    cut = small().write(traces / "rank0.json")
+    cut.write_text(cut.read_text()[:-3])
+    whole = small().write(tmp_path / "whole.json")
+    if is_job:
+        small(rank=1).write(traces / "rank1.json")
+    out = tmp_path / ("out" if is_job else "out.parquet" if "convert" in command else "out.json")
+    words = command.format(traces if is_job else cut, out=out, whole=whole, plan=plan, cut=cut).split()
+    _, printed, err = run(*("select count(*) from kernels" if word == "SQL" else word for word in words))
+    assert printed == ""
+    said = [line for line in err.splitlines() if "cut short" in line]
+    assert str(cut) in said[0] and "the list of events is not closed" in said[0], err
+
+
 def test_strict_fails_on_what_was_lost(run: Run, tmp_path: Path) -> None:
     whole = small().write(tmp_path / "rank0.json")
     assert run("report", whole, "--strict", "-q")[0] == 0

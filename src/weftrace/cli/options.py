@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import re
@@ -9,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -139,15 +141,22 @@ def load_kernels(paths: list[Path] | None) -> KernelRules:
 
 @contextmanager
 def opened(
-    sources: list[str], *, ranks: str | None, max_bytes: str, frames: bool = False, workers: int | None = None
+    sources: list[str],
+    *,
+    ranks: str | None,
+    max_bytes: str,
+    frames: bool = False,
+    workers: int | None = None,
+    tells_truncated: bool = True,
 ) -> Iterator[Trace | Job]:
     """Open a trace, or several as a job, with a progress bar on stderr, where that is a terminal.
 
-    frames: read the Python frames too. workers: processes that read a single file.
+    frames: read the Python frames too. workers: processes that read a single file. tells_truncated: say on stderr which
+    files ended early, of a job when they are read.
     """
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from weftrace.trace import open_trace
+    from weftrace.trace import Job, open_trace
 
     only = Path(sources[0])
     size = only.stat().st_size if only.is_file() and len(sources) == 1 else None
@@ -162,7 +171,27 @@ def opened(
             workers=workers,
             on_progress=lambda num_bytes: progress.advance(task, num_bytes),
         )
-    yield trace
+    if not tells_truncated:
+        yield trace
+    elif isinstance(trace, Job):
+        yield replace(trace, on_truncated=_teller_of_truncated())
+    else:
+        if trace.quality.truncated:
+            _teller_of_truncated()(trace.path, trace.quality.truncated)
+        yield trace
+
+
+def _teller_of_truncated() -> Callable[[str, str], None]:
+    """Says on stderr which files ended early, the first few by name."""
+    number = itertools.count()
+
+    def tell(path: str, why: str) -> None:
+        if (at := next(number)) < MAX_TOLD:
+            typer.echo(f"weftrace: {path} is cut short: {why}; what it still holds is read", err=True)
+        elif at == MAX_TOLD:
+            typer.echo("weftrace: … and more files that are cut short", err=True)
+
+    return tell
 
 
 def inputs_of(sources: list[str], *others: str | Path | None) -> list[str]:

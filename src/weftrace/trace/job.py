@@ -9,7 +9,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -41,6 +41,7 @@ class Outcome(InNotebook, Generic[T]):
     """What `Job.map` got from one file: a value, a failure, or neither where its rank was not asked for.
 
     rank: as the trace tells it; None where it does not, or could not be read. ranks: those of a file that holds many.
+    truncated: where and why the file ended early; None where it is whole.
     """
 
     path: str
@@ -48,6 +49,7 @@ class Outcome(InNotebook, Generic[T]):
     value: T | None = None
     failure: Failure | None = None
     ranks: frozenset[int] = frozenset()
+    truncated: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,8 @@ class Job(InNotebook):
     """Traces of one run, a file a rank.
 
     paths: in order of rank as far as names tell it. ranks: only these, where given. max_bytes: limit on each file's
-    decompressed size. frames: read Python frames too.
+    decompressed size. frames: read Python frames too. on_truncated: gets the path of each file that ended early,
+    when it is read, and where and why.
     """
 
     source: str
@@ -63,6 +66,7 @@ class Job(InNotebook):
     ranks: frozenset[int] | None = None
     max_bytes: int = DEFAULT_MAX_BYTES
     frames: bool = False
+    on_truncated: Callable[[str, str], None] | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -97,6 +101,7 @@ class Job(InNotebook):
             if isinstance(result, Lost):
                 result = Outcome(path=task.path, failure=Failure(path=task.path, error=f"{task.path}: {result.why}."))
             done[task.path] = result
+            self._tell(task.path, result.truncated)
             if on_done is not None:
                 on_done(task.path)
         outcomes = [done[path] for path in wanted]
@@ -111,8 +116,13 @@ class Job(InNotebook):
         for path in self.paths:
             if self._wanted(path):
                 trace = read(path, max_bytes=self.max_bytes, frames=self.frames)
+                self._tell(path, trace.quality.truncated)
                 if (chosen := trace if self.ranks is None else _of_ranks(trace, self.ranks)) is not None:
                     yield chosen
+
+    def _tell(self, path: str, truncated: str | None) -> None:
+        if truncated and self.on_truncated is not None:
+            self.on_truncated(path, truncated)
 
     def _absent(self, outcomes: Sequence[Outcome[T]]) -> list[int]:
         """Ranks that were asked for, and that neither a trace nor the name of a broken file tells."""
@@ -174,15 +184,16 @@ def _worthwhile_processes(tasks: Sequence[_Task]) -> int:
 
 
 def _apply(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
+    truncated = None
     try:
         trace: Trace | None = read(task.at, max_bytes=task.max_bytes, frames=task.frames, workers=1)
         assert trace is not None
         trace = replace(trace, path=task.path)
-        rank = trace.rank
+        rank, truncated = trace.rank, trace.quality.truncated
         held = frozenset(w.rank for w in trace.plain.workers if w.rank is not None) if trace.plain else frozenset()
         if task.ranks is not None and (trace := _of_ranks(trace, task.ranks)) is None:
             return Outcome(path=task.path, rank=rank)
-        return Outcome(path=task.path, rank=rank, value=function(trace), ranks=held)
+        return Outcome(path=task.path, rank=rank, value=function(trace), ranks=held, truncated=truncated)
     except WeftraceError as error:
         summary = _unseen(task) if task.seen and not os.path.exists(task.at) else str(error).replace(task.at, task.path)
     except MemoryError:
@@ -192,7 +203,7 @@ def _apply(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:
         summary = (
             f"{task.path}: unexpected {type(error).__name__}: {error} ({Path(at.filename).name}, line {at.lineno})."
         )
-    return Outcome(path=task.path, failure=Failure(path=task.path, error=summary))
+    return Outcome(path=task.path, failure=Failure(path=task.path, error=summary), truncated=truncated)
 
 
 def _unseen(task: _Task) -> str:

@@ -107,16 +107,17 @@ def costs_of_request(request: CostsRequest, num_stages: int) -> SourcedCosts:
 
     Raises `typer.BadParameter` where none is given, or several.
     """
+    from weftrace.cli.options import DEFAULT_MAX_BYTES, opened
     from weftrace.pipeline.costs import need_times
     from weftrace.pipeline.measured.sourced_costs import costs_of_file, costs_of_trace, with_latency
-    from weftrace.trace import open_trace
 
     given = [f"--{name}" for name in ("trace", "costs", "flops") if getattr(request, name) is not None]
     if len(given) != 1:
         said = f"{' and '.join(given)} are given" if given else "none is given"
         raise typer.BadParameter(f"give one of the three; {said}", param_hint="--trace, --costs, --flops")
     if request.trace is not None:
-        found = costs_of_trace(open_trace(request.trace), chunks=request.chunks, weight_share=request.weight_share)
+        with opened([request.trace], ranks=None, max_bytes=DEFAULT_MAX_BYTES) as source:
+            found = costs_of_trace(source, chunks=request.chunks, weight_share=request.weight_share)
     elif request.costs is not None:
         found = costs_of_file(request.costs)
     else:

@@ -83,7 +83,9 @@ def run(request: Request, to: outputs.Destination) -> None:
     inputs = options.inputs_of(sources, request.sql_file if request.sql_file != "-" else None)
     wanted = to.wanted(writes=ANSWER, inputs=inputs)
     rules = options.load_kernels(request.kernels)
-    with options.opened(sources, ranks=request.ranks, max_bytes=request.max_bytes, workers=request.workers) as source:
+    with options.opened(
+        sources, ranks=request.ranks, max_bytes=request.max_bytes, workers=request.workers, tells_truncated=False
+    ) as source:  # notes of the answer say it
         pass
     with outputs.progress_bar("asking") as on_progress:
         count = itertools.count(1)

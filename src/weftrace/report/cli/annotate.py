@@ -102,10 +102,7 @@ def run(request: Request) -> None:
     outputs.tell_written(path)
     typer.echo(f"{done.num_events:,} events added as process “weftrace”", err=True)
     if done.truncated:
-        typer.echo(
-            f"weftrace: the original is incomplete: {done.truncated}; the copy was closed after its last whole event",
-            err=True,
-        )
+        typer.echo("weftrace: the copy was closed after the last whole event", err=True)
 
 
 command = command_of(Request, run)

@@ -35,6 +35,7 @@ class Request:
 
     sources: options.Sources
     output: outputs.Files = None
+    quiet: outputs.Quiet = False
     start_ms: Annotated[float | None, Option("Start, ms from the first device event.", ("--from",), metavar="MS")] = (
         None
     )
@@ -53,7 +54,10 @@ def run(request: Request) -> None:
     selected_by = options.step_by_of(request.step, request.step_by)
     rules = options.load_kernels(request.kernels)
     wanted = outputs.wanted(
-        request.output, writes=[".svg"], inputs=options.inputs_of(request.sources, *(request.kernels or ()))
+        request.output,
+        writes=[".svg"],
+        inputs=options.inputs_of(request.sources, *(request.kernels or ())),
+        quiet=request.quiet,
     )
     with options.opened(
         request.sources, ranks=request.ranks, max_bytes=request.max_bytes, workers=request.workers
@@ -79,7 +83,7 @@ def run(request: Request) -> None:
     for path in wanted.paths:
         _write_svg(path, drawn, start or 0, end)
     several = len({(rank["rank"], rank["path"]) for rank in drawn}) < len(drawn)
-    for number, rank in enumerate(drawn):
+    for number, rank in enumerate([] if wanted.quiet else drawn):
         if number:
             console.print()
         print_lanes(rank, console, request.width, start_ns=start, end_ns=end, with_device=several)
