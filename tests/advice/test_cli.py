@@ -17,7 +17,7 @@ import weftrace.advice
 from tests.advice.runs import two_streams
 from tests.cli.test_cli import Run, run
 from tests.conftest import ROOT
-from tests.tracefile import TraceFile
+from tests.tracefile import GEMM, TraceFile
 from weftrace.advice.cli.whatif import complete_scale, complete_selector
 from weftrace.advice.outputs import WHAT_IF
 from weftrace.files.documents import read_document
@@ -92,6 +92,20 @@ def test_the_trace_is_written_with_its_path(run: Run, train: Path, tmp_path: Pat
     run("critical-path", train, "-q", "-o", document)
     with pytest.raises(wt.WeftraceError, match="holds no ops to draw"):
         wt.save(wt.load(document), tmp_path / "again-annotated.json")
+
+
+@pytest.mark.parametrize("command", [["critical-path"], ["whatif", "--scale", "gemm=0.5"]])
+def test_devices_that_seem_merged_into_one_are_doubted(run: Run, tmp_path: Path, command: list[str]) -> None:
+    """Two processes, each of which called its own device 0: the order of their kernels is none that either had."""
+    file = TraceFile().kernel(GEMM, 100, 10).kernel(GEMM, 110, 10)
+    next(event for event in file.events if event["ts"] == 100 - 10)["pid"] = 2
+    trace = file.write(tmp_path / "merged.json")
+    name, *options = command
+    code, out, _ = run(name, trace, *options)
+    said = "everal devices may be merged onto device 0: processes 1, 2 launch on it"
+    assert code == 0 and f"S{said}, so the answer cannot be told from it. Untrusted: " in summary(out)
+    code, _, err = run(name, trace, *options, "--strict", "-q")
+    assert code == 1 and f"s{said}" in err
 
 
 def test_a_step_has_its_part_of_the_path(run: Run, tmp_path: Path) -> None:

@@ -187,6 +187,20 @@ def test_sensitivity_is_what_a_percent_of_each_would_save() -> None:
         sensitivity(layer(), by=0)
 
 
+def test_sensitivity_leaves_out_a_phase_that_spans_everything_and_shortens_names() -> None:
+    whole = "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37sk34489sqsq37sqsk34489)"
+    ops = (kernel("a", 60, phase=whole), kernel("b", 40, phase=whole))
+    found = sensitivity(inferred_of(plan_of(*ops)))
+    assert "phase" not in found.table.get_column("kind")
+    assert found.sentence.startswith("1 % faster, each alone, of 100.0 µs: compute saves 1.00 µs (1.00 %), ")
+    found = sensitivity(inferred_of(plan_of(*ops, kernel("c", 50, phase="other"))))
+    assert found.table.filter(pl.col("kind") == "phase").get_column("selector").to_list() == [
+        f"phase:{whole}",
+        "phase:other",
+    ]
+    assert "phase:execute_8192_context_9(sq8…qsq37sqsk34489) saves 1.00 µs" in found.sentence
+
+
 def test_time_in_which_an_op_holds_sms_that_the_next_lacks_is_worth_as_much_as_the_rest_of_it() -> None:
     rows = {row["selector"]: row for row in sensitivity(held()).table.iter_rows(named=True)}
     assert (rows["big"]["critical_ns"], rows["big"]["saved_ns"]) == (36_000, 400), "until 4 before its end"

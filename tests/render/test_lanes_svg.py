@@ -65,6 +65,18 @@ def test_gaps_of_a_measured_lane_are_not_filled(tmp_path: Path) -> None:
         assert drawn["lane1"] == pytest.approx(0.125, abs=0.01), width
 
 
+def test_tooltips_tell_short_boxes_apart(tmp_path: Path) -> None:
+    """Phases of 200 ns each, 250 ns apart, after 100 ms of another: starts of three digits would be the same."""
+    file = TraceFile().host("long(F)", 0, 5).kernel(GEMM, 10, 100_000, launch=1)
+    for number in range(4):
+        file.host(f"short{number}(F)", 10 + 10 * number, 5)
+        file.kernel(GEMM, 100_010 + 0.25 * number, 0.2, launch=11 + 10 * number)
+    report: Any = analyze(file.trace(tmp_path)).document
+    text = lanes_svg(report["ranks"][0], title="t", start_ns=100_000_000)
+    starts = re.findall(r"short\d\(F\)[^<:]*: from ([^,]+),", text)
+    assert starts == ["100.00000 ms", "100.00025 ms", "100.00050 ms", "100.00075 ms"]
+
+
 def test_names_from_traces_are_text_and_the_file_is_sound() -> None:
     picture: Any = profile_picture(made("decode", num_layers=1))
     picture["lanes"][0]["boxes"][0]["name"] = "</text><script>x</script>\x1b"

@@ -22,6 +22,7 @@ from weftrace.advice.idle_causes import why_idle
 from weftrace.advice.jobs import source_of
 from weftrace.advice.trust import Trust, headline_of, trust_of
 from weftrace.advice.waterfalls import BarRow, waterfall
+from weftrace.analysis.data_quality import merged_devices
 from weftrace.files.schemas import Count
 from weftrace.files.values import AS_COLUMNS, UNSAVED, filled
 from weftrace.notebook import InNotebook
@@ -177,7 +178,8 @@ class _AbsentOnPath:
 
 def basis_of(inferred: Inferred, sentence: str) -> dict[str, Any]:
     """The fields of `Advice` about a plan. sentence: the answer."""
-    trust = trust_of(inferred.replay, absent_from(inferred.kernels or inferred))
+    merged = list(filter(None, map(merged_devices, inferred.works)))
+    trust = trust_of(inferred.replay, absent_from(inferred.kernels or inferred), merged)
     return {
         "source": source_of(inferred),
         "device_name": inferred.plan.device_name,

@@ -23,6 +23,7 @@ from weftrace.files.columns import frame_schema
 from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
 from weftrace.plan.inference.values import Inferred
+from weftrace.render.console_text import shorten_middle
 from weftrace.units import duration, percent, signed
 
 
@@ -52,6 +53,9 @@ class PointRow(TypedDict):
 FACTORS = (0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0)
 #: Families, phases and ranks in a table, each: those that take longest.
 MOST_LISTED = 20
+#: A phase that holds so much of the device's time spans everything: all of it faster is no choice among parts.
+WHOLE = 0.99
+_NAME_COLUMNS = 48  # of a selector in a sentence
 #: A curve is straight where its slopes differ by less than this share, and flat while the span grows by less than that
 #: (and by a slope that is less than this share of the last).
 STRAIGHT, STILL = 0.1, 0.001
@@ -61,8 +65,9 @@ STRAIGHT, STILL = 0.1, 0.001
 class Sensitivity(InNotebook):
     """What it saves to make each class, family, phase and rank faster by `by` (0.01: 1 %), alone.
 
-    table: frame of `GainRow`s, within each kind what saves most first. num_left_out: families, phases and
-    ranks beyond the `MOST_LISTED` that take longest. error: of the replay.
+    table: frame of `GainRow`s, within each kind what saves most first, without a phase that spans everything (`WHOLE`
+    of the device's time). num_left_out: families, phases and ranks beyond the `MOST_LISTED` that take longest.
+    error: of the replay.
     """
 
     by: float
@@ -170,9 +175,11 @@ def sentence_of(found: Sensitivity) -> str:
     best = [row for row in kinds.iter_rows(named=True) if row["kind"] != "rank" and row["saved_ns"] > 0]
     if not best:
         return f"Nothing that is {faster} alone makes the span shorter."
-    summary = [f"{row['selector']} saves {_saved(row)} ({percent(row['share'], 2)})" for row in best]
+    names = [shorten_middle(row["selector"], _NAME_COLUMNS) for row in best]
+    shares = [f" ({percent(row['share'], 2)})" for row in best]
     if any(row["least_ns"] < row["most_ns"] for row in best):
-        summary = [f"{row['selector']} saves {_saved(row)}" for row in best]
+        shares = [""] * len(best)
+    summary = [f"{name} saves {_saved(row)}{share}" for name, row, share in zip(names, best, shares, strict=True)]
     off = f"the replay is {signed(found.error)} off"
     return f"{faster}, each alone, of {duration(found.replayed_ns, 4)}: {', '.join(summary)}; {off}."
 
@@ -198,7 +205,7 @@ def sentence_of_curve(found: Curve) -> str:
         summary = f"{duration(low)} per percent at ×{factors[0]:g}, {duration(high)} at ×{factors[-1]:g}"
     if any(low < high for low, high in found.points.select("low_ns", "high_ns").iter_rows()):
         summary = f"{_interval(found)}; with the longest transfer that fits, {summary}"
-    return f"{found.selector}: {summary}; the replay is {signed(found.error)} off."
+    return f"{shorten_middle(found.selector, _NAME_COLUMNS)}: {summary}; the replay is {signed(found.error)} off."
 
 
 def _interval(found: Curve) -> str:
@@ -211,8 +218,12 @@ def _listed(inferred: Inferred) -> tuple[list[str], int]:
     """Selectors of the table, those that take longest of each kind, and how many are left out."""
     seen: Counter[str] = Counter()
     listed = []
+    times = inferred.plan.ops.get_column("duration_ns").to_numpy()
+    whole_ns = WHOLE * times[inferred.measured.get_column("event").is_not_null().to_numpy()].sum()
     for selector in selectors(inferred):
         kind = _kind(selector)
+        if kind == "phase" and not seen[kind] and times[selected(inferred, selector)].sum() >= whole_ns:
+            continue  # the longest comes first: no other can be as long
         seen[kind] += 1
         if kind == "class" or (seen[kind] <= MOST_LISTED and not (kind == "rank" and len(inferred.plan.ranks) == 1)):
             listed.append(selector)

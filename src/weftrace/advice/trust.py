@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -30,16 +31,17 @@ class Trust(InNotebook):
     ] = False
 
 
-def trust_of(replay: Replay, absent: Absent) -> Trust:
-    """Of any answer that rests on this replay."""
-    reasons = list(replay.doubts)
+def trust_of(replay: Replay, absent: Absent, merged: Sequence[str] = ()) -> Trust:
+    """Of any answer that rests on this replay. merged: what speaks for several devices in one (`merged_devices`): an
+    order of the events of two is none that either had."""
+    reasons = [*merged, *replay.doubts]
     if len(absent.ops):
         reasons.append(
             f"{absent.who} {'is' if absent.present == 1 else 'are'} in this plan, and communication with others takes "
             f"{percent(absent.share, 0)} of the span: how much of it is waiting for them is not known"
         )
     return Trust(
-        is_trusted=replay.is_trustworthy,
+        is_trusted=replay.is_trustworthy and not merged,
         answer="interval" if len(absent.ops) else "exact",
         reasons=tuple(reasons),
         is_first=absent.matters,
@@ -48,6 +50,9 @@ def trust_of(replay: Replay, absent: Absent) -> Trust:
 
 def headline_of(sentence: str, replay: Replay, trust: Trust) -> str:
     """The answer; first that it is not to be trusted, with how far the replay is off, or that ranks are missing."""
+    if not trust.is_trusted and replay.is_trustworthy:
+        reason = trust.reasons[0]
+        return f"{reason[0].upper()}{reason[1:]}, so the answer cannot be told from it. Untrusted: {sentence}"
     if not trust.is_trusted:
         by = f" by {percent(abs(replay.error))}" if abs(replay.error) > MOST_ERROR else ""
         return (

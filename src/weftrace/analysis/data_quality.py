@@ -72,8 +72,8 @@ def quality(source: Trace | Work, *, unnamed_share: float | None = None, account
         doubts.append("no device events and no host operators: nothing to account for")
     if work.basis == "host":
         doubts.append("no device events in this file: host operators stand in for them, each thread as a stream")
-    if summary := _merged(work):
-        doubts.append(f"several devices may be merged onto device {work.device}: {summary}")
+    if summary := merged_devices(work):
+        doubts.append(summary)
     unused = _unused(work.trace)
     for category, count in unused.items():
         worth = remarks if work.basis == "device" else doubts
@@ -146,12 +146,17 @@ def _what_to_record(account: IdleAccount) -> str:
     return "record every event, without sampling, from the first step to the last"
 
 
-def _merged(work: Work) -> str | None:
-    """What speaks for several devices in one: a file put together of two processes', each of which called its own 0.
-
-    A stream finishes its events in order, whatever starts early; branches of a graph share a stream in the record, and
-    so may what one call launched.
+def merged_devices(work: Work) -> str | None:
+    """What speaks for several devices in one, a clause; None where nothing does. A file may be put together of two
+    processes', each of which called its own device 0.
     """
+    evidence = _merged(work)
+    return evidence and f"several devices may be merged onto device {work.device}: {evidence}"
+
+
+def _merged(work: Work) -> str | None:
+    """A stream finishes its events in order, whatever starts early; branches of a graph share a stream in the record,
+    and so may what one call launched."""
     if work.basis != "device" or work.trace.simulated:
         return None
     columns = work.trace.events.select("pid", "graph_id", "correlation")[work.events.get_column("row")]

@@ -59,8 +59,11 @@ def lanes_scene(
     rows = [Row(label=lane["lane"], note=sms_text(lane), height=_BAND, gap=_GAP, grounded=True) for lane in lanes]
     rects, marks = [], []
     for at, (lane, row) in enumerate(zip(lanes, row_of, strict=True)):
+        last_ns = 0
         for box in joined(lane["boxes"], start_ns, end, (end - start_ns) / _COLUMNS):
-            rects.append(_rect(lane, box, row, f"r{box.key[2]}" if box.key[2] else f"lane{at}"))
+            look = f"r{box.key[2]}" if box.key[2] else f"lane{at}"
+            rects.append(_rect(lane, box, row, look, apart_ns=box.start_ns - last_ns))
+            last_ns = box.start_ns
         parts = [(box, box.get("part")) for box in lane["boxes"] if start_ns < box["end_ns"] and box["start_ns"] < end]
         middles = [((box["start_ns"] + box["end_ns"]) // 2, part) for box, part in parts]
         marks += [Mark(row, middle, part == "issue") for middle, part in middles if part in ("issue", "receive")]
@@ -91,15 +94,18 @@ def lanes_scene(
     )
 
 
-def _rect(lane: LaneDocument, box: BoxRun, row: int, look: str) -> Rect:
-    """A phase's stretch, filled with what its lane ran of its time."""
+def _rect(lane: LaneDocument, box: BoxRun, row: int, look: str, *, apart_ns: int) -> Rect:
+    """A phase's stretch, filled with what its lane ran of its time. apart_ns: from the start of the one before it, so
+    that the two starts are told apart."""
     name, number, _ = box.key
     start, end, busy = box.start_ns, box.end_ns, lane["busy"]
     first = bisect_right(busy, start, key=lambda stretch: stretch[1])
     within = takewhile(lambda stretch: stretch[0] < end, islice(busy, first, None))
     cut = ((a, b, max(a, start), min(b, end), ran) for a, b, ran in within)
     sms = f", {box.sms} {lane['sm_unit']}" if box.sms else ""
-    summary = f"from {duration(start)}, {of_whole(box.busy_ns, end - start)} busy{sms}"
+    least_ns = max(1, min(end - start, apart_ns))
+    digits = len(str(abs(start))) - len(str(least_ns)) + 2
+    summary = f"from {duration(start, max(3, digits))}, {of_whole(box.busy_ns, end - start)} busy{sms}"
     return Rect(
         row,
         start,

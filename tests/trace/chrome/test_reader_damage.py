@@ -107,6 +107,14 @@ def test_what_is_no_object_is_counted_one_by_one() -> None:
     assert trace.quality.dropped == {"not an object": 7}
 
 
+@pytest.mark.parametrize("chunk", [1, 7, 1 << 16])
+def test_empty_lists_are_counted_one_by_one(chunk: int) -> None:
+    trace = read_text(text_of("[]", FOUR[0], "[ ]", "[\n]", FOUR[1], "[]"), chunk=chunk)
+    assert names(trace) == ["a", "b"]
+    assert trace.quality.dropped == {"not an object": 4} and not trace.quality.repaired
+    assert trace.quality.truncated is None
+
+
 def test_a_list_of_lists_of_events_is_read_flat() -> None:
     first, *others = (encoded(e) for e in FOUR)
     trace = read_text(f"[[{first}],[{','.join(others)}]]")

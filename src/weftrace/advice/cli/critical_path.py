@@ -51,7 +51,7 @@ def run(request: Request, traces: Traces, to: outputs.Destination) -> None:
         report = critical_path_report(inferred, step=request.step)
     show = partial(print_critical_path, top=traces.top)
     outputs.deliver(report, CRITICAL_PATH, wanted, show=show)
-    exit_if_off(report.replay, strict=traces.strict)
+    exit_if_off(report.trust, strict=traces.strict)
 
 
 command = command_of((Request, Traces, outputs.Destination), run)

@@ -15,7 +15,8 @@ from weftrace.errors import NOT_MET
 from weftrace.options import Option
 
 if TYPE_CHECKING:
-    from weftrace.plan import Inferred, Replay
+    from weftrace.advice.trust import Trust
+    from weftrace.plan import Inferred
     from weftrace.trace import Job, Trace
 
 
@@ -60,8 +61,8 @@ def inferred_from(traces: Traces) -> Inferred:
         return by_phase(inferred) if traces.level is LevelChoice.phase else inferred
 
 
-def exit_if_off(replay: Replay, *, strict: bool) -> None:
-    """With `--strict`, exit with 1 where a replay is not to be trusted."""
-    if strict and not replay.is_trustworthy:
-        typer.echo(f"weftrace: --strict: the replay is not to be trusted: {'; '.join(replay.doubts)}", err=True)
+def exit_if_off(trust: Trust, *, strict: bool) -> None:
+    """With `--strict`, exit with 1 where an answer is not to be trusted."""
+    if strict and not trust.is_trusted:
+        typer.echo(f"weftrace: --strict: the replay is not to be trusted: {'; '.join(trust.reasons)}", err=True)
         raise typer.Exit(NOT_MET)

@@ -150,7 +150,7 @@ def run(request: Request, traces: Traces, to: outputs.Destination) -> None:
     else:
         report, show = _what_if(changes, inferred), print_what_if
     outputs.deliver(report, writes, wanted, show=partial(show, top=traces.top))
-    exit_if_off(report.replay, strict=traces.strict)
+    exit_if_off(report.trust, strict=traces.strict)
 
 
 command = command_of((Request, Traces, outputs.Destination), run)

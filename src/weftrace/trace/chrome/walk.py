@@ -26,6 +26,8 @@ _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*+"|[\w.+-]++')
 _SCALARS = re.compile(rf"(?:(?:{_SCALAR.pattern})[\s\0]*(?:,[\s\0]*|(?=\])))++")
 _CLOSES = re.compile(r'\][\s\0]*(?:,[\s\0]*"|\}|,?[\s\0]*\Z)')  # the end of the list, as it is in a sound file
 _MAY_CLOSE = re.compile(r"\][\s\0,]*\Z")
+_EMPTY_LIST = re.compile(r"\[[\s\0]*\]")
+_MAY_BE_EMPTY = re.compile(r"\[[\s\0]*\Z")
 _BRACKETS = re.compile(r"\[[\[\s,\0]*|\](?:[\]\s,\0]*(?=\]))?")  # all of a run but the last, which may close the list
 _PHASE = re.compile(r'"ph"\s*:')
 _NEXT = re.compile(r"\}[\s,]*(?=\{)")
@@ -139,7 +141,12 @@ class _Walker:
 
     def _bracket(self) -> bool:
         text, at = self.text, self.at
-        if not self.last and len(text) - at < _MAX_DAMAGE_BYTES and _MAY_CLOSE.match(text, at):
+        if empty := _EMPTY_LIST.match(text, at):
+            self.tally.drop("not an object", empty[0])
+            self.at = empty.end()
+            return True
+        may_go_on = _MAY_CLOSE.match(text, at) or _MAY_BE_EMPTY.match(text, at)
+        if not self.last and len(text) - at < _MAX_DAMAGE_BYTES and may_go_on:
             return False
         self.closed = _CLOSES.match(text, at) is not None
         self.at = at + 1 if self.closed else _end(_BRACKETS, text, at)
