@@ -24,9 +24,11 @@ from tests.trace.chrome.files import (
     rows,
     text_of,
 )
+from weftrace.analysis import code_times
 from weftrace.errors import TraceError, TraceTooLarge
 from weftrace.trace.chrome.reader import rank_in_name, read_chrome
 from weftrace.trace.model import EVENT_SCHEMA, Device, Track
+from weftrace.trace.work import work_of
 
 
 def column(trace: Any, name: str) -> list[Any]:
@@ -788,3 +790,48 @@ def test_sms_of_the_deepseek_trace(shared_data: Path) -> None:
 def test_a_file_that_is_no_trace_is_an_error() -> None:
     with pytest.raises(TraceError):
         read_text("{}")
+
+
+def test_a_file_of_pytorch_1_8(tmp_path: Path) -> None:
+    """As torch_tb_profiler's tests have it: steps are operators, and stacks stand with operators."""
+    events: list[dict[str, Any]] = []
+    for step, ts in ((1, 0), (2, 1000)):
+        call = {"External id": step, "Input Dims": [[2, 8]], "Call stack": "train.py(12): step;train.py(30): <module>"}
+        on_host = {"ph": "X", "pid": 13721, "tid": "123"}
+        on_device = {"ph": "X", "pid": 0, "tid": "stream 7"}
+        launched = {"correlation": step, "external id": step}
+        copied = {"correlation": 10 + step, "external id": step}
+        events += [
+            {**on_host, "cat": "Operator", "name": f"ProfilerStep#{step}", "ts": ts, "dur": 900, "args": {}},
+            {**on_host, "cat": "Operator", "name": "aten::mm", "ts": ts + 10, "dur": 50, "args": call},
+            {**on_host, "cat": "Runtime", "name": "cudaLaunchKernel", "ts": ts + 20, "dur": 5, "args": launched},
+            {
+                **on_device,
+                "cat": "Kernel",
+                "name": "gemm",
+                "ts": ts + 100,
+                "dur": 60,
+                "args": {"stream": 7, **launched},
+            },
+            {**on_host, "cat": "Runtime", "name": "cudaMemcpyAsync", "ts": ts + 30, "dur": 5, "args": copied},
+            {
+                **on_device,
+                "cat": "Memcpy",
+                "name": "Memcpy HtoD",
+                "ts": ts + 200,
+                "dur": 10,
+                "args": {"stream": 7, **copied},
+            },
+            {**on_device, "cat": "Memset", "name": "Memset", "ts": ts + 220, "dur": 1, "args": {"stream": 7}},
+        ]
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    trace = read_chrome(path)
+    cats = ["user_annotation", "cpu_op", "cuda_runtime", "kernel", "cuda_runtime", "gpu_memcpy", "gpu_memset"]
+    assert trace.events.get_column("cat").to_list() == 2 * cats
+    work = work_of(trace)
+    assert work.steps == (1, 2)
+    assert work.events.get_column("step").to_list() == [1, 1, 1, 2, 2, 2]
+    assert work.events.get_column("link").to_list() == 2 * ["correlation", "correlation", None]
+    assert trace.events.get_column("call_stack").drop_nulls().unique().to_list() == [call["Call stack"]]
+    assert code_times(work, "line").folded.item(0, "name") == "train.py(12): step"

@@ -34,6 +34,7 @@ from weftrace.trace.model import DEVICE_CATEGORIES, EVENT_SCHEMA
 
 _PART_ROWS = 1 << 16
 _INT32 = 1 << 31
+_STEP = "ProfilerStep#"
 _OF_ALL = ("ts_ns", "dur_ns", "name", "cat", "thread", "correlation", "external_id")  # gathered for all rows
 
 
@@ -88,10 +89,21 @@ class Columns(Gatherer):
         if not self._heights:
             return pl.DataFrame(schema=EVENT_SCHEMA)
         present = {column: series for column, series in found.items() if series is not None}
-        return pl.DataFrame(present).select(
+        frame = pl.DataFrame(present).select(
             pl.col(column) if column in present else pl.lit(None, dtype=dtype).alias(column)
             for column, dtype in EVENT_SCHEMA.items()
         )
+        return self._with_steps(frame)
+
+    def _with_steps(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """PyTorch 1.8 to 1.12 wrote the profiler's steps as operators: they are annotations, as they are today."""
+        steps = [name for name in map(label, self._names) if name.startswith(_STEP)]
+        named = pl.col("name").is_in(pl.Series(steps, dtype=pl.Categorical()).implode())
+        rows = frame.select((named & (pl.col("cat") == "cpu_op")).arg_true()).to_series() if steps else ()
+        if not len(rows):
+            return frame
+        cats = frame.get_column("cat").cast(pl.String).scatter(rows, "user_annotation")
+        return frame.with_columns(cats.cast(pl.Categorical()))
 
     # --- one part in its final types ----------------------------------------------------------------------------------
 
