@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 
 from tests.analysis.random_traces import bits, random_work, traces
 from tests.fuzz import examples
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile, collective
-from weftrace.analysis import kernel_table
+from weftrace.analysis import kernel_table, kernel_times
+from weftrace.analysis.intervals import Intervals, of_events
 from weftrace.trace import Trace, events_frame
 from weftrace.units import US
 
@@ -81,3 +83,20 @@ def test_tables_add_up(trace: Trace) -> None:
     for row in table.families.iter_rows(named=True):
         assert row["busy_ns"] == bits(work.events.filter(pl.col("family").cast(pl.String) == row["family"])).sum()
     assert 0 <= table.unnamed_share <= 1
+
+
+def test_many_streams_are_taken_in_one_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A union for each family, and none for each of 500 streams."""
+    file = TraceFile()
+    for stream in range(500):
+        file.kernel(GEMM, 100 + 10 * stream, 5, stream=stream).kernel(GEMM, 103 + 10 * stream, 5, stream=stream)
+    unions: list[pl.DataFrame] = []
+
+    def counted(part: pl.DataFrame) -> Intervals:
+        unions.append(part)
+        return of_events(part)
+
+    monkeypatch.setattr(kernel_times, "of_events", counted)
+    streams = kernel_table(file.trace(tmp_path)).streams
+    assert len(unions) == 1
+    assert streams.select("stream", "busy_ns", "num_events").rows() == [(stream, 8 * US, 2) for stream in range(500)]

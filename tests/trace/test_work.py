@@ -241,3 +241,14 @@ def test_times_at_the_ends_of_64_bits_neither_wrap_nor_crash() -> None:
     assert (work.events["end_ns"] >= work.events["start_ns"]).all()
     b = breakdown(work)
     assert b.span_ns == b.compute_ns + b.exposed_communication_ns + b.exposed_memory_ns + b.idle_ns > S
+
+
+def test_numbers_that_are_no_devices_are_refused(tmp_path: Path) -> None:
+    """300 of one event each, each of which would be analysed for itself."""
+    file = TraceFile()
+    for device in range(300):
+        file.kernel(GEMM, 100 + 10 * device, 5, device=device)
+    trace = file.trace(tmp_path)
+    for ask in (works_of, work_of):
+        with pytest.raises(TraceError, match="300 device events on 300 devices: no process drives so many"):
+            ask(trace)

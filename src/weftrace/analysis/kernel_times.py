@@ -8,7 +8,7 @@ from typing import Annotated, TypedDict
 import polars as pl
 from msgspec import Meta
 
-from weftrace.analysis.intervals import of_events
+from weftrace.analysis.intervals import of_events, totals_by_group
 from weftrace.analysis.phase_times import held_longest, with_sms
 from weftrace.files.columns import Shown, frame_of
 from weftrace.files.schemas import Count, Ns, Share
@@ -125,9 +125,9 @@ def _families(events: pl.DataFrame) -> pl.DataFrame:
 
 def _streams(events: pl.DataFrame) -> pl.DataFrame:
     kinds = held_longest(events, "stream", "kind").with_columns(pl.col("kind").cast(pl.String))
-    rows = [
-        {"stream": stream, "busy_ns": of_events(part).total_ns, "num_events": part.height}
-        for (stream,), part in events.group_by("stream")
-    ]
-    schema = {"stream": pl.Int64, "busy_ns": pl.Int64, "num_events": pl.Int64}
-    return pl.DataFrame(rows, schema=schema).join(kinds, on="stream", how="left", nulls_equal=True).sort("stream")
+    own = events.group_by("stream").agg(num_events=pl.len().cast(pl.Int64)).with_row_index("at")
+    of = events.select("stream", "start_ns", "end_ns").join(own, on="stream", nulls_equal=True)
+    at, start, end = (of.get_column(name).to_numpy() for name in ("at", "start_ns", "end_ns"))
+    busy = totals_by_group(at, start, end, own.height)
+    rows = own.select("stream", pl.Series("busy_ns", busy, dtype=pl.Int64), "num_events")
+    return rows.join(kinds, on="stream", how="left", nulls_equal=True).sort("stream")

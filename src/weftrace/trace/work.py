@@ -25,6 +25,9 @@ from weftrace.trace.phases import PHASE_SCHEMA, assign_phases, find_phases, find
 from weftrace.trace.plain.cutting import cut_around
 from weftrace.units import duration
 
+# A file of more devices than that, with fewer events each, is of none: each would be analysed for itself.
+_MANY_DEVICES, _FEW_EVENTS = 256, 200
+
 #: What is accounted: device events; host operators in their place; ranges of a plain Chrome trace; or nothing.
 Basis = Literal["device", "host", "ranges", "none"]
 
@@ -250,7 +253,15 @@ def works_of(
 
 def _devices(trace: Trace) -> tuple[int, ...]:
     """Devices with work; device 0 where there is work and nothing tells its device."""
-    return trace.device_ids or ((0,) if trace.events.select(on_device().any()).item() else ())
+    used = trace.device_ids
+    if len(used) > _MANY_DEVICES:
+        number = int(trace.events.select(on_device().sum()).item())
+        if number < _FEW_EVENTS * len(used):
+            raise TraceError(
+                f"{trace.path}: {number:,} device events on {len(used):,} devices: no process drives so many, so what "
+                "its events call a device is none, or it is put together of many ranks. Give the file of each rank."
+            )
+    return used or ((0,) if trace.events.select(on_device().any()).item() else ())
 
 
 def _work_of_device(trace: Trace, device: int, rules: KernelRules | None) -> Work:

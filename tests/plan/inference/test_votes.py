@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
+from numpy.typing import NDArray
 
 from weftrace.plan.inference.confidence import BY_ELIMINATION
+from weftrace.plan.inference.streams import pairs
 from weftrace.plan.inference.streams.launch_order import Launched
 from weftrace.plan.inference.streams.votes import voted_waits
 from weftrace.units import US
@@ -198,3 +203,31 @@ def test_without_calls_a_start_that_is_always_a_little_late_after_another_op_wai
 
 def test_one_that_is_so_only_now_and_then_does_not() -> None:
     assert not {(2, 1), (4, 3), (6, 5)} & set(edges(short_sends([7, 1, 2]), []))
+
+
+def test_of_many_streams_those_with_most_ops_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 streams of one op each, and two of many: pairs do not grow with the square of the streams."""
+    tried: set[int] = set()
+    looked_at: list[int] = []
+    next_on, awaited = pairs._next_on, pairs._awaited
+
+    def counted_next(ops: Launched, stream: int, at_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+        tried.add(stream)
+        return next_on(ops, stream, at_ns)
+
+    def counted_awaited(ops: Launched, *others: Any) -> NDArray[np.int64]:
+        looked_at.append(1)
+        return awaited(ops, *others)
+
+    monkeypatch.setattr(pairs, "_next_on", counted_next)
+    monkeypatch.setattr(pairs, "_awaited", counted_awaited)
+    rows = [("one", 1_000 + at, 10 * at, 10 * at + 1, 10 * at + 6) for at in range(300)]
+    layers = [
+        row
+        for at in range(5_000, 5_400, 100)
+        for row in (("mlp", COMPUTE, at, at + 1, at + 40), ("send", NETWORK, at + 2, at + 41, at + 60))
+    ]
+    voted = voted_waits(launched(rows + layers), np.array([at + 1 for at in range(5_000, 5_400, 100)], np.int64) * US)
+    assert voted.waits.select("waiter", "awaited").rows() == [(301 + 2 * layer, 300 + 2 * layer) for layer in range(4)]
+    assert len(tried) == pairs.MOST_STREAMS and {COMPUTE, NETWORK} <= tried
+    assert len(looked_at) <= 10 * pairs.MOST_STREAMS**2

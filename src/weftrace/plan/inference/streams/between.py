@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from weftrace.plan.inference.streams.crossings import held_by
 from weftrace.plan.inference.streams.free_sms import drain_ns, in_plan, sm_waits, told_sm_waits, waits_for_sms
 from weftrace.plan.inference.streams.launch_order import Launched
+from weftrace.plan.inference.streams.pairs import MOST_STREAMS
 from weftrace.plan.inference.streams.recorded import Recorded, stream_waits
 from weftrace.plan.inference.streams.votes import stream_wait_calls, voted_waits
 from weftrace.trace.work import Work
+from weftrace.units import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,8 +56,18 @@ def between_streams(work: Work, ops: pl.DataFrame, launched: Launched, recorded:
         wait_latency_ns=latency_ns,
         drain_ns=drain_ns(sms),
         num_open=num_open,
-        notes=(*_told_open(num_open), *told_sm_waits(sms)),
+        notes=(
+            *_told_left_out(launched, recorded),
+            *_told_open(num_open),
+            *told_sm_waits(sms),
+        ),
     )
+
+
+def _told_left_out(launched: Launched, recorded: Recorded) -> list[str]:
+    left = 0 if recorded.tells_streams else len(np.unique(launched.stream)) - MOST_STREAMS
+    which = f"the {MOST_STREAMS} streams with most ops; {counted(left, 'stream')} more are not looked at."
+    return [f"waits between streams are looked for among {which}"] if left > 0 else []
 
 
 def _told_open(num_open: int) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weftrace.plan.inference.streams.launch_order import Launched
-from weftrace.plan.inference.streams.pairs import Calls, Pair, burst_ends, members_of, pairs_of
+from weftrace.plan.inference.streams.pairs import Calls, Pair, burst_ends, members_of, pairs_of, tried_streams
 
 _Ints = NDArray[np.int64]
 
@@ -17,7 +17,7 @@ class _Order:
     """For each stream, which ops on the others it is known to come after, along its own launches."""
 
     def __init__(self, ops: Launched) -> None:
-        self.number = {int(stream): at for at, stream in enumerate(np.unique(ops.stream))}
+        self.number = {int(stream): at for at, stream in enumerate(tried_streams(ops))}
         self.of = ops.stream
         self.places: list[list[int]] = [[] for _ in self.number]
         self.known: list[list[_Ints]] = [[] for _ in self.number]
@@ -53,7 +53,7 @@ def by_elimination(
         order.add(waiter, awaited)
     members = members_of(calls.group)
     left = [group for group in range(len(members)) if group not in placed]
-    pairs = list(pairs_of(ops, calls, np.unique(ops.stream), ops.ready_ns, burst_ends(ops, calls))) if left else []
+    pairs = list(pairs_of(ops, calls, tried_streams(ops), ops.ready_ns, burst_ends(ops, calls))) if left else []
     more: list[tuple[Pair, _Ints]] = []
     num_open, main = 0, _main_stream(ops)
     for group in left:

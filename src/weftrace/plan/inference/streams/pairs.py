@@ -18,6 +18,8 @@ from weftrace.units import US
 
 #: A waiter starts within this of the end of what it waited for; a start this much after all causes is late.
 SOON_NS = 10 * US
+#: Streams among which waits are looked for, those with most ops: each pair of them is tried.
+MOST_STREAMS = 32
 
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
@@ -42,6 +44,12 @@ class Pair(NamedTuple):
     awaited: _Ints
     binds: _Bools
     is_next: _Bools
+
+
+def tried_streams(ops: Launched) -> _Ints:
+    """The streams among which waits are looked for, ascending."""
+    streams, num = np.unique(ops.stream, return_counts=True)
+    return np.sort(streams[np.argsort(-num, kind="stable")[:MOST_STREAMS]])
 
 
 def pairs_of(ops: Launched, calls: Calls, streams: _Ints, ready: _Ints, may_record: _Bools) -> Iterator[Pair]:

@@ -24,7 +24,7 @@ from weftrace.plan.inference.confidence import BY_ELIMINATION, by_votes
 from weftrace.plan.inference.medians import median_ns
 from weftrace.plan.inference.streams.elimination import by_elimination
 from weftrace.plan.inference.streams.launch_order import Launched
-from weftrace.plan.inference.streams.pairs import SOON_NS, Calls, Pair, burst_ends, members_of, pairs_of
+from weftrace.plan.inference.streams.pairs import SOON_NS, Calls, Pair, burst_ends, members_of, pairs_of, tried_streams
 from weftrace.units import US
 
 #: Where no calls tell: a start this late has a cause too if at least so many repeats, nearly all, are and bind.
@@ -137,7 +137,7 @@ def _bound(ops: Launched, calls: Calls, ready: _Ints, least: float = 0) -> Itera
     First waits whose waiter is the next launch after the call, as it is where the two are written together; last such
     for events that were recorded in the midst of a burst of launches. least: share of the repeats that must vote.
     """
-    streams = np.unique(ops.stream)
+    streams = tried_streams(ops)
     num_groups = int(calls.group.max(initial=-1)) + 1
     members = members_of(calls.group)
     size = np.bincount(calls.group, minlength=num_groups)
