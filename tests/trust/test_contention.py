@@ -12,6 +12,7 @@ from tests.trust.simulator import Job
 from tests.trust.test_intervals import changes_of, inferred_from
 from weftrace.advice import critical_path_report, infer_job
 from weftrace.advice.bounds import tried
+from weftrace.advice.changes import PerfectOverlap
 from weftrace.advice.contention import contention_of
 from weftrace.advice.render.words import contention_words
 from weftrace.plan import Inferred
@@ -123,6 +124,15 @@ def test_few_pairs_fall_back_to_what_is_stated_for_the_device(tmp_path: Path) ->
     assert "that stays" in contention_words(h100)
     report = critical_path_report(stated(tmp_path / "NVIDIA H800", "NVIDIA H800"))
     assert report.contention.source.startswith("DeepSeek")
+
+
+def test_another_order_slows_other_kernels(tmp_path: Path) -> None:
+    """With nothing waiting for communication, or it for anything, it lies beside all of the GEMMs, not half of them."""
+    inferred = inferred_from(pairs_job(contention=1.25), tmp_path, (0, 1))
+    found = tried(inferred, [PerfectOverlap()])
+    kernels = inferred.plan.ops.get_column("kind") == "compute"
+    lasted, lasts = (plan.ops.get_column("duration_ns").filter(kernels) for plan in (inferred.plan, found.plan.plan))
+    assert lasts.sum() > 1.05 * lasted.sum()  # type: ignore[operator]
 
 
 def test_without_a_change_nothing_changes(tmp_path: Path) -> None:

@@ -130,8 +130,9 @@ def _contention(inferred: Inferred) -> Contention:
 def contended(inferred: Inferred, contention: Contention, plan: Plan) -> Timetable:
     """When the ops of a changed plan run, each slowed by what lies beside it then. plan: its first ops are those of the
     inferred plan, with other durations."""
-    own = plan.ops.get_column("duration_ns")
-    if not contention.is_used or (own == inferred.plan.ops.get_column("duration_ns")).all():
+    before, timed = inferred.plan, ("duration_ns", "stream")
+    is_as_it_was = plan.ops.select(timed).equals(before.ops.select(timed)) and plan.waits.equals(before.waits)
+    if not contention.is_used or is_as_it_was:
         return timetable(plan)  # without a change what it cost is in it
     factors = contention.factor_of
     of_plan = np.ones(len(plan))
