@@ -130,10 +130,8 @@ def _contention(inferred: Inferred) -> Contention:
 def contended(inferred: Inferred, contention: Contention, plan: Plan) -> Timetable:
     """When the ops of a changed plan run, each slowed by what lies beside it then. plan: its first ops are those of the
     inferred plan, with other durations."""
-    before, timed = inferred.plan, ("duration_ns", "stream")
-    is_as_it_was = plan.ops.select(timed).equals(before.ops.select(timed)) and plan.waits.equals(before.waits)
-    if not contention.is_used or is_as_it_was:
-        return timetable(plan)  # without a change what it cost is in it
+    if not contention.is_used or _is_as_it_was(inferred.plan, plan):
+        return timetable(plan)  # what it cost is in it
     factors = contention.factor_of
     of_plan = np.ones(len(plan))
     of_plan[: len(factors)] = factors
@@ -151,6 +149,14 @@ def contended(inferred: Inferred, contention: Contention, plan: Plan) -> Timetab
     alone[: len(factors)] *= contention.alone_of
     quiet = plan.with_ops(duration_ns=pl.Series(np.rint(alone).astype(np.int64)))
     return with_contention(quiet, rows, max_rounds=20, tolerance=1e-5).times
+
+
+def _is_as_it_was(before: Plan, plan: Plan) -> bool:
+    """Whether ops last as long, device work is on its streams, and no wait is gone: threads may be held by more."""
+    of_device = pl.when(pl.col("kind") != "host").then("stream")
+    ops, were = (each.ops.select("duration_ns", stream=of_device) for each in (plan, before))
+    columns = ("op", "on", "since", "lag_ns")
+    return ops.equals(were) and before.waits.join(plan.waits, on=columns, how="anti").is_empty()
 
 
 def _beside(inferred: Inferred, start_ns: NDArray[np.int64], end_ns: NDArray[np.int64]) -> _Floats:
