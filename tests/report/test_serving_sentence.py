@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.browser import Open
 from tests.report.test_headline import summary
 from tests.tracefile import GEMM, TraceFile
+from weftrace.report import analyze
+from weftrace.report.render.page import render_html
 
 GROUPED = "_matmul_ogs_NNT_bf16xbf16xmxfp4_128x256x128x1_swiglu"
 
@@ -86,3 +89,12 @@ def test_a_large_loss_leads(tmp_path: Path) -> None:
 
 def test_where_a_profiler_recorded_steps_the_sentence_is_as_it_was(tmp_path: Path) -> None:
     assert summary(several(0, steps=True), tmp_path).startswith("Computation fills 100.0 % of 6.00 ms")
+
+
+def test_the_page_has_both_tables_without_columns_that_hold_nothing(tmp_path: Path, open_html: Open) -> None:
+    made = analyze(several(50).trace(tmp_path), timelines=False)
+    page = open_html(render_html(made.document, made.timelines))
+    heads = page.locator("#tables [data-table=engine_kinds] th").all_inner_texts()
+    assert any("output tokens/s" in head for head in heads) and not any("unrecorded" in head for head in heads)
+    rows = page.locator("#tables [data-table=engine_steps] tbody tr").all_inner_texts()
+    assert [row.split()[2] for row in rows] == ["decode"] * 4 + ["prefill"]
