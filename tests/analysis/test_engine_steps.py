@@ -106,3 +106,12 @@ def test_of_a_stretch_of_time_only_its_iterations(tmp_path: Path) -> None:
     work = work_of(engine().trace(tmp_path))
     part = work.between(work.start_ns + 90 * US, work.start_ns + 160 * US)
     assert told(engine_steps(part), "kind", "start_ns") == [("decode", 10)]
+
+
+def test_unrecorded_time_is_that_of_the_account(tmp_path: Path) -> None:
+    """A decode step of two kernels in one graph, with 300 µs between them that no node fills."""
+    file = TraceFile().host("execute_context_0(0)_generation_4(4)", 0, 50)
+    file.kernel(GEMM, 20, 100, launch=5, call="cudaGraphLaunch")
+    file.events.append({**file.events[-1], "ts": 420, "dur": 80})
+    (row,) = engine_steps(file.trace(tmp_path)).to_dicts()
+    assert (row["window_ns"], row["unrecorded_ns"]) == (480_000, 300_000)

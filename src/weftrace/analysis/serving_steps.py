@@ -14,6 +14,7 @@ import polars as pl
 from msgspec import Meta
 
 from weftrace.analysis.intervals import Intervals, covered, of_events, totals_by_group
+from weftrace.analysis.waiting.idle_account import unrecorded_time
 from weftrace.files.columns import Shown, frame_schema
 from weftrace.trace.containment import open_at_launch
 from weftrace.trace.engine_steps import ENGINE_NAMES, find_engine_steps
@@ -141,7 +142,8 @@ class EngineKindRow(TypedDict):
 def engine_steps(source: Trace | Work, *, unrecorded: Intervals | None = None) -> pl.DataFrame:
     """The iterations of a serving engine on one device: a frame of `EngineStepRow` [iterations], in order of time.
 
-    unrecorded: when work ran that the file lacks (absolute ns); null in each row without it. Of a part of a trace only
+    unrecorded: when work ran that the file lacks (absolute ns), by default as the account of idle time finds it; null
+    in each row where there is none. Of a part of a trace only
     iterations that launched something in it. Empty where ranges carry no names of a known engine, or nothing ran on a
     device. Raises TraceError when a Trace holds several devices.
     """
@@ -149,7 +151,7 @@ def engine_steps(source: Trace | Work, *, unrecorded: Intervals | None = None) -
     found = find_engine_steps(work.trace.events) if work.basis == "device" else None
     if found is None or found.is_empty():
         return pl.DataFrame(schema=frame_schema(EngineStepRow))
-    return _rows(work, found, _with_iteration(work, found), unrecorded)
+    return _rows(work, found, _with_iteration(work, found), unrecorded or _lacks(work))
 
 
 def engine_kinds(source: Trace | Work, *, unrecorded: Intervals | None = None) -> pl.DataFrame:
@@ -163,7 +165,7 @@ def engine_kinds(source: Trace | Work, *, unrecorded: Intervals | None = None) -
     if found is None or found.is_empty():
         return pl.DataFrame(schema=frame_schema(EngineKindRow))
     events = _with_iteration(work, found)
-    rows = _rows(work, found, events, unrecorded)
+    rows = _rows(work, found, events, unrecorded or _lacks(work))
     once = pl.col("window_ns") - pl.col("overlap_ns").fill_null(0)
     recorded = once - pl.col("unrecorded_ns").fill_null(0)
     requests, tokens = pl.col("generation_requests"), pl.col("generation_tokens")
@@ -185,6 +187,11 @@ def engine_kinds(source: Trace | Work, *, unrecorded: Intervals | None = None) -
     return pl.concat([kinds, _outside(events)], how="diagonal_relaxed").select(
         pl.col(name).cast(dtype) for name, dtype in frame_schema(EngineKindRow).items()
     )
+
+
+def _lacks(work: Work) -> Intervals | None:
+    found = unrecorded_time(work)
+    return found if len(found.starts) else None
 
 
 def _with_iteration(work: Work, found: pl.DataFrame) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import polars as pl
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from weftrace.analysis.intervals import Array, sums_by_group
+from weftrace.analysis.intervals import Array, Intervals, sums_by_group, union
 from weftrace.analysis.waiting.gap_parts import PARTS
 from weftrace.analysis.waiting.host_paths import FRAME, KINDS
 from weftrace.analysis.waiting.idle_pieces import CAUSES, IdlePieces, idle_pieces
@@ -161,6 +161,13 @@ def unrecorded_holes(source: Trace | Work) -> pl.DataFrame:
     pieces = idle_pieces(as_work(source))
     hidden = np.isin(pieces.cause, [CAUSES.index(cause) for cause in _UNRECORDED])
     return pieces.gaps.events.select("row", "before")[np.unique(pieces.gap[hidden])]
+
+
+def unrecorded_time(source: Trace | Work) -> Intervals:
+    """When work ran that the file does not hold, absolute ns."""
+    pieces = idle_pieces(as_work(source))
+    hidden = np.isin(pieces.cause, [CAUSES.index(cause) for cause in _UNRECORDED])
+    return union(pieces.start[hidden], pieces.end[hidden])
 
 
 def _causes(pieces: IdlePieces) -> Iterator[IdleCauseRow]:
