@@ -29,7 +29,8 @@ def counted(path: Path, device: int) -> dict[str, int]:
     """Parts of the idle time of a device, by looking at each gap."""
     with gzip.open(path, "rt", encoding="utf-8", errors="replace") as opened:
         events = json.load(opened, parse_float=Decimal, strict=False)["traceEvents"]
-    calls, work = {}, []
+    calls: dict[int, tuple[int, int, str]] = {}
+    work: list[tuple[int, int, int]] = []
     for event in events:
         if event.get("ph") != "X" or "dur" not in event:
             continue
@@ -39,7 +40,8 @@ def counted(path: Path, device: int) -> dict[str, int]:
             calls.setdefault(args["correlation"], (start, end, event["name"]))
         if event.get("cat") in DEVICE and args.get("device", device) == device:
             work.append((start, end, args.get("correlation", 0)))
-    gaps, reach = [], None
+    gaps: list[tuple[int, int, tuple[int, int, str] | None]] = []
+    reach: int | None = None
     for start, end, correlation in sorted(work, key=lambda each: each[0]):
         if reach is not None and start > reach:
             gaps.append((reach, start, calls.get(correlation)))

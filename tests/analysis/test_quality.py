@@ -19,8 +19,8 @@ def twenty(*, unlinked: int = 0) -> TraceFile:
     return file
 
 
-def verdict(trace: Trace, **options: float) -> tuple[str, str]:
-    q = quality(trace, **options)
+def verdict(trace: Trace, unnamed_share: float | None = None) -> tuple[str, str]:
+    q = quality(trace, unnamed_share=unnamed_share)
     return q.verdict, "; ".join(q.notes)
 
 
