@@ -8,12 +8,15 @@ from typing import Any
 
 from weftrace.analysis.data_quality import MUCH_UNRECORDED
 from weftrace.analysis.waiting.cause_words import LAUNCH_BOUND, WORDS
+from weftrace.analysis.waiting.idle_pieces import BETWEEN_NS
+from weftrace.analysis.waiting.naming import COMPILED
 from weftrace.report.document_types import RankDocument
 from weftrace.units import duration, percent
 
 _ALSO = 0.15  # of idle time: a further cause that is named
 _MOST_CLAUSES = 3
 _FEW = 12
+_MOST_LETTERS = 100  # of a name
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _FRAME = re.compile(r"^(?P<file>.*)\(\d+\): (?P<function>.*)$")
 
@@ -58,6 +61,8 @@ def recording_note(ranks: Sequence[RankDocument]) -> str:
     rows = causes_of(ranks)
     if not rows or rows[0]["cause"] not in LAUNCH_BOUND or not any(_account(rank)["with_stacks"] for rank in ranks):
         return ""
+    if rows[0]["main_ns"] >= BETWEEN_NS:  # a call or a function of its own, and no small operators
+        return ""
     return " Recording stacks made small operators 2.4 to 3 times slower."
 
 
@@ -74,7 +79,11 @@ def causes_of(ranks: Sequence[RankDocument]) -> list[dict[str, Any]]:
             kept["ns"] += row["ns"]
             kept["num_main"] += row["num_main"]
     accounts = [_account(rank) for rank in ranks]
+    every = [row for account in accounts for row in account["causes"]]
     for row in rows.values():
+        same = [other for other in every if other["cause"] == row["cause"]]
+        for name in ("name", "child"):  # what the largest is called by, in all ranks where it is called so
+            row[f"{name}_ns"] = sum(other[f"{name}_ns"] for other in same if other[name] == row[name])
         row["operators"] = [pair for account in accounts for pair in account["operators"]]
         row["with_stacks"] = any(account["with_stacks"] for account in accounts)
         row["unread"] = any(rank["quality"]["skipped"].get("python_function") for rank in ranks)
@@ -90,16 +99,20 @@ def _clause(row: dict[str, Any], num_ranks: int, *, is_first: bool) -> str:
 def _what(row: dict[str, Any]) -> str:
     cause, name = row["cause"], row["name"]
     if cause == "first_use":
-        place = f" in {row['within']}" if row["within"] else ""
+        place = f" in {plain_name(row['within'])}" if row["within"] else ""
+        if row["num_gaps"] > 1:
+            return f"{row['num_gaps']:,} launch calls that blocked, each the first of its kernel, which loads its code"
         return (
             f"one launch call that blocked: {name or 'a launch'}{place}, the first of its kernel, which loads its code"
         )
     if cause == "backward_thread":
-        return f"a launching thread that recorded nothing while {name} was open" if name else WORDS[cause]
+        return f"a launching thread that recorded nothing while {plain_name(name)} was open" if name else WORDS[cause]
     if cause == "annotation":
-        return f"host code in {name}" if name else WORDS[cause]
+        return f"host code in {plain_name(name)}" if name else WORDS[cause]
     if cause == "python" and not row["with_stacks"]:
         return "host code between operators"
+    if cause == "operators" and row["operators"] and row["operators"][0][0].startswith(COMPILED):
+        return "compiled code, which launches one kernel after another"
     return WORDS[cause]
 
 
@@ -164,13 +177,19 @@ def _account(rank: RankDocument) -> dict[str, Any]:
 
 def plain_name(name: str, *, with_file: bool = False) -> str:
     """As a person would say it: a function without its line, an operator without its namespace."""
+    name = "".join(letter if letter.isprintable() else " " for letter in name)
     if found := _FRAME.match(name):
-        return f"{found['function']} of {_short(found['file'])}" if with_file else found["function"]
-    return name.removeprefix("aten::").removeprefix("nn.Module: ").removeprefix("torch::autograd::")
+        function = _cut(found["function"])
+        return f"{function} of {_short(found['file'])}" if with_file else function
+    return _cut(name.removeprefix("aten::").removeprefix("nn.Module: ").removeprefix("torch::autograd::"))
 
 
 def _short(file: str) -> str:
-    return "/".join(file.split("/")[-3:])
+    return _cut("/".join(re.split(r"[/\\]", file)[-3:]))
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _MOST_LETTERS else name[:_MOST_LETTERS] + "…"
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -14,13 +14,13 @@ By = Literal["module", "line"]
 
 _MODULE = "nn.Module: "
 _INSTANCE = re.compile(r"^(.*)_\d+$")  # "Linear_21": the 22nd Linear that was called in the recording
-_FUNCTION = re.compile(r"^(?P<file>[^<].*)\((?P<line>\d+)\): (?P<function>.*)$")
+_FUNCTION = re.compile(r"^(?P<file>(?:[^<]|<ipython-input-).*)\((?P<line>\d+)\): (?P<function>.*)$")
 _SEGMENT = re.compile(r"(?<![^.()])([^.()]+)\(([^()]*)\)::[^.]*\.?")  # TorchScript's "layers(Sequential)::forward."
 _DOTTED = re.compile(r"^[A-Za-z_]\w*(?:\.\w+)+$")
 _NUMBERED = re.compile(r"\.\d+(?:\.|$)")
 # Who runs the user's functions, and is not asked about: torch and what it compiles with. And Python's own library.
 _MACHINERY = re.compile(r"(?:^|/(?:site|dist)-packages/)(?:torch|triton|functorch)/")
-_LIBRARY = re.compile(r"/lib/python\d[\d.]*/(?!(?:site|dist)-packages/)")
+_LIBRARY = re.compile(r"(?:/lib/python\d[\d.]*|^[A-Za-z]:/.*/Lib)/(?!(?:site|dist)-packages/)")
 
 
 def each_of(by: By | Sequence[By]) -> tuple[By, ...]:
@@ -71,6 +71,7 @@ def stack_step(stack: str) -> Step | None:
 
 
 def _is_machinery(file: str) -> bool:
+    file = file.replace("\\", "/")
     root = file.split("/", 1)[0].removesuffix(".py")
     return bool(_MACHINERY.search(file) or _LIBRARY.search(file)) or root in sys.stdlib_module_names
 

@@ -18,12 +18,14 @@ _FILE = Path(__file__).with_name("activities.toml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """A rule. cause: what time in it is charged to. names: matches whole names. within, needs: see activities.toml."""
+    """A rule. cause: what time in it is charged to. names: matches whole names. within, needs, skips: see
+    activities.toml."""
 
     cause: str
     names: re.Pattern[str]
     within: re.Pattern[str] | None = None
     needs: re.Pattern[str] | None = None
+    skips: re.Pattern[str] | None = None
 
 
 @lru_cache(1)
@@ -34,13 +36,14 @@ def activities() -> tuple[Activity, ...]:
 
 
 def _activity(table: dict[str, object]) -> Activity:
-    names, within, needs = table["names"], table.get("within"), table.get("needs")
+    names, within, needs, skips = (table.get(key) for key in ("names", "within", "needs", "skips"))
     assert isinstance(names, list) and table.get("source"), table
     return Activity(
         cause=str(table["cause"]),
         names=_compiled("|".join(f"(?:{name})" for name in names)),
         within=_compiled(str(within)) if within else None,
         needs=_compiled(str(needs)) if needs else None,
+        skips=_compiled(str(skips)) if skips else None,
     )
 
 
@@ -52,7 +55,7 @@ def activity_of_names(names: list[str]) -> Array:
     """The rule that each name matches, as its place in `activities()`; their number where none does."""
     rules = activities()
     found = np.full(len(names), len(rules), np.int64)
-    for at, name in enumerate(names):
+    for at, name in enumerate(name.replace("\\", "/") for name in names):
         found[at] = next((k for k, rule in enumerate(rules) if not rule.within and rule.names.match(name)), len(rules))
     return found
 
@@ -72,10 +75,13 @@ def leading_stretches(names: list[str], starts: Array, ends: Array) -> list[tupl
             inner = at + 1
             while inner < len(names) and starts[inner] < reach:
                 if starts[inner] >= until:  # directly in it
-                    if not rule.names.match(names[inner]):
+                    if rule.names.match(names[inner]):
+                        has_needed = has_needed or bool(rule.needs.match(names[inner]))
+                    elif not has_needed and rule.skips and rule.skips.match(names[inner]):
+                        begin = int(ends[inner])
+                    else:
                         until = max(until, int(starts[inner])) if has_needed else until
                         break
-                    has_needed = has_needed or bool(rule.needs.match(names[inner]))
                     until = int(ends[inner])
                 inner += 1
             if has_needed:

@@ -19,6 +19,8 @@ ANNOTATION, OPERATOR, FRAME, RUNTIME_CALL = KINDS = ("annotation", "operator", "
 #: Where there are so many ranges for each piece of wanted time, most lie outside.
 _SPARSE = 10
 _MOST_CUTS = 8  # rounds of cutting ranges that cross; files that nest need one
+#: A range that begins so shortly before another ends, and outlives it, follows it: times of files are rounded.
+_ROUNDED_NS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -130,14 +132,29 @@ def _nested(ranges: pl.DataFrame, wanted: Intervals) -> _Nested:
     order = _outer_first(order, start, end, ranges.get_column("kind").to_numpy()[kept])
     kept, start, end = kept[order], start[order], end[order]
     around = _around(start, end)
-    for _ in range(_MOST_CUTS):
+    for turn in range(_MOST_CUTS):
         limit = np.where(around >= 0, end[around], end)
         if not (end > limit).any():
             break
-        end = np.minimum(end, limit)
+        end = _ended_before_the_next(start, end) if turn == 0 else np.minimum(end, limit)
         around = _around(start, end)
     code, kind = (ranges.get_column(name).to_numpy()[kept].astype(np.int64) for name in ("code", "kind"))
     return _Nested(start, end, code, kind, around)
+
+
+def _ended_before_the_next(start: Array, end: Array) -> Array:
+    """The ends of ranges in order of start, each no later than the start of what follows it but for rounding."""
+    out = end.copy()
+    at = np.searchsorted(start, end - _ROUNDED_NS, "left")
+    left = np.arange(len(start))
+    while len(left):  # ranges that begin in so short a time are few
+        left = left[at[left] < len(start)]
+        left = left[start[at[left]] < end[left]]
+        follows = (start[at[left]] > start[left]) & (end[at[left]] > end[left])
+        out[left[follows]] = start[at[left[follows]]]
+        left = left[~follows]
+        at[left] += 1
+    return out
 
 
 def _outer_first(order: Array, start: Array, end: Array, kind: Array) -> Array:

@@ -190,7 +190,7 @@ def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
     cause = np.where(between, _CODE["python"], cause)
     waited = np.isin(cause, [_CODE[c] for c in ("operators", "python")])
     waited |= (cause == _CODE["backward_thread"]) & (end - start <= BETWEEN_NS)
-    waited &= ~(unknown & (end - start >= OWN_NS))
+    waited &= ~(unknown & (end - start >= OWN_NS)) & (end - start < BETWEEN_NS)
     waited &= wait >= 0
     cause = np.where(waited, of_path[wait], cause)
     named = np.where(waited, wait, path)
@@ -317,7 +317,8 @@ def _causes_of_calls(work: Work, gaps: Gaps, gap: Array, cause: Array) -> Array:
     long = (pl.col("took") >= _LONG_NS) & ((pl.col("took") >= _LONG_TIMES * usual) | pl.lit(few))
     blocks = _named(calls, "name", _PAGEABLE) | ~_named(calls, "call", _MAY_RETURN)
     found = calls.select(
-        pl.when(_named(calls, "call", _GRAPH)).then(_CODE["graph_launch"])
+        pl.when(_named(calls, "call", _GRAPH) & (pl.col("took") >= _LONG_NS)).then(_CODE["graph_launch"])
+        .when(_named(calls, "call", _GRAPH)).then(_CODE["launch_call"])
         .when(_named(calls, "call", _COPY) & blocks).then(_CODE["blocking_copy"])
         .when(long & (pl.col("launch_ts_ns") == pl.col("first_ns"))).then(_CODE["first_use"])
         .when(long).then(_CODE["launch_call"]).otherwise(-1)

@@ -23,7 +23,9 @@ _PASSES_ON = re.compile(
     r": (__torch_function__|_call_impl|_wrapped_call_impl|wrapper\w*|inner|decorate_\w+|_fn|new_forward|<module>|"
     r"<lambda>|__call__|_bootstrap\w*|_?run_code|_run_module_as_main|__enter__|__exit__)$"
 )
-_GENERATED = re.compile(r"^(<(frozen|eval_with_key|string|stdin|__array)|.*/torchinductor_|/tmp/)")
+_GENERATED = re.compile(r"^(<(frozen|eval_with_key|string|stdin|__array)|.*/torchinductor_|.*/tmp[\w-]{8}/)")
+#: Operators that run what torch.compile made.
+COMPILED = ("Torch-Compiled Region", "CompiledFunction")
 _WRAPPING = ("autograd::engine::evaluate_function: ", "record_param_comms", "Torch-Compiled Region")
 
 
@@ -109,7 +111,8 @@ def outermost_operators(paths: Paths, path: Array, ns: Array, most: int = 3) -> 
     if not len(node):
         return []
     origin, at, _ = _with_all_around(paths, node)
-    chosen = (paths.kind[at] == KINDS.index(OPERATOR)) & np.array([may_name(*x) for x in _labels(paths, at)], np.bool_)
+    named = [may_name(*label) or label[0].startswith(COMPILED) for label in _labels(paths, at)]
+    chosen = (paths.kind[at] == KINDS.index(OPERATOR)) & np.array(named, np.bool_)
     top: dict[int, int] = {}
     for path_at, node_at in zip(origin[chosen].tolist(), at[chosen].tolist(), strict=True):
         top[path_at] = node_at  # they come innermost first

@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.analysis.intervals import Array, covered, sums_by_group, union
+from weftrace.analysis.waiting.call_names import SYNC
 from weftrace.analysis.waiting.gap_parts import HELD, PARTS, TURNAROUND_NS, Gaps
 from weftrace.trace.model import is_launch
 from weftrace.trace.work import Work
@@ -24,6 +25,8 @@ _OF_ITERATION, _MOST_ITERATIONS = 0.1, 3
 _MOST_OF_GAP = 0.9
 _FEW_UNLINKED = 0.1
 _KERNEL_LAUNCH = r"(?i)launch.*kernel"
+#: A wait for the device returns so soon after its last work.
+_RETURNS_NS = 100 * US
 
 
 def unrecorded_gaps(
@@ -45,7 +48,7 @@ def unrecorded_gaps(
     yield "unrecorded", (_with_lost_work(work, gaps, total) | (_silent(work, gaps) & _without_launch(gaps, total)))[gap]
     told_ns = sums_by_group(gap[~silent], length[~silent], num)
     open_gaps = (told_ns <= (1 - _MOST_OF_GAP) * total) & (total >= HELD_NS)
-    yield "unrecorded", (_repeated(gaps, total) & open_gaps)[gap]
+    yield "unrecorded", (_repeated(gaps, total) & open_gaps & ~_after_a_wait(work, gaps))[gap]
     yield "file_cut", (_of_iterations(work, gaps, total) & open_gaps)[gap]
 
 
@@ -85,7 +88,8 @@ def _repeated(gaps: Gaps, total: Array) -> NDArray[np.bool_]:
 
 
 def _of_iterations(work: Work, gaps: Gaps, total: Array) -> NDArray[np.bool_]:
-    """Gaps as long as a few iterations, in which no thread of the host recorded anything."""
+    """Gaps as long as a few iterations, in which no thread of the host recorded anything. Where half of the steps have
+    one, it is part of the iterations: a loop whose host works longer than its device is no file that was cut."""
     starts = (
         work.around.events.group_by("step").agg(pl.col("start_ns").min()).drop_nulls().get_column("start_ns").sort()
     )
@@ -95,7 +99,24 @@ def _of_iterations(work: Work, gaps: Gaps, total: Array) -> NDArray[np.bool_]:
     period = float(starts.diff().median() or 0)  # type: ignore[arg-type]
     times = np.round(total / period) if period else np.zeros(len(total))
     like = (times >= 1) & (times <= _MOST_ITERATIONS) & (np.abs(total - times * period) <= _OF_ITERATION * period)
-    return like & _silent(work, gaps) if like.any() else out
+    if not like.any():
+        return out
+    found = like & _silent(work, gaps)
+    return found if 2 * found.sum() < len(starts) else out
+
+
+def _after_a_wait(work: Work, gaps: Gaps) -> NDArray[np.bool_]:
+    """Gaps at whose beginning the host had waited until the device was done: nothing was left on it."""
+    waits = work.trace.events.select("cat", "name", "ts_ns", "dur_ns").filter(is_launch())
+    waits = waits.filter(pl.col("name").cast(pl.String).str.contains(SYNC)).sort("ts_ns")
+    begin = gaps.events.get_column("from_ns").to_numpy()
+    if waits.is_empty():
+        return np.zeros(len(begin), np.bool_)
+    start = waits.get_column("ts_ns").to_numpy()
+    end = start + waits.get_column("dur_ns").to_numpy()
+    last = np.searchsorted(start, begin, "right") - 1
+    returned = end[np.maximum(last, 0)]
+    return np.asarray((last >= 0) & (returned >= begin) & (returned <= begin + _RETURNS_NS), np.bool_)
 
 
 def _silent(work: Work, gaps: Gaps) -> NDArray[np.bool_]:

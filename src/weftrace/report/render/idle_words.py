@@ -69,7 +69,7 @@ CAUSE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "blocking copies",
             "It was in a copy that returns when it has ended: from or to pageable memory, or a synchronous call.",
         ),
-        "graph_launch": ("graph launch", "It was in the call that launches a CUDA or HIP graph."),
+        "graph_launch": ("graph launch", "It was in a call that launches a CUDA or HIP graph and took 0.1 ms or more."),
         "first_use": (
             "first use of a kernel",
             "It was in the first launch of a kernel, at least 0.1 ms and ten times as long as such a call usually is: "
