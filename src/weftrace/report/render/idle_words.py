@@ -33,8 +33,9 @@ PART_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "unrecorded": (
             "Unrecorded",
             "Gaps, or parts of them, in which work ran that the file lacks, so they are not known to be idle. The "
-            "evidence: work was queued and nothing recorded held it; a hole within one launch of a graph; a hole that "
-            "is equally long in each step; a hole as long as an iteration, in which the host recorded nothing either.",
+            "evidence: work was queued and nothing recorded held it; launches whose work is not in the file; a hole "
+            "within one launch of a graph, or one that is equally long in each step, or as long as an iteration, in "
+            "which the host recorded nothing either.",
         ),
         "unknown": ("Unknown", "Gaps that end with work whose launch is not in the file, so the cause cannot be told."),
     }
@@ -61,13 +62,14 @@ CAUSE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "optimizer": ("optimizer step", "It was in the optimizer's step."),
         "lock": ("lock, hand-over", "It waited for a lock, a queue, or another thread."),
         "blocking_sync": (
-            "after a wait for the device",
-            "The host had waited for the device (a synchronisation, a copy that returns when it has ended), so that "
-            "nothing was queued when the device was done: the time until the next launch.",
+            "waits for the device",
+            "It waited for the device in a synchronisation, or to read a number (item). What follows until the next "
+            "launch counts too, where the host did no work of its own.",
         ),
         "blocking_copy": (
             "blocking copies",
-            "It was in a copy that returns when it has ended: from or to pageable memory, or a synchronous call.",
+            "It waited for a copy: from or to pageable memory, or by a synchronous call. What follows until the next "
+            "launch counts too, where the host did no work of its own.",
         ),
         "graph_launch": ("graph launch", "It was in a call that launches a CUDA or HIP graph and took 0.1 ms or more."),
         "first_use": (
