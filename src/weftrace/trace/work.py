@@ -81,7 +81,7 @@ def in_lane(lane: LaneName) -> pl.Expr:
     return pl.col("kind").is_in(("compute", "fused")) if lane == "compute" else pl.col("kind") == lane
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Work(InNotebook):
     """One device's work, and what had to be left out or mended to account for it.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import polars as pl
@@ -90,8 +91,18 @@ class IdlePieces:
         return self.end - self.start
 
 
+#: Pieces of works that are still in use: several analyses ask for them.
+_KNOWN: WeakKeyDictionary[Work, IdlePieces] = WeakKeyDictionary()
+
+
 def idle_pieces(work: Work) -> IdlePieces:
-    """Charge each nanosecond of a device's idle time to one cause. See `idle` for what the causes mean."""
+    """Charge each nanosecond of a device's idle time to one cause. See docs/idle.md for what the causes mean."""
+    if (known := _KNOWN.get(work)) is None:
+        known = _KNOWN[work] = _pieces(work)
+    return known
+
+
+def _pieces(work: Work) -> IdlePieces:
     gaps = gaps_of(work)
     asked = (gaps.part == PARTS.index(HOST)) | (gaps.part == PARTS.index(CALL))
     rest = _other_pieces(gaps, np.flatnonzero(~asked))
