@@ -1271,6 +1271,7 @@ FAMILIES = (
         truth=truth("none", words=r"[Cc]omput|kernels|busy"),
         styles=("eager", "compiled", "graph"),
         strengths=(0.0,),
+        more={"loss_read": False},
     ),
 )
 

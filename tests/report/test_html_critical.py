@@ -37,9 +37,11 @@ def test_the_tab_shows_the_path_with_the_replay_s_error(open_html: Open, tmp_pat
     report = wt.analyze(trace)
     html = saved(report, tmp_path)
     path = critical_path_of(infer(trace))
+    headline = critical_path_report(infer(trace)).headline
+    assert headline.startswith(path.sentence)
     page = open_html(html)
     assert page.inner_text("h1") == report.document["headline"]  # stays as it is
-    assert page.is_visible("#nav-critical") and page.inner_text("#critical-sentence") == path.sentence
+    assert page.is_visible("#nav-critical") and page.inner_text("#critical-sentence") == headline
     assert "Replayed in" in page.inner_text("#critical-facts")
     assert page.locator("#critical canvas").is_visible() and page.locator("#critical-fall rect.fall").count() > 2
     assert block_of(html)["picture"]["span_ns"] == path.span_ns

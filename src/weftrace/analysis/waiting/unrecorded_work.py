@@ -45,7 +45,9 @@ def unrecorded_gaps(
     others = _other_devices(work, gaps)
     yield "unrecorded", held & (held_ns >= HELD_NS)[gap] & ~others[gap]
     yield "unrecorded", ((total > TURNAROUND_NS) & _in_one_graph(work, gaps))[gap] & held
-    yield "unrecorded", (_with_lost_work(work, gaps, total) | (_silent(work, gaps) & _without_launch(gaps, total)))[gap]
+    yield "unrecorded", _with_lost_work(work, gaps, total)[gap]
+    if (unlinked := _without_launch(gaps, total)).any():
+        yield "unrecorded", (unlinked & _silent(work, gaps))[gap]
     told_ns = sums_by_group(gap[~silent], length[~silent], num)
     open_gaps = (told_ns <= (1 - _MOST_OF_GAP) * total) & (total >= HELD_NS)
     yield "unrecorded", (_repeated(gaps, total) & open_gaps & ~_after_a_wait(work, gaps))[gap]
@@ -138,12 +140,16 @@ def _with_lost_work(work: Work, gaps: Gaps, total: Array) -> NDArray[np.bool_]:
     """Gaps that work without records would fill by half or more: it was launched after what ran before the gap, and
     before what ended it, and it is taken to be as long as other work is."""
     every = work.around.events
-    launches = work.trace.events.filter(is_launch(), pl.col("name").cast(pl.String).str.contains(_KERNEL_LAUNCH))
-    lost = launches.join(work.trace.events.filter(~is_launch()), on="correlation", how="anti").get_column("ts_ns")
+    events = work.trace.events.select("cat", "name", "ts_ns", "correlation").filter(pl.col("correlation").is_not_null())
+    names = events.get_column("name").unique()
+    launching = names.filter(names.cast(pl.String).str.contains(_KERNEL_LAUNCH)).implode()
+    launches = events.filter(is_launch() & pl.col("name").is_in(launching)).select("ts_ns", "correlation")
+    launched = events.filter(~is_launch()).select("correlation")
+    lost = launches.join(launched, on="correlation", how="anti").get_column("ts_ns")
     if lost.is_empty() or every.is_empty():
         return np.zeros(gaps.events.height, np.bool_)
-    launched = every.select(pl.col("row").alias("before"), pl.col("launch_ts_ns").alias("after_ns"))
-    found = gaps.events.join(launched, on="before", how="left", maintain_order="left")
+    earlier = every.select(pl.col("row").alias("before"), pl.col("launch_ts_ns").alias("after_ns"))
+    found = gaps.events.join(earlier, on="before", how="left", maintain_order="left")
     bounds = found.select(pl.col("after_ns").fill_null(pl.col("from_ns")), pl.coalesce("launch_ts_ns", "until_ns"))
     times = lost.sort().to_numpy()
     after, until = (np.searchsorted(times, column.to_numpy()) for column in bounds)

@@ -38,8 +38,7 @@ export function showJobSummary(report, job) {
   ];
   byId("job-summary").hidden = false;
   byId("job-facts").textContent = facts.filter(Boolean).join(" · ");
-  const unrecorded_ns = counted.reduce((all, { rank }) => all + (rank.idle_account?.unrecorded_ns ?? 0), 0);
-  const whole = { ...sum, idle_account: { unrecorded_ns } };
+  const whole = { ...sum, idle_account: { unrecorded_ns: unrecordedOf(counted) } };
   const parts = partsOf(/** @type {page.Rank} */ (/** @type {unknown} */ (whole)));
   fill(
     byId("job-account"),
@@ -61,6 +60,14 @@ function ranksOfHeadline({ ranks }) {
 }
 
 /**
+ * Time that looks idle, and in which work ran that the files lack.
+ * @param {Job["ranks"]} counted
+ */
+function unrecordedOf(counted) {
+  return counted.reduce((all, { rank }) => all + (rank.idle_account?.unrecorded_ns ?? 0), 0);
+}
+
+/**
  * @param {Job} job
  * @param {Job["ranks"]} counted
  * @param {Record<string, number>} sum
@@ -74,9 +81,11 @@ function cards({ lateness, ranks }, counted, sum) {
   const exposed = sum.communication_ns
     ? share(sum.exposed_communication_ns)
     : ["–", "no communication in these traces"];
+  const unrecorded = unrecordedOf(counted);
+  const [idle, ofAll] = share(sum.idle_ns);
   return [
     card("job_span", "mean span", mean, `longest ${duration(longest.rank.span_ns)}, ${longest.name}`),
-    card("job_idle", "idle", ...share(sum.idle_ns)),
+    card("job_idle", "idle", idle, `${ofAll}${unrecorded ? `; ${duration(unrecorded)} of it unrecorded` : ""}`),
     card("job_exposed", "exposed", ...exposed, "exposed"),
     ...(lateness ? lateCards(lateness, ranks, sum.span_ns) : []),
   ];
