@@ -144,3 +144,15 @@ def test_recording_is_blamed_for_small_operators_alone(tmp_path: Path) -> None:
             file.kernel(GEMM, at + gap, 10, launch=at + gap - 6)
             frame(file, "train.py(1): main", at, gap + 15)
         assert ("Recording stacks made" in headline(file, tmp_path)) is is_said
+
+
+def test_the_rank_with_the_slow_loader_is_named(tmp_path: Path) -> None:
+    """Four ranks; rank 2 alone loads data for 3,000 µs between its two kernels, the others launch late by 400 µs."""
+    for rank in range(4):
+        wait = 3_000 if rank == 2 else 400
+        file = TraceFile(rank=rank, world_size=4).kernel(GEMM, 20, 500, launch=10).kernel(GEMM, 530 + wait, 500)
+        if rank == 2:
+            file.host("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 525, wait - 20)
+        file.write(tmp_path / f"rank{rank}.json")
+    headline = analyze(tmp_path, timelines=False, workers=1).document["headline"]
+    assert "the data loader, all of it in rank 2" in headline

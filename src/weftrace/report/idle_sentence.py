@@ -15,6 +15,7 @@ from weftrace.units import duration, percent
 
 _ALSO = 0.15  # of idle time: a further cause that is named
 _MOST_CLAUSES = 3
+_MOST_OF_RANKS = 0.5  # of a cause: a rank that has more of it is named
 _FEW = 12
 _MOST_LETTERS = 100  # of a name
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -76,6 +77,7 @@ def causes_of(ranks: Sequence[RankDocument]) -> list[dict[str, Any]]:
             if row["ns"] > largest.get(row["cause"], -1):
                 largest[row["cause"]] = row["ns"]
                 kept |= {key: value for key, value in row.items() if key not in ("ns", "num_main")}
+                kept |= {"largest_ns": row["ns"], "rank": rank["rank"]}
             kept["ns"] += row["ns"]
             kept["num_main"] += row["num_main"]
     accounts = [_account(rank) for rank in ranks]
@@ -93,7 +95,14 @@ def causes_of(ranks: Sequence[RankDocument]) -> list[dict[str, Any]]:
 def _clause(row: dict[str, Any], num_ranks: int, *, is_first: bool) -> str:
     details = [_detail(row), _how_often(row, num_ranks)] if is_first else [_how_often(row, num_ranks)]
     said = ", ".join(filter(None, details))
-    return f"{duration(row['ns'])} for {_what(row)}" + (f" ({said})" if said else "")
+    return f"{duration(row['ns'])} for {_what(row)}{_in_rank(row, num_ranks)}" + (f" ({said})" if said else "")
+
+
+def _in_rank(row: dict[str, Any], num_ranks: int) -> str:
+    """The one of several ranks that has most of a cause, and one and a half times an even share or more."""
+    share = row["largest_ns"] / row["ns"] if row["ns"] else 0
+    stands_out = num_ranks > 1 and row["rank"] is not None and share > max(_MOST_OF_RANKS, 1.5 / num_ranks)
+    return f", {'all' if share > 0.995 else 'most'} of it in rank {row['rank']}" if stands_out else ""
 
 
 def _what(row: dict[str, Any]) -> str:
