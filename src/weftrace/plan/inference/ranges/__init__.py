@@ -1,0 +1,5 @@
+"""The plan of a job that ranges tell: what trainers and schedulers log of forwards, backwards, sends and collectives.
+
+`ops` reads the ranges as ops in lanes, `passing` says which range of a rank needs what another made, `votes` finds what
+else a range waited for, `inferring` puts the plan together.
+"""

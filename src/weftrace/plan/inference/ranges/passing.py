@@ -1,0 +1,98 @@
+"""Which range of a rank needs what another range of it made: a forward what it received, a send what was computed."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from weftrace.units import US
+
+_EARLY_NS = 20 * US  # by which an effect may begin before its cause ends: stamps are not taken at once
+_FITS = 0.98  # of the pairs must be in order of time, else they are told by time
+
+#: Which role feeds which: the rule of the maker, and of the user.
+_FEEDS = (
+    ("forward_recv", "forward"), ("forward", "forward_send"), ("backward_recv", "backward"),
+    ("backward", "backward_send"), ("forward", "forward_send_backward_recv"),
+    ("forward_send_backward_recv", "backward"), ("backward", "backward_send_forward_recv"),
+    ("backward_send_forward_recv", "forward"),
+)  # fmt: skip
+
+
+def passed_on(ops: pl.DataFrame) -> pl.DataFrame:
+    """Rows `op`, `on`: what a range on one lane needs of one on another lane of its rank. ops: of `OPS`."""
+    rows = ops.with_row_index("row").select(
+        "row", "at", "lane", "step", "micro_batch", "chunk", "start_ns", "end_ns", pl.col("rule").cast(pl.String)
+    )
+    found = [pl.DataFrame(schema={"op": pl.UInt32(), "on": pl.UInt32()})]
+    for maker, user in _FEEDS:
+        makers, users = rows.filter(rule=maker), rows.filter(rule=user)
+        if makers.height and users.height:
+            found.append(_fed(makers, users))
+    return pl.concat(found).unique(maintain_order=True)
+
+
+def _fed(makers: pl.DataFrame, users: pl.DataFrame) -> pl.DataFrame:
+    by = ["at", "step"]
+    counts = [
+        part.group_by(by).agg(pl.len().alias(name)) for part, name in ((makers, "num_makers"), (users, "num_users"))
+    ]
+    both = counts[0].join(counts[1], on=by, nulls_equal=True)
+    alike = both.filter(pl.col("num_makers") == pl.col("num_users")).select(by)
+    nth = pl.int_range(pl.len()).over(by)
+    a, b = (
+        part.join(alike, on=by, how="semi", nulls_equal=True).sort("start_ns", "row").with_columns(nth.alias("nth"))
+        for part in (makers, users)
+    )
+    pairs = b.join(a, on=[*by, "nth"], nulls_equal=True, suffix="_on")
+    in_order = pl.col("end_ns_on") <= pl.col("start_ns") + _EARLY_NS
+    fits = pairs.group_by(by).agg(in_order.mean().alias("fits"))
+    fine = pairs.join(fits.filter(pl.col("fits") >= _FITS), on=by, how="semi", nulls_equal=True).filter(in_order)
+    frames = [fine]
+    rest = both.join(fits.filter(pl.col("fits") >= _FITS), on=by, how="anti", nulls_equal=True)
+    for key in rest.select(by).rows():
+        of_key = [pl.col(name).eq_missing(value) for name, value in zip(by, key, strict=True)]
+        frames.append(_by_chunk_or_time(makers.filter(of_key), users.filter(of_key)))
+    chosen = pl.concat([frame.select("row", "row_on", "lane", "lane_on") for frame in frames])
+    return chosen.filter(pl.col("lane") != pl.col("lane_on")).select(op="row", on="row_on")
+
+
+def _by_chunk_or_time(makers: pl.DataFrame, users: pl.DataFrame) -> pl.DataFrame:
+    """Of a rank with several chunks, whose first or last takes from no other rank, or gives to none."""
+    more, fewer = (makers, users) if makers.height > users.height else (users, makers)
+    chunks = more.get_column("chunk")
+    for left_out in (chunks.min(), chunks.max()):
+        kept = more.filter(pl.col("chunk") != left_out)
+        if left_out is None or kept.height != fewer.height:
+            continue
+        a, b = (kept, fewer) if more is makers else (fewer, kept)
+        a, b = a.sort("start_ns", "row"), b.sort("start_ns", "row")
+        pairs = b.hstack(a.select(pl.all().name.suffix("_on")))
+        if pairs.select((pl.col("end_ns_on") <= pl.col("start_ns") + _EARLY_NS).mean()).item() >= _FITS:
+            return pairs
+    return _by_time(makers, users)
+
+
+def _by_time(makers: pl.DataFrame, users: pl.DataFrame) -> pl.DataFrame:
+    """Fewer of one than of the other, as where a rank holds several chunks: each of the fewer with the nearest free one
+    in time."""
+    makers, users = makers.sort("end_ns", "row"), users.sort("start_ns", "row")
+    ends, starts = makers.get_column("end_ns").to_list(), users.get_column("start_ns").to_list()
+    chosen: list[tuple[int, int]] = []
+    if len(ends) <= len(starts):  # each maker feeds the first user that starts after it
+        at = 0
+        for maker, end in enumerate(ends):
+            while at < len(starts) and starts[at] + _EARLY_NS < end:
+                at += 1
+            if at < len(starts):
+                chosen.append((at, maker))
+                at += 1
+    else:  # each user took from the last maker that ended before it
+        at = len(ends) - 1
+        for user in range(len(starts) - 1, -1, -1):
+            while at >= 0 and ends[at] > starts[user] + _EARLY_NS:
+                at -= 1
+            if at >= 0:
+                chosen.append((user, at))
+                at -= 1
+    used, made = [user for user, _ in chosen], [maker for _, maker in chosen]
+    return users[used].hstack(makers[made].select(pl.all().name.suffix("_on")))

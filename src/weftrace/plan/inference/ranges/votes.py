@@ -1,0 +1,128 @@
+"""What else did a range wait for? Ends on other lanes of its rank just before it began, where that repeats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.units import US
+
+#: A range that begins that much after all it is known to wait for is late.
+LATE_NS = 20 * US
+_EARLY_NS = 20 * US  # by which an effect may begin before its cause ends
+_EXPLAINS = 0.5  # of how late it is: a cause leaves less unexplained
+_LEAST = 2  # times that a name was held by another
+_SHARE = 0.2  # of the times that it was late
+_IN_ORDER = 0.8  # of the votes are for the k-th of as many: then each k-th waits for the k-th
+
+_Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """By when each op could begin, by what is known: ready_ns, [ops]; late_ns, how much later it began, [ops].
+
+    Of a meeting whose ranges show the transfer alone, only the member that was ready last is late. since_ready_ns: how
+    much later each member began, waiting for the others included.
+    """
+
+    ready_ns: _Ints
+    late_ns: _Ints
+    since_ready_ns: _Ints
+
+
+def ready_of(ops: pl.DataFrame, waits: pl.DataFrame, since_ns: _Ints) -> Ready:
+    """ops: of `ops.OPS`, in order of start. waits: rows op, on. since_ns: of each op, before which it cannot begin."""
+    start, end = (ops.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
+    before = ops.select(pl.col("end_ns").cum_max().shift(1).over("at", "lane")).to_series()
+    ready = np.maximum(since_ns, before.fill_null(np.iinfo(np.int64).min).to_numpy())
+    op, on = (waits.get_column(name).to_numpy() for name in ("op", "on"))
+    np.maximum.at(ready, op, end[on])
+    since_ready = np.maximum(start - ready, 0)
+    late = np.where(_is_last(ops, since_ready), since_ready, 0)
+    return Ready(ready_ns=ready, late_ns=late, since_ready_ns=since_ready)
+
+
+def _is_last(ops: pl.DataFrame, waited_ns: _Ints) -> NDArray[np.bool_]:
+    """Of each op whether its start tells when it came: of a meeting that shows the transfer alone, the member that
+    waited least."""
+    frame = ops.select("meet", "begins_meeting").with_columns(waited=pl.Series(waited_ns), row=pl.int_range(pl.len()))
+    hidden = frame.filter(~pl.col("begins_meeting"))
+    last = hidden.sort("waited", "row").unique("meet", keep="first", maintain_order=True)
+    found = ops.get_column("begins_meeting").to_numpy().copy()
+    found[last.get_column("row").to_numpy()] = True
+    return found
+
+
+def voted(ops: pl.DataFrame, ready: Ready) -> pl.DataFrame:
+    """Rows `op`, `on`, votes_for and votes_against: names that repeatedly began as others on other lanes ended."""
+    rows = ops.select("at", "lane", "step", "start_ns", "end_ns", pl.col("name").cast(pl.String)).with_columns(
+        row=pl.int_range(pl.len()), late=pl.Series(ready.since_ready_ns)
+    )
+    nothing = pl.DataFrame(
+        schema={"op": pl.UInt32(), "on": pl.UInt32(), "votes_for": pl.Int32(), "votes_against": pl.Int32()}
+    )
+    late = rows.filter(pl.col("late") > LATE_NS)
+    held = _last_before(late, rows, by=("at",)).with_columns(left=pl.col("start_ns") - pl.col("end_ns_on"))
+    waited = ready.since_ready_ns.copy()
+    waited[held.get_column("row").to_numpy()] = np.minimum(
+        waited[held.get_column("row").to_numpy()], held.get_column("left").to_numpy()
+    )
+    came = pl.Series(_is_last(ops, waited))  # of a meeting, the member for which something is nearest
+    late = late.filter(came.gather(late.get_column("row")))
+    held = held.filter(
+        came.gather(held.get_column("row")),
+        pl.col("left") < _EXPLAINS * pl.col("late"),
+        pl.col("lane") != pl.col("lane_on"),
+    )
+    votes = held.group_by("name", "name_on").agg(
+        votes_for=pl.len(), in_order=(_nth(rows, "row") == _nth(rows, "row_on")).mean()
+    )
+    votes = votes.join(late.group_by("name").agg(num_late=pl.len()), on="name")
+    votes = votes.filter(pl.col("votes_for") >= _LEAST, pl.col("votes_for") >= _SHARE * pl.col("num_late"))
+    found = [nothing]
+    for vote in votes.sort("name", "name_on").iter_rows(named=True):
+        waiters, makers = rows.filter(name=vote["name"]), rows.filter(name=vote["name_on"])
+        pairs = _in_order(waiters, makers) if vote["in_order"] >= _IN_ORDER else None
+        if pairs is None:
+            pairs = _last_before(waiters, makers, by=("at",)).filter(pl.col("lane") != pl.col("lane_on"))
+        found.append(
+            pairs.select(
+                pl.col("row").cast(pl.UInt32).alias("op"), pl.col("row_on").cast(pl.UInt32).alias("on"),
+                pl.lit(vote["votes_for"], pl.Int32).alias("votes_for"),
+                pl.lit(max(0, vote["num_late"] - vote["votes_for"]), pl.Int32).alias("votes_against"),
+            )
+        )  # fmt: skip
+    return pl.concat(found).unique(("op", "on"), keep="first", maintain_order=True)
+
+
+def _last_before(waiters: pl.DataFrame, makers: pl.DataFrame, *, by: tuple[str, ...]) -> pl.DataFrame:
+    """Each waiter with the maker of its rank that ended last before it began; those without one are left out."""
+    ends = makers.select(*by, pl.all().exclude(by).name.suffix("_on")).sort("end_ns_on")
+    looked = waiters.with_columns((pl.col("start_ns") + _EARLY_NS).alias("until")).sort("until")
+    found = looked.join_asof(
+        ends, left_on="until", right_on="end_ns_on", by=list(by), strategy="backward", coalesce=False,
+        check_sortedness=False,
+    )  # fmt: skip
+    return found.filter(pl.col("row_on").is_not_null(), pl.col("start_ns_on") < pl.col("start_ns")).drop("until")
+
+
+def _nth(rows: pl.DataFrame, column: str) -> pl.Expr:
+    """Of a row number the place of its op among those of its name, rank and step."""
+    nth = rows.select(pl.int_range(pl.len()).over("at", "step", "name")).to_series()  # within each
+    return pl.col(column).map_batches(lambda at: nth.gather(at), return_dtype=pl.Int64)
+
+
+def _in_order(waiters: pl.DataFrame, makers: pl.DataFrame) -> pl.DataFrame | None:
+    """The k-th of a step with the k-th; None where there are not as many, or one began before the other ended."""
+    by = ("at", "step", "nth")
+    nth = pl.int_range(pl.len()).over("at", "step").alias("nth")
+    pairs = waiters.with_columns(nth).join(
+        makers.with_columns(nth), on=by, how="full", nulls_equal=True, suffix="_on", coalesce=True
+    )
+    whole = pairs.get_column("row").null_count() == pairs.get_column("row_on").null_count() == 0
+    fits = whole and pairs.select((pl.col("end_ns_on") <= pl.col("start_ns") + _EARLY_NS).all()).item()
+    return pairs if fits else None
