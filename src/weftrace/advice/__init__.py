@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from weftrace.advice.sensitivities import Sensitivity as Sensitivity
     from weftrace.advice.sensitivities import curve as curve
     from weftrace.advice.sensitivities import sensitivity as sensitivity
+    from weftrace.advice.slowdown.answers import slowdown_of as slowdown_of
     from weftrace.advice.swaps.placements import PlacementSwap as PlacementSwap
     from weftrace.advice.swaps.placements import placement_swap as placement_swap
     from weftrace.advice.swaps.schedules import ScheduleSwap as ScheduleSwap
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from weftrace.advice.whatif_document import what_if_report as what_if_report
     from weftrace.advice.whatifs import WhatIf as WhatIf
     from weftrace.advice.whatifs import what_if as what_if
+    from weftrace.analysis.job_slowdown import JobSlowdown as JobSlowdown
 
 if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists
     __getattr__, __dir__, __all__ = lazily(__name__)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from weftrace.analysis import unrecorded_holes
 from weftrace.analysis.arrival_times import arrivals
+from weftrace.analysis.excluded_ranks import placed
 from weftrace.analysis.meetings import is_peerless, meetings_of
 from weftrace.errors import TraceError
 from weftrace.plan.inference.inferring import infer
 from weftrace.plan.inference.joining import joined
+from weftrace.plan.inference.ranges.inferring import infer_ranges
 from weftrace.plan.inference.values import Inferred
 from weftrace.trace.job import Failure, Job
 from weftrace.trace.model import Trace
-from weftrace.trace.work import Work, works_of
+from weftrace.trace.work import Basis, Work, works_of
 
 
 def infer_job(source: Job | Trace | Iterable[Trace | Work], *, workers: int | None = None) -> Inferred:
@@ -26,9 +28,13 @@ def infer_job(source: Job | Trace | Iterable[Trace | Work], *, workers: int | No
     processes that infer, see `Job.map`.
     Raises `TraceError` where no rank is left.
     """
-    ranks, failures = _inferred(source, workers)
-    ranks, notes = _one_each(ranks)
-    notes = [*(f"left out: {failure.error}" for failure in failures), *notes]
+    found, failures = _inferred(source, workers)
+    notes = [f"left out: {failure.error}" for failure in failures]
+    ranges = [each for each in found if isinstance(each, Work)]
+    ranks, repeats = _one_each([each for each in found if not isinstance(each, Work)])
+    if ranges and not ranks:
+        return _of_ranges(ranges, notes)
+    notes += [*repeats, *(f"left out: {work.trace.path}, which holds no work on a device" for work in ranges)]
     if not ranks:
         raise TraceError(failures[0].error if failures else "there is no trace to infer a plan from.")
     if len(ranks) == 1:
@@ -58,6 +64,47 @@ def infer_job(source: Job | Trace | Iterable[Trace | Work], *, workers: int | No
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RangesOfRank:
+    """A rank of plain ranges, with what tells its place in the job (`weftrace.analysis.excluded_ranks.OneRank`)."""
+
+    work: Work
+    rank: int | None
+    name: str
+    places: tuple[tuple[str, int], ...]
+    path: str
+    device: int | None = None
+    world_size: int | None = None
+    basis: Basis = "ranges"
+
+
+def _of_ranges(works: Sequence[Work], notes: Sequence[str]) -> Inferred:
+    """The plan of a job whose files hold ranges alone; of one rank too."""
+    ranks = []
+    for work in works:
+        worker = work.trace.plain.workers[0] if work.trace.plain else None
+        ranks.append(
+            _RangesOfRank(
+                work=work, rank=work.trace.rank, path=work.trace.path, name=worker.name if worker else "",
+                places=worker.places if worker else (),
+            )
+        )  # fmt: skip
+    ranks, renumbered = placed(ranks)
+    numbers = [rank.rank for rank in ranks]
+    if None in numbers or len(set(numbers)) < len(numbers):
+        numbers = list(range(len(ranks)))
+    ordered = [rank.work for rank in ranks]
+    meetings = meetings_of([arrivals(work) for work in ordered], [rank.path for rank in ranks])
+    return infer_ranges(
+        ordered,
+        meetings.members,
+        numbers=[number or 0 for number in numbers],
+        names=[rank.name or f"rank {number}" for rank, number in zip(ranks, numbers, strict=True)],
+        to_common=meetings.clocks.to_common,
+        notes=[*notes, *renumbered, *meetings.notes],
+    )
+
+
 def source_of(inferred: Inferred) -> str:
     """The trace's file, or the first of a job's and how many there are. A process may drive several devices."""
     traces = {id(work.trace): work.trace.path or "trace" for work in inferred.works}
@@ -67,18 +114,26 @@ def source_of(inferred: Inferred) -> str:
 
 def _inferred(
     source: Job | Trace | Iterable[Trace | Work], workers: int | None
-) -> tuple[list[Inferred], list[Failure]]:
+) -> tuple[list[Inferred | Work], list[Failure]]:
+    """Of each device its plan; of ranks that ranges tell, their work."""
     if isinstance(source, Job):
         outcomes = source.map(infer_devices, workers=workers)
         failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
         return [rank for outcome in outcomes for rank in outcome.value or ()], failures
     each = [source] if isinstance(source, Trace) else list(source)
-    return [rank for one in each for rank in ([infer_work(one)] if isinstance(one, Work) else infer_devices(one))], []
+    found: list[Inferred | Work] = []
+    for one in each:
+        if isinstance(one, Work):
+            found.append(one if one.basis == "ranges" else infer_work(one))
+        else:
+            found += infer_devices(one)
+    return found, []
 
 
-def infer_devices(trace: Trace) -> list[Inferred]:
-    """The plan of each device that a trace's process drove."""
-    return [infer_work(work) for work in works_of(trace)]
+def infer_devices(trace: Trace) -> list[Inferred | Work]:
+    """The plan of each device that a trace's process drove; of a plain trace the work of each rank, whose plan is made
+    of all together."""
+    return [work if work.basis == "ranges" else infer_work(work) for work in works_of(trace)]
 
 
 def infer_work(work: Work) -> Inferred:

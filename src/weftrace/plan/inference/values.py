@@ -98,7 +98,8 @@ class Inferred(InNotebook):
     measured, a rank each. measured: frame of `MEASURED_SCHEMA`; edges: of `EDGE_SCHEMA`. origin_ns: absolute time of
     the plan's 0. notes: what could not be inferred, or was left out. sm_waits: frame of `SM_WAIT_SCHEMA`. num_open:
     calls that make a stream wait, of which no vote told the streams. kernels: of a plan of phases, the plan of
-    kernels that it was made of.
+    kernels that it was made of. names: of each rank what a job of plain ranges calls it; empty elsewhere.
+    transfer_only: names of ranges that begin when the last rank has come: their waiting is before them.
     """
 
     plan: Plan
@@ -111,6 +112,8 @@ class Inferred(InNotebook):
     sm_waits: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SM_WAIT_SCHEMA))
     num_open: int = 0
     kernels: Inferred | None = None
+    names: tuple[str, ...] = ()
+    transfer_only: tuple[str, ...] = ()
 
     @cached_property
     def times(self) -> Timetable:

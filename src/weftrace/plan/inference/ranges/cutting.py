@@ -53,7 +53,9 @@ def cut_where_others_began(
         pl.when(is_cut).then(pl.col("end_ns") - pl.col("start_ns")).otherwise("duration_ns").alias("duration_ns")
     ).sort("start_ns", "end_ns", "at", "lane", maintain_order=True)
     parts = parts.with_row_index("new")
-    ends = parts.group_by("row").agg(pl.col("new").sort_by("nth").first().alias("first"), pl.col("new").sort_by("nth").last())
+    ends = parts.group_by("row").agg(
+        pl.col("new").sort_by("nth").first().alias("first"), pl.col("new").sort_by("nth").last()
+    )
     first, last = (np.zeros(ops.height, np.int64) for _ in range(2))
     at = ends.get_column("row").to_numpy()
     first[at], last[at] = ends.get_column("first").to_numpy(), ends.get_column("new").to_numpy()

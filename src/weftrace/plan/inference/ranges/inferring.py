@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,8 @@ from weftrace.units import counted
 
 #: What the time is called that a lane was late by, after all that it is known to have waited for.
 BETWEEN = "between ranges"
-#: Where steps were laid one after another, each begins when the one before has ended on all ranks.
-_STEP_END = "end of step"
+#: Where steps were laid one after another, each begins when the one before has ended on all ranks: an op each.
+STEP_END = "end of step"
 _ROUNDS = 2  # of votes: what the first explains is taken out before the second looks
 
 _Ints = NDArray[np.int64]
@@ -35,16 +36,17 @@ def infer_ranges(
     members: pl.DataFrame,
     *,
     numbers: Sequence[int],
+    names: Sequence[str],
     to_common: Callable[[int, _Ints], _Ints],
     notes: Sequence[str] = (),
 ) -> Inferred:
     """The plan that the ranks of a job followed, whose files hold ranges without work on a device.
 
     works: of each rank its ranges (`Work.basis` "ranges"). members: of `weftrace.analysis.meetings`, of these ranks.
-    numbers: what the ranks are called. to_common: from a rank's clock to the common one.
+    numbers, names: what the ranks are called. to_common: from a rank's clock to the common one.
 
-    Ops are ranges; a stream is what of a thread runs one after another. Collectives, sends and receives are meets, whose
-    duration is the transfer: own end less the last start. A range waits for the one before in its lane, for what it
+    Ops are ranges; a stream is what of a thread runs one after another. Collectives, sends and receives are meets,
+    whose duration is the transfer: own end less the last start. A range waits for the one before in its lane, for what it
     needs of other lanes of its rank (`passing`), and for what votes tell (`votes`). By how much it began later than all
     that is an op of its own, "between ranges", of kind host: what its host did there is not recorded.
     """
@@ -57,10 +59,10 @@ def infer_ranges(
     since = _since(ops, moved)
     ready = ready_of(ops, edges, since)
     kept = Kept(gap_ns=0, launch_latency_ns=0)
-    return _assembled(
-        works, numbers, ops, edges, ready, moved=moved, origin=origin, kept=kept,
-        notes=[*notes, *_notes(ops, ready, num_cut)],
-    )  # fmt: skip
+    notes = [*notes, *_notes(ops, ready, num_cut)]
+    found = _assembled(works, numbers, ops, edges, ready, moved=moved, origin=origin, kept=kept, notes=notes)
+    hidden = ops.filter(~pl.col("begins_meeting")).get_column("name").cast(pl.String).unique(maintain_order=True)
+    return replace(found, names=tuple(names), transfer_only=tuple(hidden))
 
 
 def _since(ops: pl.DataFrame, moved: bool) -> _Ints:
@@ -109,7 +111,7 @@ def _assembled(
     late = np.setdiff1d(late, pinned)
     between_of = np.full(num, -1)
     between_of[late] = num + np.arange(len(late))
-    table = _device_ops(ops)
+    table = _device_ops(ops, ready)
     host = _between(ops, late, ready)
     waits = [_moved_to(edges, between_of), _before_on_lane(ops, late, between_of), _after_between(late, between_of)]
     waits.append(_pins(ops, pinned, ready))
@@ -154,8 +156,12 @@ def _table(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _device_ops(ops: pl.DataFrame) -> pl.DataFrame:
-    return _table(ops.with_columns(pl.col("kind").cast(pl.String).alias("what"), pl.col("lane").alias("stream")))
+def _device_ops(ops: pl.DataFrame, ready: Ready) -> pl.DataFrame:
+    """A member of a meeting of which the ranges show the transfer alone came when it was ready."""
+    waited = pl.Series(ready.since_ready_ns - ready.late_ns)
+    came = pl.when("begins_meeting").then("start_ns").otherwise(pl.col("start_ns") - waited)
+    what = pl.col("kind").cast(pl.String).alias("what")
+    return _table(ops.with_columns(came.alias("start_ns"), what, pl.col("lane").alias("stream")))
 
 
 def _between(ops: pl.DataFrame, late: _Ints, ready: Ready) -> pl.DataFrame:
@@ -225,7 +231,7 @@ def _step_ends(ops: pl.DataFrame, first_row: int, between_of: _Ints) -> tuple[pl
     offset = int(ops.get_column("meet").max() or 0) + 1  # type: ignore[arg-type]
     table = _table(
         ends.with_columns(
-            stream=pl.lit(2 * FIRST_THREAD), name=pl.lit(_STEP_END), family=pl.lit(_STEP_END), kind=pl.lit("host"),
+            stream=pl.lit(2 * FIRST_THREAD), name=pl.lit(STEP_END), family=pl.lit(STEP_END), kind=pl.lit("host"),
             what=pl.lit("host"), duration_ns=pl.lit(0), meet=pl.col("turn").cast(pl.Int64) + offset,
             start_ns=pl.col("end_ns"),
         )
@@ -233,7 +239,9 @@ def _step_ends(ops: pl.DataFrame, first_row: int, between_of: _Ints) -> tuple[pl
     lanes = rows.group_by("at", "lane", "turn").agg(
         pl.col("row", "lag_ns").first(), last=pl.col("row").last()
     )  # the time between two steps that follow one another is kept: it is not known whose it is
-    through = lanes.join(ends.select("at", "turn", "end"), on=("at", "turn")).select(op="end", on="last", lag_ns=pl.lit(0))
+    through = lanes.join(ends.select("at", "turn", "end"), on=("at", "turn")).select(
+        op="end", on="last", lag_ns=pl.lit(0)
+    )
     begins = lanes.with_columns(pl.col("turn") - 1).join(ends.select("at", "turn", "end"), on=("at", "turn"))
     row = begins.get_column("row").to_numpy()
     begin = np.where(between_of[row] >= 0, between_of[row], row)
@@ -249,15 +257,19 @@ def _notes(ops: pl.DataFrame, ready: Ready, num_cut: int) -> list[str]:
         share = late.sum() / max(1, int(ops.get_column("duration_ns").sum()))
         found.append(
             f"{counted(len(late), 'range')} began later than all that is known to have held them: that time stands in "
-            f"the plan as \"{BETWEEN}\", {share:.1%} of the time of all ranges"
+            f'the plan as "{BETWEEN}", {share:.1%} of the time of all ranges'
         )
     if num_cut:
-        found.append(f"{counted(num_cut, 'range')} cut where a communication began in their midst, which waits for the first part")
+        found.append(
+            f"{counted(num_cut, 'range')} cut where communication began in their midst, which waits for the first part"
+        )
     return found
 
 
 def _name(works: Sequence[Work]) -> str:
-    return works[0].trace.path or "trace" if len({id(work.trace.path) for work in works}) == 1 else f"{len(works)} ranks"
+    return (
+        works[0].trace.path or "trace" if len({id(work.trace.path) for work in works}) == 1 else f"{len(works)} ranks"
+    )
 
 
 assert set(WAITS) == {*WAIT_SCHEMA, *EDGE_SCHEMA}

@@ -1,0 +1,421 @@
+"""Which kinds of cause slow a job down? Each is found in the durations, and repaired: what they would be without it.
+
+A finding never rests on times of waiting: durations of computation, transfers apart from waiting, and the time between
+ranges, or of host threads, are each rank's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.analysis.job_slowdown import CauseKind
+from weftrace.units import duration
+
+_LEAST = 0.015  # by how much a rank, or a stage, must be slower than its peers
+_SURELY = 5.0  # standard errors
+_TOGETHER = 0.9  # correlation from which forward and backward grow together
+_UNEVEN = 0.03  # by which micro-batches of one rank must differ, standard deviation over mean
+_LONG = 1.15  # times its like: a single stretch that is longer, and
+_OUTSIDE = 6.0  # deviations away from it, stands alone
+_RARE = 0.2  # of the forwards: what is more frequent is no garbage collection
+_SLOW_LINK = 1.3  # times the transfers of its peers
+_ALIKE = 0.25  # of the mean excess by which types differ: then all of a rank's operations are slower alike
+
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A cause before it is weighed. repaired_ns: of each op, [ops]. each: of each rank, or stage, that it is of, the
+    same with this one alone repaired. words: `{who}` is put in where ranks are named."""
+
+    kind: CauseKind
+    repaired_ns: _Floats
+    ranks: tuple[int, ...] = ()  # positions
+    stages: tuple[int, ...] = ()
+    each: tuple[_Floats, ...] = ()
+    first_step: int | None = None
+    ratio: tuple[float, ...] = ()
+    evidence: str = ""
+    details: Mapping[str, float | str] = field(default_factory=dict)
+
+
+def found_causes(ops: pl.DataFrame, *, is_pipeline: bool, are_ranges: bool) -> list[Found]:
+    """All causes that the durations tell. ops: frame of `pace.PACED`."""
+    rows = ops.with_row_index("row").with_columns(pl.col("type").fill_null(""))
+    slow = _slow_workers(rows, is_pipeline=is_pipeline)
+    found = list(slow)
+    clean = rows.with_columns(pl.Series("duration_ns", slow[0].repaired_ns)) if slow else rows
+    stages = list(_uneven_stages(clean, rows, are_ranges=are_ranges)) if is_pipeline else []
+    found += stages
+    if are_ranges:
+        lengths = list(_lengths(clean, rows))
+        found += lengths
+        found += _collections(clean, rows, has_lengths=bool(lengths))
+    found += _slow_links(rows)
+    found += _late_hosts(rows, are_ranges=are_ranges)
+    return found
+
+
+# --- ranks ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Excess:
+    """excess: by which part each rank computes longer than its peers, [ranks, steps]. ats: positions. se: standard
+    error of one step's excess."""
+
+    ats: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    excess: _Floats
+    error: float
+
+
+def excess_of(rows: pl.DataFrame) -> _Excess:
+    """Of the computation of each rank in each step, against the lower median of the ranks of its stage, or of all where
+    a stage has one rank and there are no others to compare with."""
+    sums = rows.filter(pl.col("pace") == "compute").group_by("at", "stage", "step").agg(pl.col("duration_ns").sum())
+    lower = pl.col("duration_ns").quantile(0.5, interpolation="lower")
+    sums = sums.with_columns((pl.col("duration_ns") / lower.over("stage", "step").clip(lower_bound=1) - 1).alias("e"))
+    wide = sums.sort("step").pivot(on="step", index="at", values="e").sort("at")
+    excess = wide.drop("at").fill_null(0.0).to_numpy()
+    steps = np.array([int(name) for name in wide.columns[1:]])
+    return _Excess(
+        ats=wide.get_column("at").to_numpy().astype(np.int64), steps=steps, excess=excess, error=_error_of(excess)
+    )
+
+
+def _error_of(excess: _Floats) -> float:
+    """The noise of one step: of the differences of steps that follow one another, robustly; of one step, of ranks."""
+    if excess.shape[1] > 2:
+        apart = np.abs(np.diff(excess, axis=1)) / np.sqrt(2)
+    else:
+        middle = np.quantile(excess, 0.5, axis=0, method="lower")
+        low = excess[excess <= middle]
+        apart = np.abs(low - middle.mean()) if low.size else np.zeros(1)
+    return float(1.4826 * np.median(apart))
+
+
+def _slow_workers(rows: pl.DataFrame, *, is_pipeline: bool) -> list[Found]:
+    """Ranks that compute longer than the other ranks of their stage, from some step on."""
+    seen = excess_of(rows)
+    num = seen.excess.shape[1]
+    spread = _spread(seen.excess.mean(axis=1))
+    slow: list[tuple[float, int, int]] = []  # mean excess, position in ats, first step
+    for at in range(len(seen.ats)):
+        sums = np.cumsum(seen.excess[at][::-1])[::-1]
+        lengths = num - np.arange(num)
+        first = int(np.argmax(sums / np.sqrt(lengths)))
+        mean = float(sums[first] / lengths[first])
+        before = float(seen.excess[at][:first].mean()) if first else mean
+        if before > 0.5 * mean:
+            first, mean = 0, float(seen.excess[at].mean())
+        error = 1.25 * seen.error / np.sqrt(num - first)
+        if mean >= max(_LEAST, _SURELY * error, _SURELY * spread):
+            slow.append((mean, at, first))
+    if not slow:
+        return []
+    slow.sort(reverse=True)
+    ats = [int(seen.ats[at]) for _, at, _ in slow]
+    since = {int(seen.ats[at]): int(seen.steps[first]) for _, at, first in slow}
+    factors = _factors(rows, since)
+    repaired = _divided(rows, factors)
+    each = tuple(_divided(rows, factors.filter(pl.col("at") == at)) for at in ats) if len(ats) > 1 else ()
+    firsts = {first for _, _, first in slow}
+    by_type = factors.filter(pl.col("at") == ats[0], pl.col("share") > 0.02).sort("lost", descending=True)
+    return [
+        Found(
+            kind="slow compute",
+            repaired_ns=repaired,
+            ranks=tuple(ats),
+            each=each,
+            first_step=int(seen.steps[min(firsts)]) if min(firsts) > 0 else None,
+            ratio=tuple(1 + mean for mean, _, _ in slow),
+            evidence=_operations(by_type),
+        )
+    ]
+
+
+def _spread(means: _Floats) -> float:
+    """How far ranks lie apart that are not slow: those up to the lower median, around it."""
+    middle = np.quantile(means, 0.5, method="lower")
+    low = np.abs(means[means <= middle] - middle)
+    return float(1.4826 * np.median(low)) if len(low) > 2 else 0.0
+
+
+def _factors(rows: pl.DataFrame, since: Mapping[int, int]) -> pl.DataFrame:
+    """Of each slow rank and type, how many times its peers' time it takes since it is slow."""
+    table = pl.DataFrame(
+        {"slow": list(since), "since": list(since.values())}, schema={"slow": pl.Int32, "since": pl.Int64}
+    )
+    means = (
+        rows.filter(pl.col("pace") == "compute")
+        .group_by("at", "stage", "type", "step")
+        .agg(pl.col("duration_ns").sum())
+    )
+    parts = []
+    for slow, first in table.iter_rows():
+        stage = int(rows.filter(pl.col("at") == slow).get_column("stage")[0])
+        mine = means.filter(pl.col("step") >= first, pl.col("stage") == stage)
+        mean = mine.group_by("at", "type").agg(pl.col("duration_ns").mean())
+        peers = mean.group_by("type").agg(pl.col("duration_ns").quantile(0.5, interpolation="lower").alias("peers_ns"))
+        own = mean.filter(pl.col("at") == slow).join(peers, on="type")
+        own = own.with_columns(
+            (pl.col("duration_ns") / pl.col("peers_ns").clip(lower_bound=1)).clip(lower_bound=1.0).alias("factor"),
+            (pl.col("duration_ns") - pl.col("peers_ns")).alias("lost"),
+            (pl.col("duration_ns") / pl.col("duration_ns").sum()).alias("share"),
+            pl.lit(first, pl.Int64).alias("since"),
+        )
+        parts.append(own.select("at", "type", "factor", "lost", "share", "since"))
+    return pl.concat(parts)
+
+
+def _divided(rows: pl.DataFrame, factors: pl.DataFrame) -> _Floats:
+    joined = rows.select("at", "type", "step", "pace", "duration_ns").join(
+        factors.select("at", "type", "factor", "since"), on=("at", "type"), how="left", maintain_order="left"
+    )
+    applies = (pl.col("pace") == "compute") & (pl.col("step") >= pl.col("since"))
+    slower = pl.when(applies.fill_null(False)).then("factor").otherwise(1.0)
+    values: _Floats = joined.select(pl.col("duration_ns") / slower).to_series().to_numpy()
+    return values
+
+
+def _operations(by_type: pl.DataFrame) -> str:
+    """Whether all operations are slower alike, or which are."""
+    factors = by_type.get_column("factor").to_numpy()
+    if len(factors) > 1 and np.ptp(factors) <= _ALIKE * max(factors.mean() - 1, 1e-9) + 0.01:
+        return "all of its operations alike, as with lower clocks or a neighbour on the device"
+    worst = by_type.head(2).rows(named=True)
+    return ", ".join(f"{row['type']} {row['factor']:.2f}×" for row in worst)
+
+
+# --- stages -----------------------------------------------------------------------------------------------------------
+
+
+def _uneven_stages(clean: pl.DataFrame, rows: pl.DataFrame, *, are_ranges: bool) -> Iterator[Found]:
+    """Stages that compute longer than others. clean: with slow ranks at their peers' pace."""
+    compute = clean.filter(pl.col("pace") == "compute")
+    by_rank = compute.group_by("stage", "at", "type", "step").agg(pl.col("duration_ns").sum())
+    by_rank = by_rank.group_by("stage", "at", "type").agg(pl.col("duration_ns").mean())
+    lower = pl.col("duration_ns").quantile(0.5, interpolation="lower")
+    table = by_rank.group_by("stage", "type").agg(lower)
+    num_stages = table.get_column("stage").n_unique()
+    by_type = pl.col("duration_ns").sum().over("type") / num_stages
+    if are_ranges:
+        table = table.with_columns((by_type / pl.col("duration_ns").clip(lower_bound=1)).alias("factor"))
+    whole = table.group_by("stage").agg(pl.col("duration_ns").sum()).sort("stage")
+    whole = whole.with_columns((pl.col("duration_ns") / pl.col("duration_ns").mean()).alias("ratio"))
+    if not are_ranges:
+        table = table.join(whole.select("stage", factor=1 / pl.col("ratio")), on="stage")
+    error = excess_of(clean).error / np.sqrt(max(1, clean.get_column("step").n_unique()))
+    long = whole.filter(pl.col("ratio") - 1 >= max(_LEAST, _SURELY * error)).sort("ratio", descending=True)
+    if long.is_empty():
+        return
+    joined = rows.join(table.select("stage", "type", "factor"), on=("stage", "type"), how="left", maintain_order="left")
+    scale = pl.when(pl.col("pace") == "compute").then(pl.col("factor").fill_null(1.0)).otherwise(1.0)
+    repaired = joined.select(pl.col("duration_ns") * scale).to_series().to_numpy()
+    stages = tuple(long.get_column("stage").to_list())
+    single = rows.filter(pl.col("stage") == stages[0]).get_column("at").unique().to_list()
+    others = whole.filter(~pl.col("stage").is_in(list(stages))).get_column("duration_ns")
+    ratio = long.item(0, "duration_ns") / float(others.mean() or 1)  # type: ignore[arg-type]
+    tops = table.filter(pl.col("stage") == stages[0]).sort("duration_ns", descending=True).head(3)
+    means = (
+        table.filter(~pl.col("stage").is_in(list(stages))).group_by("type").agg(pl.col("duration_ns").mean().alias("m"))
+    )
+    parts = [
+        f"{row['type']} {row['duration_ns'] / row['m']:.2f}×"
+        for row in tops.join(means, on="type", maintain_order="left").iter_rows(named=True)
+        if row["m"]
+    ]
+    last = int(whole.get_column("stage").max() or 0)  # type: ignore[arg-type]
+    spread = float(np.ptp(others.to_numpy()) / max(1.0, float(others.mean() or 1))) if len(others) else 1.0  # type: ignore[arg-type]
+    in_midst = (
+        len(single) == 1 and stages[0] not in (0, last) and len(stages) == 1 and num_stages > 2 and spread < _UNEVEN
+    )
+    yield Found(
+        kind="slow compute" if in_midst else "uneven stages",
+        repaired_ns=repaired,
+        ranks=tuple(single) if in_midst else (),
+        stages=stages,
+        ratio=(ratio,),
+        evidence=", ".join(parts),
+        details={"last": last, "no_peers": len(single) == 1},
+    )
+
+
+# --- micro-batches ----------------------------------------------------------------------------------------------------
+
+
+def _pairs(clean: pl.DataFrame) -> pl.DataFrame:
+    """Forward and backward of each micro-batch and rank, over the mean of their rank: f, b, and their rows."""
+    compute = clean.filter(pl.col("pace") == "compute")
+    words = pl.col("type").str.to_lowercase()
+    role = pl.when(words.str.contains(r"b(?:ack)?wa?r?d|^b|bprop|backward")).then(pl.lit("b")).when(
+        words.str.contains(r"f(?:or)?wa?r?d|^f|fprop|forward")).then(pl.lit("f"))  # fmt: skip
+    mine = compute.with_columns(role.alias("role")).drop_nulls("role")
+    order = pl.int_range(pl.len()).over("at", "step", "chunk", "role")
+    key = pl.when(pl.col("micro_batch").is_null().any()).then(order).otherwise(pl.col("micro_batch").cast(pl.Int64))
+    mine = mine.with_columns(key.alias("mb"))
+    whole = mine.group_by("at", "stage", "step", "chunk", "mb", "role").agg(
+        pl.col("duration_ns").sum(), pl.col("row").first()
+    )
+    typical = pl.col("duration_ns").median().over("at", "chunk", "role").clip(lower_bound=1)
+    whole = whole.with_columns((pl.col("duration_ns") / typical).alias("ratio"))
+    keys = ["at", "stage", "step", "chunk", "mb"]
+    f, b = (whole.filter(role=each).drop("role").sort(keys) for each in ("f", "b"))
+    return f.join(b, on=keys, suffix="_b", nulls_equal=True)
+
+
+def _lengths(clean: pl.DataFrame, rows: pl.DataFrame) -> Iterator[Found]:
+    pairs = _pairs(clean)
+    if pairs.height < 8:
+        return
+    f, b = (pairs.get_column(name).to_numpy() for name in ("ratio", "ratio_b"))
+    if min(np.std(f), np.std(b)) < _UNEVEN:
+        return
+    correlation = float(np.corrcoef(f, b)[0, 1])
+    if correlation < _TOGETHER:
+        return
+    factor = pairs.select("at", "step", "chunk", "mb", length=(pl.col("ratio") + pl.col("ratio_b")) / 2)
+    mean = float(factor.get_column("length").mean() or 1)  # type: ignore[arg-type]
+    repaired = _by_length(rows, clean, factor.with_columns(pl.col("length") / mean))
+    yield Found(
+        kind="uneven sequence lengths",
+        repaired_ns=repaired,
+        evidence=f"forward and backward of a micro-batch grow together, correlation {correlation:.2f}",
+        details={"spread": float(np.std(factor.get_column("length").to_numpy()) / mean), "correlation": correlation},
+    )
+
+
+def _by_length(rows: pl.DataFrame, clean: pl.DataFrame, factor: pl.DataFrame) -> _Floats:
+    compute = clean.filter(pl.col("pace") == "compute")
+    words = pl.col("type").str.to_lowercase()
+    is_b = words.str.contains(r"b(?:ack)?wa?r?d|^b|bprop|backward")
+    is_f = words.str.contains(r"f(?:or)?wa?r?d|^f|fprop|forward")
+    mine = compute.with_columns(pl.when(is_b).then(1).when(is_f).then(0).alias("role")).drop_nulls("role")
+    order = pl.int_range(pl.len()).over("at", "step", "chunk", "role")
+    key = pl.when(pl.col("micro_batch").is_null().any()).then(order).otherwise(pl.col("micro_batch").cast(pl.Int64))
+    mine = mine.with_columns(key.alias("mb")).join(factor, on=("at", "step", "chunk", "mb"), nulls_equal=True)
+    values = rows.get_column("duration_ns").to_numpy().copy()
+    at = mine.get_column("row").to_numpy()
+    values[at] = values[at] / np.maximum(mine.get_column("length").to_numpy(), 1e-3)
+    return values
+
+
+def _collections(clean: pl.DataFrame, rows: pl.DataFrame, *, has_lengths: bool) -> Iterator[Found]:
+    """Single long forwards, whose backward is as ever: Python's garbage collector ran in their host's midst."""
+    pairs = _pairs(clean)
+    if pairs.is_empty():
+        return
+    f, b = pairs.get_column("ratio").to_numpy(), pairs.get_column("ratio_b").to_numpy()
+    alone = f / np.maximum(b, 1e-9) if has_lengths else f
+    middle = float(np.median(alone))
+    deviation = 1.4826 * float(np.median(np.abs(alone - middle)))
+    is_long = (alone > _LONG * middle) & (alone - middle > _OUTSIDE * deviation)
+    is_long &= (f - 1) > 2 * (b - np.median(b))
+    share = float(is_long.mean())
+    num_ranks = pairs.filter(pl.Series(is_long)).get_column("at").n_unique()
+    if not is_long.any() or share > _RARE or is_long.sum() < 2 or num_ranks < 2:
+        return
+    long = pairs.filter(pl.Series(is_long))
+    like = long.get_column("duration_ns").to_numpy() / (f[is_long] / np.where(has_lengths, b[is_long], 1.0))
+    values = rows.get_column("duration_ns").to_numpy().copy()
+    at = long.get_column("row").to_numpy()
+    extra = long.get_column("duration_ns").to_numpy() - like
+    values[at] = np.maximum(values[at] - extra, 0)
+    yield Found(
+        kind="garbage collection",
+        repaired_ns=values,
+        ranks=(),
+        evidence=f"{int(is_long.sum()):,} of {len(is_long):,} forwards, at {num_ranks} ranks, "
+        f"{duration(float(np.median(extra)))} longer than their like; their backwards are as ever",
+        details={"extra": float(np.median(extra)), "num": float(is_long.sum()), "ranks": float(num_ranks)},
+    )
+
+
+# --- links and hosts --------------------------------------------------------------------------------------------------
+
+
+def _slow_links(rows: pl.DataFrame) -> Iterator[Found]:
+    """Groups of ranks whose transfers take longer than those of other groups of that type."""
+    mine = rows.filter(pl.col("pace") == "transfer", pl.col("group").is_not_null())
+    if mine.is_empty():
+        return
+    typical = pl.col("duration_ns").median()
+    groups = mine.group_by("type", "group").agg(typical, pl.len().alias("num"))
+    lower = pl.col("duration_ns").quantile(0.5, interpolation="lower").over("type")
+    groups = groups.with_columns(
+        (pl.col("duration_ns") / lower.clip(lower_bound=1)).alias("ratio"), lower.alias("like_ns"),
+        pl.len().over("type").alias("num_groups"),
+    )  # fmt: skip
+    slow = groups.filter(pl.col("num_groups") > 1, pl.col("ratio") >= _SLOW_LINK)
+    if slow.is_empty():
+        return
+    total = slow.group_by("group").agg(
+        ((pl.col("duration_ns") - pl.col("like_ns")) * pl.col("num")).sum().alias("lost"), pl.col("ratio").max(),
+        pl.col("type").sort_by("ratio").last(),
+    )  # fmt: skip
+    total = total.sort("lost", descending=True)
+    worst = total.filter(pl.col("lost") >= 0.3 * pl.col("lost").max()).head(8)
+    joined = rows.join(slow.select("type", "group", "ratio"), on=("type", "group"), how="left", maintain_order="left")
+    is_slow = (pl.col("pace") == "transfer") & pl.col("ratio").is_not_null()
+    repaired = (
+        joined.select(pl.col("duration_ns") / pl.when(is_slow).then("ratio").otherwise(1.0)).to_series().to_numpy()
+    )
+    members: list[int] = []
+    for group in worst.get_column("group").head(2).to_list():
+        members += [
+            at for at in sorted(mine.filter(group=group).get_column("at").unique().to_list()) if at not in members
+        ]
+    yield Found(
+        kind="slow link",
+        repaired_ns=repaired,
+        ranks=tuple(members),
+        ratio=(float(worst.item(0, "ratio")),),
+        evidence=str(worst.item(0, "type")),
+        details={"groups": float(worst.height)},
+    )
+
+
+def _late_hosts(rows: pl.DataFrame, *, are_ranges: bool) -> Iterator[Found]:
+    """Ranks whose host takes longer than its peers' before the same work."""
+    mine = rows.filter(pl.col("pace") == "host")
+    if mine.is_empty():
+        return
+    lost = mine.group_by("at").agg((pl.col("duration_ns") - pl.col("ideal_ns")).sum().alias("lost"))
+    lost = lost.sort("lost", descending=True)
+    most = float(lost.item(0, "lost"))
+    if most <= 0:
+        return
+    late = lost.filter(pl.col("lost") >= 0.5 * most).get_column("at").to_list()
+    is_host = (rows.get_column("pace") == "host").to_numpy()
+    values = np.where(is_host, rows.get_column("ideal_ns").to_numpy(), rows.get_column("duration_ns").to_numpy())
+    worst = mine.filter(pl.col("at") == late[0]).group_by("type").agg(
+        (pl.col("duration_ns") - pl.col("ideal_ns")).sum().alias("lost")
+    ).sort("lost", descending=True)  # fmt: skip
+    steps = mine.filter(pl.col("at") == late[0]).group_by("step").agg(
+        (pl.col("duration_ns") - pl.col("ideal_ns")).sum().alias("lost")
+    ).sort("step")  # fmt: skip
+    all_steps = np.sort(rows.get_column("step").unique().to_numpy())
+    by_step = dict(steps.iter_rows())
+    amounts = np.array([by_step.get(step, 0.0) for step in all_steps])
+    sums = np.cumsum(amounts[::-1])[::-1]
+    first = int(np.argmax(sums / np.sqrt(len(sums) - np.arange(len(sums)))))
+    before = amounts[:first].mean() if first else amounts.mean()
+    is_later = first > 0 and before < 0.5 * amounts[first:].mean()
+    ranks = late if 2 * len(late) <= len(lost) else []
+    own, whose = rows.get_column("duration_ns").to_numpy(), rows.get_column("at")
+    yield Found(
+        kind="late host",
+        repaired_ns=values,
+        ranks=tuple(int(at) for at in ranks),
+        each=tuple(np.where((whose == at).to_numpy(), values, own) for at in ranks) if len(ranks) > 1 else (),
+        first_step=int(all_steps[first]) if is_later else None,
+        evidence=str(worst.item(0, "type")),
+        details={"lost": most / max(1, len(all_steps)), "are_ranges": float(are_ranges)},
+    )

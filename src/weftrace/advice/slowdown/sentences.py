@@ -1,0 +1,88 @@
+"""A cause in a sentence: who, what, how much of the job's time, since when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weftrace.advice.slowdown.causes import Found
+from weftrace.analysis.job_slowdown import Cause
+from weftrace.units import duration, percent
+
+_MOST_NAMES = 3
+_LITTLE = 1.01  # S below which nothing is to be gained
+
+
+def headline_of(causes: Sequence[Cause], slowdown: float, is_trusted: bool) -> str:
+    """The largest cause; or that there is none."""
+    if not is_trusted:
+        return "The replay is more than 3 % off, so what slows the job down cannot be told from it."
+    named = [cause for cause in causes if cause.kind != "spread"]
+    if slowdown < _LITTLE and not (named and named[0].share >= _LITTLE - 1):
+        return f"No rank, stage or link slows the job down: S = {slowdown:.3f}."
+    if named and named[0].share > 0:
+        return named[0].sentence
+    return (
+        causes[0].sentence
+        if causes
+        else f"The job is {slowdown:.2f}× as long as at its ranks' common pace, without a pattern."
+    )
+
+
+def sentence_of(found: Found, names: Sequence[str], share: float, each_ns: Sequence[int]) -> str:
+    """A cause in a sentence. names: of its ranks. share: of the job's time that its repair saves."""
+    since = f" since step {found.first_step}" if found.first_step is not None else ""
+    saves = f"{percent(max(share, 0))} of the job's time"
+    who = _listed(names)
+    several = len(names) > 1
+    match found.kind:
+        case "slow compute":
+            ratio = " and ".join(f"{ratio:.2f}×" for ratio in found.ratio[: min(len(names), _MOST_NAMES)]) or "longer"
+            computes = "compute" if several else "computes"
+            peers = "their peers" if several else "its peers"
+            detail = f" ({found.evidence})" if found.evidence else ""
+            lead = f"{_capital(who)} {computes} {ratio} as long as {peers}{since}{detail}: {saves}"
+            return lead + (f", {_each(each_ns)}." if each_ns else ".")
+        case "uneven stages":
+            stage = found.stages[0]
+            place = " (the last)" if stage == found.details.get("last") else " (the first)" if stage == 0 else ""
+            more = f" and {len(found.stages) - 1} more" if len(found.stages) > 1 else ""
+            doubt = ", if it is no slow rank: it has no peers" if found.details.get("no_peers") else ""
+            return (
+                f"Stage {stage}{place}{more} computes {found.ratio[0]:.2f}× as long as the others "
+                f"({found.evidence}): evenly divided{doubt}, {saves} is saved."
+            )
+        case "uneven sequence lengths":
+            spread = percent(float(found.details["spread"]), 0)
+            return f"Micro-batches differ by {spread} in length ({found.evidence}): of equal length, {saves} is saved."
+        case "garbage collection":
+            return (
+                f"Single forwards are held up at changing ranks, as by garbage collection ({found.evidence}): {saves}."
+            )
+        case "slow link":
+            ratio = f"{found.ratio[0]:.1f}×"
+            return f"The link between {who} is slow: {found.evidence} takes {ratio} as long as elsewhere: {saves}."
+        case "late host":
+            lost = duration(float(found.details["lost"]))
+            whose = f"{_capital(who)}'s host is late" if names else "Hosts are late at many ranks"
+            return f"{whose}{since}, {lost} a step, most of it {found.evidence}: {saves}."
+        case _:
+            return found.evidence
+
+
+def _each(each_ns: Sequence[int]) -> str:
+    return (
+        "by repairing all; one alone saves "
+        + ", ".join(duration(max(0, ns)) for ns in each_ns[:_MOST_NAMES])
+        + " a step"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = list(names[:_MOST_NAMES])
+    if len(names) > _MOST_NAMES:
+        return f"{', '.join(shown)} and {len(names) - _MOST_NAMES} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else (shown[0] if shown else "")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
