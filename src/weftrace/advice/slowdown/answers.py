@@ -41,8 +41,8 @@ def slowdown_of(inferred: Inferred) -> JobSlowdown:
     inferred: of `infer_job`. By hand, after ByteDance's study of stragglers (OSDI 2025): replay the plan with measured
     durations, T, and with each at its ideal (`pace.paced`), T_ideal; S = T / T_ideal. S_w of a rank, S_t of a type of
     operation and S_s of a stage: with everything ideal but its own, over T_ideal; of more ranks than can be replayed,
-    S_w is at most the lesser of that of its stage and that of the ranks at its place in all stages. M_w: (T - T without the
-    slowest 3 % of ranks) / (T - T_ideal). What a cause's repair saves: T less T with that alone repaired.
+    S_w is at most the lesser of that of its stage and that of the ranks at its place in all stages. M_w: (T - T without
+    the slowest 3 % of ranks) / (T - T_ideal). What a cause's repair saves: T less T with that alone repaired.
 
     Raises `AdviceError` of fewer than two ranks, and where nothing ran.
     """

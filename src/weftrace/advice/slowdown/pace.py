@@ -35,10 +35,11 @@ def paced(inferred: Inferred, stages: Sequence[int] | None) -> pl.DataFrame:
 
     Ideal, by hand (ByteDance's study of stragglers, OSDI 2025): of a computation the mean of all of its type in the
     job, over ranks, stages, micro-batches and steps; of communication the median of all transfers of its type. Of
-    kernels, the type is the kernel's name and its place among those of that name in the step, and the mean is over the ranks of
-    the stage; it is then scaled to the mean of all stages. Of a host, ranks' times are put in order of length in each
-    step, and the ideal of the k-th longest is the lower median of the ranks of the stage, or of all ranks where a stage
-    has one; what ranges do not tell ("between ranges") counts at its place in the step, zero where there is none.
+    kernels, the type is the kernel's name and its place among those of that name in the step, and the mean is over the
+    ranks of the stage; it is then scaled to the mean of all stages. Of a host, ranks' times are put in order of length
+    in each step, and the ideal of the k-th longest is the lower median of the ranks of the stage, or of all ranks where
+    a stage has one; what ranges do not tell ("between ranges") counts at its place in the step, zero where there is
+    none.
     """
     ops = _ops(inferred, stages)
     parts = [_fixed(ops), _transfers(ops), _ranges(ops) if inferred.names else _kernels(ops)]

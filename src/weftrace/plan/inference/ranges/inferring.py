@@ -46,9 +46,9 @@ def infer_ranges(
     numbers, names: what the ranks are called. to_common: from a rank's clock to the common one.
 
     Ops are ranges; a stream is what of a thread runs one after another. Collectives, sends and receives are meets,
-    whose duration is the transfer: own end less the last start. A range waits for the one before in its lane, for what it
-    needs of other lanes of its rank (`passing`), and for what votes tell (`votes`). By how much it began later than all
-    that is an op of its own, "between ranges", of kind host: what its host did there is not recorded.
+    whose duration is the transfer: own end less the last start. A range waits for the one before in its lane, for what
+    it needs of other lanes of its rank (`passing`), and for what votes tell (`votes`). By how much it began later than
+    all that is an op of its own, "between ranges", of kind host: what its host did there is not recorded.
     """
     ops, origin = ops_of(works, members, to_common)
     moved = any(work.trace.plain is not None and work.trace.plain.moved for work in works)
