@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from weftrace.analysis.excluded_ranks import by_rank
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank, collect
+from weftrace.errors import WeftraceError
 from weftrace.facts import Hardware
 from weftrace.notebook import InNotebook
 from weftrace.report.document import MOST_STRETCHES, document_of
@@ -27,6 +28,7 @@ from weftrace.trace.work import StepBy, Work, works_of
 from weftrace.units import duration, percent
 
 if TYPE_CHECKING:  # and imported where a report of FLOPs is at hand: traces are reported on without that wing
+    from weftrace.analysis.job_slowdown import JobSlowdown
     from weftrace.flops.join.join import TraceJoin
     from weftrace.flops.values import FlopsReport
 
@@ -34,6 +36,8 @@ MAX_TIMELINE_EVENTS = 200_000
 _LEAST_GAPS = 100  # of each rank of a large job
 #: Device events of a trace up to which its page tells the critical path: what is found in a second or two.
 MAX_PATH_EVENTS = 50_000
+#: Events of a job's devices, or its ranges, up to which its report replays it: what is done in some seconds.
+MAX_REPLAYED_EVENTS, MAX_REPLAYED_RANGES = 200_000, 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -152,12 +156,35 @@ def analyze(
         name = source.source
     ranks.sort(key=lambda rank: by_rank(rank.analysis))
     analysis = collect(name, [rank.analysis for rank in ranks], failures)
+    slowdown, note = (None, "") if asked.step is not None else _slowdown(source, analysis)
+    if note:
+        analysis = replace(analysis, notes=(*analysis.notes, note))
     return Report(
-        document=document_of(analysis, flops=[rank.flops for rank in ranks], most_stretches=asked.most_stretches),
+        document=document_of(
+            analysis, flops=[rank.flops for rank in ranks], slowdown=slowdown, most_stretches=asked.most_stretches
+        ),
         timelines=tuple(rank.timeline for rank in ranks),
         analysis=analysis,
         works=tuple(rank.work for rank in ranks),
     )
+
+
+def _slowdown(source: Trace | Job, analysis: Analysis) -> tuple[JobSlowdown | None, str]:
+    """How much slower a job of several ranks is than at its peers' pace; or what is to be said of why that is not told."""
+    ranks = [rank for rank in analysis.ranks if rank.apart is None]
+    if len(ranks) < 2 or not {rank.basis for rank in ranks} <= {"device", "ranges"}:
+        return None, ""
+    try:
+        from weftrace.advice import infer_job, slowdown_of
+    except ModuleNotFoundError:  # installed without that wing
+        return None, ""
+    events = sum(int(rank.kernels.kernels.get_column("num_events").sum()) for rank in ranks)
+    if events > (MAX_REPLAYED_RANGES if ranks[0].basis == "ranges" else MAX_REPLAYED_EVENTS):
+        return None, f"{events:,} events are too many to replay in a report: weftrace stragglers tells the job's S"
+    try:
+        return slowdown_of(infer_job(source)), ""
+    except WeftraceError as error:
+        return None, f"the job could not be replayed: {error}"
 
 
 def _devices(trace: Trace, *, asked: ReportOptions, max_events: int, keep_work: bool = False) -> list[RankReport]:

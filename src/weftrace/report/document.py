@@ -15,6 +15,7 @@ import polars as pl
 from weftrace.analysis.activity import Stretches, fewer, stretches_of
 from weftrace.analysis.intervals import EMPTY
 from weftrace.analysis.lane_boxes import Lane, coarser
+from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.analysis.step_shares_document import MOST_LABELS, MOST_STEPS, shares_document
 from weftrace.analysis.step_times import Step
@@ -53,11 +54,16 @@ _LEAST_NODES = 500
 
 
 def document_of(
-    analysis: Analysis, *, flops: Sequence[TraceJoin | None] = (), most_stretches: int = MOST_STRETCHES
+    analysis: Analysis,
+    *,
+    flops: Sequence[TraceJoin | None] = (),
+    slowdown: JobSlowdown | None = None,
+    most_stretches: int = MOST_STRETCHES,
 ) -> ReportDocument:
     """The whole report as JSON-able values.
 
-    flops: of each rank of the analysis, what was joined to it, if anything. most_stretches: of busy time of each lane;
+    flops: of each rank of the analysis, what was joined to it, if anything. slowdown: of a job that was replayed.
+    most_stretches: of busy time of each lane;
     of a job's, fewer.
     """
     joined = [*flops, *[None] * (len(analysis.ranks) - len(flops))]
@@ -67,17 +73,21 @@ def document_of(
     each = zip(analysis.ranks, joined, ahead_ns(analysis), _waits(analysis), strict=True)
     ranks = [_rank(rank, work, most, zero + ahead, waits) for rank, work, ahead, waits in each]
     counted = [rank for rank in ranks if rank["apart"] is None]
+    replayed: Block | None = to_document(slowdown)
     return {
         "schema": SCHEMA,
         "weftrace": __version__,
         "source": file_name(analysis.source),
-        "headline": _slow(slow, ranks) + headline(counted, lateness) + left_out(ranks),
+        "headline": (_slow(slow, ranks) if replayed is None else "")
+        + headline(counted, lateness, replayed)
+        + left_out(ranks),
         "world_size": analysis.world_size,
         "num_ranks": len(analysis.ranks),
         "failures": [{"path": file_name(f.path), "error": f.error} for f in analysis.failures],
         "clocks": to_document(analysis.clocks),
         "lateness": lateness,
         "slow_work": slow,
+        "slowdown": replayed,
         "notes": list(analysis.notes),
         "ranks": ranks,
     }

@@ -21,6 +21,7 @@ from weftrace.analysis.module_times import CodeNode
 from weftrace.analysis.operator_times import OperatorRow
 from weftrace.analysis.phase_times import PhaseMeanRow, PhaseRow
 from weftrace.analysis.rank_tables import tables_type
+from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.analysis.slow_work import SlowWork
 from weftrace.analysis.step_shares_document import SharesDocument
 from weftrace.analysis.waiting.idle_account import IdleAccount
@@ -401,6 +402,14 @@ class ReportDocument(TypedDict):
         LatenessDocument | None, Meta(description="Of a job; null of one rank, or where nothing could be matched.")
     ]
     slow_work: Annotated[Annotated[Block, As(SlowWork)] | None, Meta(description="Of a job; null of one rank.")]
+    slowdown: NotRequired[
+        Annotated[
+            Annotated[Block, As(JobSlowdown)] | None,
+            Meta(
+                description="S of a job, by replay; null of one rank, and where the job was too large to be replayed."
+            ),
+        ]
+    ]
     notes: Annotated[
         list[str], Meta(description="What is missing from the whole: ranks without a file, ranks with several.")
     ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weftrace.report.document_types import LatenessDocument, LateRankDocument, RankDocument
+from weftrace.report.document_types import Block, LatenessDocument, LateRankDocument, RankDocument
 from weftrace.report.idle_sentence import host_sentence, idle_sentence, leads_with_unrecorded, recording_note
 from weftrace.report.serving_sentence import serving_sentence
+from weftrace.report.slowdown_sentence import leads_with_cause, slowdown_sentence
 from weftrace.units import duration, percent
 
 _MUCH = 0.05  # of the span: where no loss is larger, the kernels lead
@@ -30,10 +31,13 @@ _LEADS = {
 }
 
 
-def headline(ranks: Sequence[RankDocument], lateness: LatenessDocument | None = None) -> str:
+def headline(
+    ranks: Sequence[RankDocument], lateness: LatenessDocument | None = None, slowdown: Block | None = None
+) -> str:
     """The result of one rank, or over several, in a sentence or two that a manager can read.
 
     ranks: those that are summed up: of one job, and each once. lateness: of these ranks, where collectives matched.
+    slowdown: of the job, where it was replayed.
     """
     if not ranks:
         return "No rank could be read."
@@ -54,6 +58,10 @@ def headline(ranks: Sequence[RankDocument], lateness: LatenessDocument | None = 
     summary = _of_devices(device, "the time", lateness)
     notes = _of_fused(device) + _recording(device)
     parts = [f"Over {counted}, {summary[0].lower()}{summary[1:]}.{notes}", _late(device, lateness)]
+    if cause := slowdown_sentence(device, slowdown):
+        if leads_with_cause(device, slowdown, max(_sum(device, key) for key in _LOSSES.values())):
+            return f"{cause} {parts[0]}"
+        return f"{parts[0]} {cause}"
     if not lateness:
         parts[1] = _longest(device, num_processes) + _LATE_UNKNOWN * (_sum(device, "communication_ns") > 0)
     elif lateness["late"] is not None and _waited(lateness) >= max(_sum(device, key) for key in _LOSSES.values()):

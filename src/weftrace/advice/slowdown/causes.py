@@ -223,7 +223,7 @@ def _uneven_stages(clean: pl.DataFrame, rows: pl.DataFrame, *, are_ranges: bool)
     single = rows.filter(pl.col("stage") == stages[0]).get_column("at").unique().to_list()
     others = whole.filter(~pl.col("stage").is_in(list(stages))).get_column("duration_ns")
     ratio = long.item(0, "duration_ns") / float(others.mean() or 1)  # type: ignore[arg-type]
-    tops = table.filter(pl.col("stage") == stages[0]).sort("duration_ns", descending=True).head(3)
+    tops = table.filter(pl.col("stage") == stages[0]).sort("duration_ns", descending=True).head(2)
     means = (
         table.filter(~pl.col("stage").is_in(list(stages))).group_by("type").agg(pl.col("duration_ns").mean().alias("m"))
     )
