@@ -170,7 +170,7 @@ def analyze(
 
 
 def _slowdown(source: Trace | Job, analysis: Analysis) -> tuple[JobSlowdown | None, str]:
-    """How much slower a job of several ranks is than at its peers' pace; or what is to be said of why that is not told."""
+    """How much slower a job is than at its ranks' common pace; or what is to be said of why that is not told."""
     ranks = [rank for rank in analysis.ranks if rank.apart is None]
     if len(ranks) < 2 or not {rank.basis for rank in ranks} <= {"device", "ranges"}:
         return None, ""

@@ -14,8 +14,8 @@ import polars as pl
 
 from weftrace.analysis.activity import Stretches, fewer, stretches_of
 from weftrace.analysis.intervals import EMPTY
-from weftrace.analysis.lane_boxes import Lane, coarser
 from weftrace.analysis.job_slowdown import JobSlowdown
+from weftrace.analysis.lane_boxes import Lane, coarser
 from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.analysis.step_shares_document import MOST_LABELS, MOST_STEPS, shares_document
 from weftrace.analysis.step_times import Step

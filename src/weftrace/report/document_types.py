@@ -15,13 +15,13 @@ from weftrace.analysis.data_quality import Quality
 from weftrace.analysis.headroom_bound import Headroom
 from weftrace.analysis.hidden_communication import CollectiveRow, OverlapMatrix
 from weftrace.analysis.idle_causes import IdleCauses
+from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.analysis.kernel_times import FamilyRow, KernelRow, StreamRow, UnnamedRow
 from weftrace.analysis.launch_delays import Queueing
 from weftrace.analysis.module_times import CodeNode
 from weftrace.analysis.operator_times import OperatorRow
 from weftrace.analysis.phase_times import PhaseMeanRow, PhaseRow
 from weftrace.analysis.rank_tables import tables_type
-from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.analysis.slow_work import SlowWork
 from weftrace.analysis.step_shares_document import SharesDocument
 from weftrace.analysis.waiting.idle_account import IdleAccount

@@ -13,8 +13,8 @@ _LITTLE = 1.01  # S below which nothing is to be gained
 def slowdown_sentence(ranks: Sequence[RankDocument], slowdown: Block | None) -> str:
     """The largest cause and S; nothing where the replay does not tell.
 
-    Of ranges it is told whatever it is, for they show nothing else of waiting. Of kernels only where a cause is worth it
-    and no rank is absent: what those that are here waited for others is in their communication then.
+    Of ranges it is told whatever it is, for they show nothing else of waiting. Of kernels only where a cause is worth
+    it and no rank is absent: what those that are here waited for others is in their communication then.
     """
     if slowdown is None or not slowdown["is_trusted"]:
         return ""
