@@ -26,7 +26,7 @@ from weftrace.plan.inference.replaying import MOST_ERROR
 from weftrace.plan.inference.values import Inferred
 from weftrace.units import S
 
-_MOST_REPLAYED = 60_000_000  # ops that replays of each rank alone may take together
+_MOST_REPLAYED = 80_000_000  # ops that replays of each rank alone may take together
 _EXACT = 16  # ranks, of more, that are replayed alone
 _MOST_TYPES = 24
 _SLOWEST = 0.03  # of the ranks
@@ -67,7 +67,7 @@ class _Answer:
         self.steps = self.replays.step_ns(self.measured_durations)
         self.ideal_steps = self.replays.step_ns(self.ideal_durations)
         self.num_steps = len(self.steps)
-        self.replayed, self.ideal = self.steps.mean(), max(1.0, self.ideal_steps.mean())
+        self.replayed, self.ideal = float(self.steps.mean()), max(1.0, float(self.ideal_steps.mean()))
         self.names = list(inferred.names) or [f"rank {rank}" for rank in inferred.plan.ranks]
 
     def value(self) -> JobSlowdown:
@@ -82,7 +82,7 @@ class _Answer:
         num_worst, worst_share = self._worst(workers)
         causes = self._causes()
         slowdown = self.replayed / self.ideal
-        is_trusted = abs(self.replayed - measured.mean()) <= MOST_ERROR * measured.mean()
+        is_trusted = bool(abs(self.replayed - measured.mean()) <= MOST_ERROR * measured.mean())
         lost = (self.replayed - self.ideal) * self.num_steps * len(self.names)
         return JobSlowdown(
             headline=headline_of(causes, slowdown, is_trusted),

@@ -129,7 +129,7 @@ def _met(ranges: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
 
 def _batched(ranges: pl.DataFrame) -> pl.DataFrame:
     """Meetings of which a rank began and ended some at once are one: sends and receives that were issued as a batch."""
-    met = ranges.filter(pl.col("meeting").is_not_null())
+    met = ranges.filter(pl.col("meeting").is_not_null(), pl.col("end_ns") > pl.col("start_ns"))
     batches = met.filter(pl.len().over("at", "start_ns", "end_ns") > 1)
     if batches.is_empty():
         return ranges
@@ -188,7 +188,8 @@ def _in_lanes(ranges: pl.DataFrame) -> pl.DataFrame:
 
 def _overlap(by: Sequence[str]) -> pl.Expr:
     reached = pl.col("end_ns").cum_max().shift(1).over(*by)
-    return (pl.col("start_ns") < reached - _ROUNDING_NS).fill_null(False)
+    rounding = pl.min_horizontal(pl.lit(_ROUNDING_NS), (pl.col("end_ns") - pl.col("start_ns")) // 2)
+    return (pl.col("start_ns") < reached - rounding).fill_null(False)
 
 
 def _turns(ranges: pl.DataFrame) -> list[int]:
@@ -196,7 +197,8 @@ def _turns(ranges: pl.DataFrame) -> list[int]:
     free: list[int] = []
     found = []
     for start, end in ranges.select("start_ns", "end_ns").iter_rows():
-        turn = next((at for at, until in enumerate(free) if until <= start + _ROUNDING_NS), len(free))
+        rounding = min(_ROUNDING_NS, (end - start) // 2)
+        turn = next((at for at, until in enumerate(free) if until <= start + rounding), len(free))
         free[turn : turn + 1] = [end]
         found.append(turn)
     return found
