@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from weftrace.plan.inference.confidence import by_votes
 from weftrace.plan.inference.ranges.cutting import cut_where_others_began
+from weftrace.plan.inference.ranges.gathering import gathered
 from weftrace.plan.inference.ranges.ops import ops_of
 from weftrace.plan.inference.ranges.passing import passed_on
 from weftrace.plan.inference.ranges.votes import LATE_NS, Ready, ready_of, voted
@@ -59,10 +60,22 @@ def infer_ranges(
     since = _since(ops, moved)
     ready = ready_of(ops, edges, since)
     kept = Kept(gap_ns=0, launch_latency_ns=0)
-    notes = [*notes, *_notes(ops, ready, num_cut)]
-    found = _assembled(works, numbers, ops, edges, ready, moved=moved, origin=origin, kept=kept, notes=notes)
+    places = [work.trace.plain.workers[0].places if work.trace.plain else () for work in works]
+    met = gathered(ops, ready, places)
+    ready = _without_waiting(ready, met)
+    notes = [*notes, *_notes(ops, ready, num_cut, met)]
+    found = _assembled(works, numbers, ops, edges, ready, met, moved=moved, origin=origin, kept=kept, notes=notes)
     hidden = ops.filter(~pl.col("begins_meeting")).get_column("name").cast(pl.String).unique(maintain_order=True)
     return replace(found, names=tuple(names), transfer_only=tuple(hidden))
+
+
+def _without_waiting(ready: Ready, met: pl.DataFrame) -> Ready:
+    """Of ranges that met without a record: all are as late as the one that was ready last."""
+    least = met.with_columns(pl.Series("late", ready.late_ns[met.get_column("row").to_numpy()]))
+    least = least.with_columns(pl.col("late").min().over("gathering"))
+    late = ready.late_ns.copy()
+    late[least.get_column("row").to_numpy()] = least.get_column("late").to_numpy()
+    return replace(ready, late_ns=late)
 
 
 def _since(ops: pl.DataFrame, moved: bool) -> _Ints:
@@ -98,7 +111,7 @@ def _received(ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _assembled(
-    works: Sequence[Work], numbers: Sequence[int], ops: pl.DataFrame, edges: pl.DataFrame, ready: Ready, *,
+    works: Sequence[Work], numbers: Sequence[int], ops: pl.DataFrame, edges: pl.DataFrame, ready: Ready, met: pl.DataFrame, *,
     moved: bool, origin: int, kept: Kept, notes: Sequence[str],
 ) -> Inferred:  # fmt: skip
     """Ops with an op "between ranges" before those that were late, and of laid steps one that ends each."""
@@ -108,11 +121,11 @@ def _assembled(
     held = np.zeros(num, bool)
     held[edges.get_column("op").to_numpy()] = True
     pinned = late[is_first[late] & ~held[late]] if not moved else late[:0]  # its recording begins there
-    late = np.setdiff1d(late, pinned)
+    late = np.union1d(np.setdiff1d(late, pinned), met.get_column("row").to_numpy())
     between_of = np.full(num, -1)
     between_of[late] = num + np.arange(len(late))
     table = _device_ops(ops, ready)
-    host = _between(ops, late, ready)
+    host = _between(ops, late, ready, met)
     waits = [_moved_to(edges, between_of), _before_on_lane(ops, late, between_of), _after_between(late, between_of)]
     waits.append(_pins(ops, pinned, ready))
     frames = [table, host]
@@ -164,7 +177,12 @@ def _device_ops(ops: pl.DataFrame, ready: Ready) -> pl.DataFrame:
     return _table(ops.with_columns(came.alias("start_ns"), what, pl.col("lane").alias("stream")))
 
 
-def _between(ops: pl.DataFrame, late: _Ints, ready: Ready) -> pl.DataFrame:
+def _between(ops: pl.DataFrame, late: _Ints, ready: Ready, met: pl.DataFrame) -> pl.DataFrame:
+    """What was late; of ranges that met without a record they meet in it."""
+    gathering = np.full(ops.height, -1)
+    gathering[met.get_column("row").to_numpy()] = met.get_column("gathering").to_numpy()
+    first = int(ops.get_column("meet").max() or 0) + 1  # type: ignore[arg-type]
+    meet = pl.Series(np.where(gathering[late] >= 0, gathering[late] + first, -1))
     start = ops.get_column("start_ns").to_numpy()[late]
     mine = ops.select("at", "lane", "step", "chunk", "micro_batch")[late]
     return _table(
@@ -177,6 +195,7 @@ def _between(ops: pl.DataFrame, late: _Ints, ready: Ready) -> pl.DataFrame:
             pl.Series("duration_ns", ready.late_ns[late]),
             pl.Series("start_ns", start - ready.late_ns[late]),
             pl.Series("end_ns", start),
+            meet.set(meet < 0, None).alias("meet"),
         )
     )
 
@@ -228,7 +247,7 @@ def _step_ends(ops: pl.DataFrame, first_row: int, between_of: _Ints) -> tuple[pl
     ends = order.head(-1).join(ats.to_frame(), how="cross").sort("turn", "at").with_columns(
         end=first_row + pl.int_range(pl.len(), dtype=pl.Int64)
     )  # fmt: skip
-    offset = int(ops.get_column("meet").max() or 0) + 1  # type: ignore[arg-type]
+    offset = 2 * (int(ops.get_column("meet").max() or 0) + 1 + ops.height)  # type: ignore[arg-type]
     table = _table(
         ends.with_columns(
             stream=pl.lit(2 * FIRST_THREAD), name=pl.lit(STEP_END), family=pl.lit(STEP_END), kind=pl.lit("host"),
@@ -250,7 +269,7 @@ def _step_ends(ops: pl.DataFrame, first_row: int, between_of: _Ints) -> tuple[pl
     return table, as_waits(pl.concat(frames).with_columns(source=pl.lit("thread"), why=pl.lit("launch")))
 
 
-def _notes(ops: pl.DataFrame, ready: Ready, num_cut: int) -> list[str]:
+def _notes(ops: pl.DataFrame, ready: Ready, num_cut: int, met: pl.DataFrame) -> list[str]:
     late = ready.late_ns[ready.late_ns > LATE_NS]
     found = ["ranges without work on a device: a lane of ranges is a stream, and what they wait for is inferred"]
     if len(late):
@@ -258,6 +277,13 @@ def _notes(ops: pl.DataFrame, ready: Ready, num_cut: int) -> list[str]:
         found.append(
             f"{counted(len(late), 'range')} began later than all that is known to have held them: that time stands in "
             f'the plan as "{BETWEEN}", {share:.1%} of the time of all ranges'
+        )
+    if met.height:
+        names = (
+            ops.select(pl.col("name").cast(pl.String))[met.get_column("row")].to_series().unique(maintain_order=True)
+        )
+        found.append(
+            f"{', '.join(names[:5])}: ranks begin it together, when the last is ready: a meeting that was not recorded"
         )
     if num_cut:
         found.append(

@@ -100,14 +100,19 @@ def voted(ops: pl.DataFrame, ready: Ready) -> pl.DataFrame:
 
 
 def _last_before(waiters: pl.DataFrame, makers: pl.DataFrame, *, by: tuple[str, ...]) -> pl.DataFrame:
-    """Each waiter with the maker of its rank that ended last before it began; those without one are left out."""
+    """Each waiter with the maker of its rank that ended last before it began; those without one are left out. One that
+    began with it, and is as short as stamps are rough, is none."""
     ends = makers.select(*by, pl.all().exclude(by).name.suffix("_on")).sort("end_ns_on")
-    looked = waiters.with_columns((pl.col("start_ns") + _EARLY_NS).alias("until")).sort("until")
-    found = looked.join_asof(
-        ends, left_on="until", right_on="end_ns_on", by=list(by), strategy="backward", coalesce=False,
-        check_sortedness=False,
-    )  # fmt: skip
-    return found.filter(pl.col("row_on").is_not_null(), pl.col("start_ns_on") < pl.col("start_ns")).drop("until")
+    found, left = [], waiters
+    for early in (_EARLY_NS, 0):
+        looked = left.with_columns((pl.col("start_ns") + early).alias("until")).sort("until")
+        each = looked.join_asof(
+            ends, left_on="until", right_on="end_ns_on", by=list(by), strategy="backward", coalesce=False,
+            check_sortedness=False,
+        ).filter(pl.col("row_on").is_not_null(), pl.col("start_ns_on") < pl.col("start_ns")).drop("until")  # fmt: skip
+        found.append(each)
+        left = left.join(each.select("row"), on="row", how="anti")
+    return pl.concat(found)
 
 
 def _nth(rows: pl.DataFrame, column: str) -> pl.Expr:
