@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from weftrace.advice.document import CriticalPathReport as CriticalPathReport
     from weftrace.advice.document import critical_path_report as critical_path_report
     from weftrace.advice.jobs import infer_job as infer_job
+    from weftrace.advice.jobs import infer_lanes_of as infer_lanes_of
     from weftrace.advice.replay_checks import ReplayChecks as ReplayChecks
     from weftrace.advice.replay_checks import check_replays as check_replays
     from weftrace.advice.sensitivities import Curve as Curve

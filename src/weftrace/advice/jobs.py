@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 from weftrace.analysis import unrecorded_holes
 from weftrace.analysis.arrival_times import arrivals
-from weftrace.analysis.excluded_ranks import placed
+from weftrace.analysis.excluded_ranks import apart_of, by_rank, placed
 from weftrace.analysis.meetings import is_peerless, meetings_of
 from weftrace.errors import TraceError
 from weftrace.plan.inference.inferring import infer
 from weftrace.plan.inference.joining import joined
-from weftrace.plan.inference.ranges.inferring import infer_ranges
+from weftrace.plan.inference.lanes.inferring import infer_lanes
 from weftrace.plan.inference.values import Inferred
 from weftrace.trace.job import Failure, Job
 from weftrace.trace.model import Trace
@@ -33,7 +33,7 @@ def infer_job(source: Job | Trace | Iterable[Trace | Work], *, workers: int | No
     ranges = [each for each in found if isinstance(each, Work)]
     ranks, repeats = _one_each([each for each in found if not isinstance(each, Work)])
     if ranges and not ranks:
-        return _of_ranges(ranges, notes)
+        return lanes_of(ranges, notes)
     notes += [*repeats, *(f"left out: {work.trace.path}, which holds no work on a device" for work in ranges)]
     if not ranks:
         raise TraceError(failures[0].error if failures else "there is no trace to infer a plan from.")
@@ -65,44 +65,73 @@ def infer_job(source: Job | Trace | Iterable[Trace | Work], *, workers: int | No
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _RangesOfRank:
-    """A rank of plain ranges, with what tells its place in the job (`weftrace.analysis.excluded_ranks.OneRank`)."""
+class _RankOfLanes:
+    """A rank, with what tells its place in the job (`weftrace.analysis.excluded_ranks.OneRank`)."""
 
     work: Work
     rank: int | None
     name: str
     places: tuple[tuple[str, int], ...]
     path: str
-    device: int | None = None
+    device: int | None
+    basis: Basis
     world_size: int | None = None
-    basis: Basis = "ranges"
 
 
-def _of_ranges(works: Sequence[Work], notes: Sequence[str]) -> Inferred:
-    """The plan of a job whose files hold ranges alone; of one rank too."""
+def lanes_of(works: Sequence[Work], notes: Sequence[str] = ()) -> Inferred:
+    """The plan of a job whose ops are what its lanes show, without hosts: of plain ranges, or of work on devices.
+
+    works: of each rank. notes: more to be said of it. See `weftrace.plan.inference.lanes`.
+    """
     ranks = []
     for work in works:
         worker = work.trace.plain.workers[0] if work.trace.plain else None
         ranks.append(
-            _RangesOfRank(
+            _RankOfLanes(
                 work=work, rank=work.trace.rank, path=work.trace.path, name=worker.name if worker else "",
-                places=worker.places if worker else (),
+                places=worker.places if worker else (), device=work.device, basis=work.basis,
             )
         )  # fmt: skip
-    ranks, renumbered = placed(ranks)
+    ordered = sorted(ranks, key=by_rank)
+    counted = [rank for rank, why in zip(ordered, apart_of(ordered), strict=True) if why is None]
+    left = [f"left out: {rank.path}" for rank in ordered if rank not in counted]
+    ranks, renumbered = placed(counted)
     numbers = [rank.rank for rank in ranks]
     if None in numbers or len(set(numbers)) < len(numbers):
         numbers = list(range(len(ranks)))
-    ordered = [rank.work for rank in ranks]
-    meetings = meetings_of([arrivals(work) for work in ordered], [rank.path for rank in ranks])
-    return infer_ranges(
-        ordered,
-        meetings.members,
+    works = [rank.work for rank in ranks]
+    files = [f"({at})" if rank.work.trace.simulated else rank.path for at, rank in enumerate(ranks)]
+    meetings = meetings_of([arrivals(work) for work in works], files)
+    unsure = meetings.members.select(is_peerless().alias("unsure")).get_column("unsure")
+    return infer_lanes(
+        works,
+        meetings.members.filter(~unsure),
         numbers=[number or 0 for number in numbers],
         names=[rank.name or f"rank {number}" for rank, number in zip(ranks, numbers, strict=True)],
         to_common=meetings.clocks.to_common,
-        notes=[*notes, *renumbered, *meetings.notes],
+        notes=[*notes, *left, *renumbered, *meetings.notes],
     )
+
+
+def infer_lanes_of(source: Job | Trace | Iterable[Trace | Work], *, workers: int | None = None) -> Inferred:
+    """The plan of a job without its hosts, see `lanes_of`: what `slowdown_of` replays.
+
+    workers: processes that read, see `Job.map`. Files that cannot be used are named in `notes`.
+    Raises `TraceError` where no rank ran anything on a device, or holds ranges.
+    """
+    failures: list[Failure] = []
+    if isinstance(source, Job):
+        outcomes = source.map(works_of, workers=workers)
+        failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
+        works = [work for outcome in outcomes for work in outcome.value or ()]
+    else:
+        each = [source] if isinstance(source, Trace) else list(source)
+        works = [work for one in each for work in ([one] if isinstance(one, Work) else works_of(one))]
+    notes = [f"left out: {failure.error}" for failure in failures]
+    used = [work for work in works if work.basis in ("device", "ranges")]
+    if not used:
+        raise TraceError(failures[0].error if failures else "no rank here ran anything on a device, or holds ranges.")
+    return lanes_of(used, notes)
 
 
 def source_of(inferred: Inferred) -> str:

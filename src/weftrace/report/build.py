@@ -175,14 +175,14 @@ def _slowdown(source: Trace | Job, analysis: Analysis) -> tuple[JobSlowdown | No
     if len(ranks) < 2 or not {rank.basis for rank in ranks} <= {"device", "ranges"}:
         return None, ""
     try:
-        from weftrace.advice import infer_job, slowdown_of
+        from weftrace.advice import infer_lanes_of, slowdown_of
     except ModuleNotFoundError:  # installed without that wing
         return None, ""
     events = sum(int(rank.kernels.kernels.get_column("num_events").sum()) for rank in ranks)
     if events > (MAX_REPLAYED_RANGES if ranks[0].basis == "ranges" else MAX_REPLAYED_EVENTS):
         return None, f"{events:,} events are too many to replay in a report: weftrace stragglers tells the job's S"
     try:
-        return slowdown_of(infer_job(source)), ""
+        return slowdown_of(infer_lanes_of(source)), ""
     except WeftraceError as error:
         return None, f"the job could not be replayed: {error}"
 

@@ -8,8 +8,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.advice.jobs import lanes_of
 from weftrace.advice.slowdown.causes import Found, excess_of, found_causes
-from weftrace.advice.slowdown.pace import paced
+from weftrace.advice.slowdown.pace import are_ranges, paced
 from weftrace.advice.slowdown.replays import Replays
 from weftrace.advice.slowdown.sentences import headline_of, sentence_of
 from weftrace.advice.slowdown.stages import stages_of
@@ -38,16 +39,19 @@ _Floats = NDArray[np.float64]
 def slowdown_of(inferred: Inferred) -> JobSlowdown:
     """How much slower a job is than with every operation at its peers' pace, and why.
 
-    inferred: of `infer_job`. By hand, after ByteDance's study of stragglers (OSDI 2025): replay the plan with measured
-    durations, T, and with each at its ideal (`pace.paced`), T_ideal; S = T / T_ideal. S_w of a rank, S_t of a type of
-    operation and S_s of a stage: with everything ideal but its own, over T_ideal; of more ranks than can be replayed,
-    S_w is at most the lesser of that of its stage and that of the ranks at its place in all stages. M_w: (T - T without
-    the slowest 3 % of ranks) / (T - T_ideal). What a cause's repair saves: T less T with that alone repaired.
+    inferred: of `infer_job`, or of `infer_lanes_of`. By hand, after ByteDance's study of stragglers (OSDI 2025): replay
+    the plan with measured durations, T, and with each at its ideal (`pace.paced`), T_ideal; S = T / T_ideal. S_w of a
+    rank, S_t of a type of operation and S_s of a stage: with everything ideal but its own, over T_ideal; of more ranks
+    than can be replayed, S_w is at most the lesser of that of its stage and that of the ranks at its place in all
+    stages. M_w: (T - T without the slowest 3 % of ranks) / (T - T_ideal). What a cause's repair saves: T less T with
+    that alone repaired.
 
     Raises `AdviceError` of fewer than two ranks, and where nothing ran.
     """
     if len(inferred.works) < 2:
         raise AdviceError("one rank has no peers whose pace it could be held to: give the files of several.")
+    if not inferred.names:
+        inferred = lanes_of(inferred.works, notes=inferred.notes)
     stages, known = stages_of(inferred)
     ops = paced(inferred, stages)
     if not (ops.get_column("pace") != "fixed").any():
@@ -206,7 +210,7 @@ class _Answer:
     # --- why ---
 
     def _causes(self) -> tuple[Cause, ...]:
-        found = found_causes(self.ops, is_pipeline=self.known, are_ranges=bool(self.inferred.names))
+        found = found_causes(self.ops, is_pipeline=self.known, are_ranges=are_ranges(self.inferred))
         weighed = [self._weighed(each) for each in found]
         weighed = [cause for cause in weighed if max(cause.saved_ns, cause.alone_ns) >= _WORTH * self.replayed]
         weighed.sort(key=lambda cause: -(cause.saved_ns + cause.alone_ns))

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.plan.inference.ranges.inferring import BETWEEN, STEP_END
+from weftrace.plan.inference.lanes.inferring import BETWEEN, STEP_END
 from weftrace.plan.inference.values import FIRST_THREAD, Inferred
 
 #: What of an op can be at its peers' pace. transfer: of communication whose waiting is known. host: host threads, and
@@ -36,18 +36,22 @@ def paced(inferred: Inferred, stages: Sequence[int] | None) -> pl.DataFrame:
     Ideal, by hand (ByteDance's study of stragglers, OSDI 2025): of a computation the mean of all of its type in the
     job, over ranks, stages, micro-batches and steps; of communication the median of all transfers of its type. Of
     kernels, the type is the kernel's name and its place among those of that name in the step, and the mean is over the
-    ranks of the stage; it is then scaled to the mean of all stages. Of a host, ranks' times are put in order of length
-    in each step, and the ideal of the k-th longest is the lower median of the ranks of the stage, or of all ranks where
-    a stage has one; what ranges do not tell ("between ranges") counts at its place in the step, zero where there is
-    none.
+    ranks of the stage; it is then scaled to the mean of all stages. Of time in which a lane was free and nothing that
+    is known held its next op ("between ranges") the lower median at its place in the step, over steps and the ranks of
+    the stage, or all ranks where a stage has one; zero where there is none.
     """
     ops = _ops(inferred, stages)
-    parts = [_fixed(ops), _transfers(ops), _ranges(ops) if inferred.names else _kernels(ops)]
-    parts.append(_between(ops, inferred.transfer_only) if inferred.names else _host(ops))
+    computed = _ranges(ops) if are_ranges(inferred) else _kernels(ops)
+    parts = [_fixed(ops), _transfers(ops), computed, _between(ops, inferred.transfer_only)]
     rows = pl.concat([part.select("row", "type", "ideal_ns") for part in parts])
     every = ops.join(rows, on="row", how="left", maintain_order="left", suffix="_own")
     assert every.height == ops.height
     return every.select(pl.col(name).cast(dtype) for name, dtype in PACED.items())
+
+
+def are_ranges(inferred: Inferred) -> bool:
+    """Whether a job is of plain ranges, not of work on devices."""
+    return all(work.basis == "ranges" for work in inferred.works)
 
 
 def _ops(inferred: Inferred, stages: Sequence[int] | None) -> pl.DataFrame:
@@ -73,7 +77,7 @@ def _ops(inferred: Inferred, stages: Sequence[int] | None) -> pl.DataFrame:
         .otherwise(pl.lit("fixed"))
     )  # fmt: skip
     name = pl.col("name").cast(pl.String)
-    type_ = pl.col("family").cast(pl.String).fill_null("") if not inferred.names else name
+    type_ = name if are_ranges(inferred) else pl.col("family").cast(pl.String).fill_null("")
     ops = ops.with_columns(
         pace.alias("pace"), name, type_.alias("type"), stage_of.gather(ops.get_column("at")).alias("stage")
     )
@@ -83,12 +87,12 @@ def _ops(inferred: Inferred, stages: Sequence[int] | None) -> pl.DataFrame:
 
 def _waiting_known(inferred: Inferred) -> pl.Expr:
     """Ranges that wait for nobody keep their time as transfer; kernels that meet nobody here may hold waiting."""
-    return pl.lit(True) if inferred.names else pl.col("meet").is_not_null()
+    return pl.lit(True) if are_ranges(inferred) else pl.col("meet").is_not_null()
 
 
 def _with_comm_types(ops: pl.DataFrame, inferred: Inferred) -> pl.DataFrame:
     """Of kernels that communicate, the type: collective, payload and group size."""
-    if inferred.names:
+    if are_ranges(inferred):
         return ops
     parts = []
     for at, work in enumerate(inferred.works):
@@ -147,15 +151,15 @@ def _between(ops: pl.DataFrame, transfer_only: Sequence[str]) -> pl.DataFrame:
     rows = ops.filter(pl.col("pace") == "host")
     before = _range_after(ops, rows)
     ranges = ops.filter(pl.col("pace") != "host").with_columns(
-        nth=pl.int_range(pl.len()).over("at", "step", "type")
-    ).select(pl.col("row").alias("next"), "at", "stage", "step", "type", "nth", "meet")  # fmt: skip
+        nth=pl.int_range(pl.len()).over("at", "step", "name")
+    ).select(pl.col("row").alias("next"), "at", "stage", "step", "type", "name", "nth", "meet")  # fmt: skip
     rows = rows.select("row", "duration_ns").hstack(before.alias("next").to_frame())
     table = ranges.join(rows, on="next", how="left").with_columns(pl.col("duration_ns").fill_null(0.0))
-    of_meeting = pl.col("type").is_in(transfer_only) & pl.col("meet").is_not_null()
+    of_meeting = pl.col("name").is_in(transfer_only) & pl.col("meet").is_not_null()
     late = pl.when(of_meeting).then(pl.col("duration_ns").max().over("meet")).otherwise("duration_ns")
     table = table.with_columns(late.alias("late_ns"))
-    peers = pl.col("at").n_unique().over("stage", "type", "nth") > 1
-    by = ("type", "nth", pl.when(peers).then("stage").otherwise(-1))
+    peers = pl.col("at").n_unique().over("stage", "name", "nth") > 1
+    by = ("name", "nth", pl.when(peers).then("stage").otherwise(-1))
     table = table.with_columns(_lower_median("late_ns").over(*by).alias("peers_ns"))
     told = table.filter(pl.col("row").is_not_null())
     label = pl.when(pl.col("type").is_not_null()).then(pl.lit(f"{BETWEEN}: before ") + pl.col("type"))
@@ -174,15 +178,6 @@ def _range_after(ops: pl.DataFrame, rows: pl.DataFrame) -> pl.Series:
         starts, left_on=("at", "stream", "end"), right_on=("at", "stream", "start_ns"), how="left"
     )
     return found.unique("k", keep="first").sort("k").get_column("next")
-
-
-def _host(ops: pl.DataFrame) -> pl.DataFrame:
-    mine = ops.filter(pl.col("pace") == "host")
-    order = pl.col("duration_ns").rank("ordinal", descending=True).over("at", "step")
-    mine = mine.with_columns(order.alias("order"))
-    alone = pl.col("at").n_unique().over("stage") < 2
-    by = (pl.when(alone).then(-1).otherwise("stage"), "step", "order")
-    return mine.with_columns(_lower_median("duration_ns").over(*by).alias("ideal_ns"))
 
 
 def _lower_median(column: str) -> pl.Expr:

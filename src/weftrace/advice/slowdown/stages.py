@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from weftrace.advice.slowdown.pace import are_ranges
 from weftrace.plan.inference.values import Inferred
 
 
@@ -16,7 +17,7 @@ def stages_of(inferred: Inferred) -> tuple[list[int], bool]:
     the pairs make no chains of one length, no stages are told.
     """
     number = len(inferred.works)
-    if inferred.names:
+    if are_ranges(inferred):
         told = [
             dict(work.trace.plain.workers[0].places).get("pp") if work.trace.plain else None for work in inferred.works
         ]

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from weftrace.plan.inference.ranges.votes import LATE_NS, Ready
+from weftrace.plan.inference.lanes.votes import Ready
 from weftrace.units import US
 
 _TOGETHER_NS = 50 * US  # by which ranges that begin together may be apart
+_LEAST_NS = 20 * US
 _NEARLY = 0.1  # of how late the latest is: the last to be ready is no later than that
 _MOST = 0.9  # of the times a name comes, at its place in the step
 
@@ -44,7 +45,7 @@ def gathered(ops: pl.DataFrame, ready: Ready, places: Sequence[tuple[tuple[str, 
             spread=pl.col("start_ns").max() - pl.col("start_ns").min(), most=pl.col("late").max(),
             least=pl.col("late").min(), number=pl.len(),
         )  # fmt: skip
-        most = pl.max_horizontal(_NEARLY * pl.col("most"), pl.lit(float(LATE_NS)))
+        most = pl.max_horizontal(_NEARLY * pl.col("most"), pl.lit(float(_LEAST_NS)))
         is_one = (pl.col("number") > 1) & (pl.col("spread") <= _TOGETHER_NS) & (pl.col("least") <= most)
         sets = sets.with_columns(is_one.mean().over("name", "nth").alias("often"))
         chosen = sets.filter(is_one, pl.col("often") >= _MOST, pl.col("most") > _TOGETHER_NS)

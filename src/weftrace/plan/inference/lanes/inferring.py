@@ -11,11 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.plan.inference.confidence import by_votes
-from weftrace.plan.inference.ranges.cutting import cut_where_others_began
-from weftrace.plan.inference.ranges.gathering import gathered
-from weftrace.plan.inference.ranges.ops import ops_of
-from weftrace.plan.inference.ranges.passing import passed_on
-from weftrace.plan.inference.ranges.votes import LATE_NS, Ready, ready_of, voted
+from weftrace.plan.inference.lanes.cutting import cut_where_others_began
+from weftrace.plan.inference.lanes.gathering import gathered
+from weftrace.plan.inference.lanes.ops import KERNELS, RANGES, Grain, ops_of
+from weftrace.plan.inference.lanes.passing import passed_on
+from weftrace.plan.inference.lanes.votes import Ready, ready_of, voted
 from weftrace.plan.inference.values import EDGE_SCHEMA, FIRST_THREAD, MEASURED_SCHEMA, Inferred, Kept
 from weftrace.plan.inference.waits import WAITS, as_waits
 from weftrace.plan.model import Plan
@@ -32,7 +32,7 @@ _ROUNDS = 2  # of votes: what the first explains is taken out before the second 
 _Ints = NDArray[np.int64]
 
 
-def infer_ranges(
+def infer_lanes(
     works: Sequence[Work],
     members: pl.DataFrame,
     *,
@@ -43,28 +43,32 @@ def infer_ranges(
 ) -> Inferred:
     """The plan that the ranks of a job followed, whose files hold ranges without work on a device.
 
-    works: of each rank its ranges (`Work.basis` "ranges"). members: of `weftrace.analysis.meetings`, of these ranks.
-    numbers, names: what the ranks are called. to_common: from a rank's clock to the common one.
+    works: of each rank its ranges (`Work.basis` "ranges"), or its work on a device: then without its host. members: of
+    `weftrace.analysis.meetings`, of these ranks. numbers, names: what the ranks are called. to_common: from a rank's
+    clock to the common one.
 
     Ops are ranges; a stream is what of a thread runs one after another. Collectives, sends and receives are meets,
     whose duration is the transfer: own end less the last start. A range waits for the one before in its lane, for what
     it needs of other lanes of its rank (`passing`), and for what votes tell (`votes`). By how much it began later than
     all that is an op of its own, "between ranges", of kind host: what its host did there is not recorded.
     """
-    ops, origin = ops_of(works, members, to_common)
+    grain = RANGES if all(work.basis == "ranges" for work in works) else KERNELS
+    ops, origin = ops_of(works, members, to_common, grain)
     moved = any(work.trace.plain is not None and work.trace.plain.moved for work in works)
     since = _since(ops, moved)
     fed = passed_on(ops)
-    edges, ready = _waits(ops, fed, since)
-    ops, edges, num_cut = cut_where_others_began(ops, edges, ready)
+    edges, ready = _waits(ops, fed, since, grain)
+    ops, edges, num_cut = cut_where_others_began(ops, edges, ready, grain)
     since = _since(ops, moved)
     ready = ready_of(ops, edges, since)
     kept = Kept(gap_ns=0, launch_latency_ns=0)
     places = [work.trace.plain.workers[0].places if work.trace.plain else () for work in works]
     met = gathered(ops, ready, places)
     ready = _without_waiting(ready, met)
-    notes = [*notes, *_notes(ops, ready, num_cut, met)]
-    found = _assembled(works, numbers, ops, edges, ready, met, moved=moved, origin=origin, kept=kept, notes=notes)
+    notes = [*notes, *_notes(ops, ready, num_cut, met, grain)]
+    found = _assembled(
+        works, numbers, ops, edges, ready, met, grain, moved=moved, origin=origin, kept=kept, notes=notes
+    )
     hidden = ops.filter(~pl.col("begins_meeting")).get_column("name").cast(pl.String).unique(maintain_order=True)
     return replace(found, names=tuple(names), transfer_only=tuple(hidden))
 
@@ -87,12 +91,12 @@ def _since(ops: pl.DataFrame, moved: bool) -> _Ints:
     return since
 
 
-def _waits(ops: pl.DataFrame, fed: pl.DataFrame, since: _Ints) -> tuple[pl.DataFrame, Ready]:
+def _waits(ops: pl.DataFrame, fed: pl.DataFrame, since: _Ints, grain: Grain) -> tuple[pl.DataFrame, Ready]:
     """Rows op, on, votes_for and votes_against (null of what is needed); and what is late for all that."""
     none = pl.lit(None, pl.Int32)
     edges = pl.concat([fed, _received(ops)]).with_columns(none.alias("votes_for"), none.alias("votes_against"))
     for _ in range(_ROUNDS):
-        more = voted(ops, ready_of(ops, edges, since)).join(edges, on=("op", "on"), how="anti")
+        more = voted(ops, ready_of(ops, edges, since), grain).join(edges, on=("op", "on"), how="anti")
         if more.is_empty():
             break
         edges = pl.concat([edges, more.select(edges.columns)])
@@ -111,12 +115,13 @@ def _received(ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _assembled(
-    works: Sequence[Work], numbers: Sequence[int], ops: pl.DataFrame, edges: pl.DataFrame, ready: Ready, met: pl.DataFrame, *,
+    works: Sequence[Work], numbers: Sequence[int], ops: pl.DataFrame, edges: pl.DataFrame, ready: Ready,
+    met: pl.DataFrame, grain: Grain, *,
     moved: bool, origin: int, kept: Kept, notes: Sequence[str],
 ) -> Inferred:  # fmt: skip
     """Ops with an op "between ranges" before those that were late, and of laid steps one that ends each."""
     num = ops.height
-    late = np.flatnonzero(ready.late_ns > LATE_NS)
+    late = np.flatnonzero(ready.late_ns > grain.late_ns)
     is_first = ops.select(pl.int_range(pl.len()).over("at", "lane") == 0).to_series().to_numpy()
     held = np.zeros(num, bool)
     held[edges.get_column("op").to_numpy()] = True
@@ -269,9 +274,11 @@ def _step_ends(ops: pl.DataFrame, first_row: int, between_of: _Ints) -> tuple[pl
     return table, as_waits(pl.concat(frames).with_columns(source=pl.lit("thread"), why=pl.lit("launch")))
 
 
-def _notes(ops: pl.DataFrame, ready: Ready, num_cut: int, met: pl.DataFrame) -> list[str]:
-    late = ready.late_ns[ready.late_ns > LATE_NS]
-    found = ["ranges without work on a device: a lane of ranges is a stream, and what they wait for is inferred"]
+def _notes(ops: pl.DataFrame, ready: Ready, num_cut: int, met: pl.DataFrame, grain: Grain) -> list[str]:
+    late = ready.late_ns[ready.late_ns > grain.late_ns]
+    found = []
+    if grain is RANGES:
+        found = ["ranges without work on a device: a lane of ranges is a stream, and what they wait for is inferred"]
     if len(late):
         share = late.sum() / max(1, int(ops.get_column("duration_ns").sum()))
         found.append(

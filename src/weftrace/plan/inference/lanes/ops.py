@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -13,7 +14,6 @@ from weftrace.units import US
 
 _Ints = NDArray[np.int64]
 _ROUNDING_NS = 20 * US  # by which ranges that follow each other may overlap
-_MARK_NS = 20 * US  # a computation that is shorter marks a moment: it has no part in a plan
 _ASYNC = 0.2  # of the sends whose receiver came later: they ended before it came, so a send waits for nobody
 _START_TOGETHER = 0.9  # of the meetings of a name: their ranges begin when the last rank has come
 _TOGETHER_NS = 50 * US
@@ -42,17 +42,35 @@ OPS: dict[str, pl.DataType] = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grain:
+    """How fine stamps are. late_ns: an op that begins that much after all it is known to wait for is late. early_ns: by
+    which an effect may begin before its cause ends. mark_ns: a computation that is shorter marks a moment, and has no
+    part in a plan. by_place: whether an op votes as one of its name at its place in the step, or of its name alone."""
+
+    late_ns: int
+    early_ns: int
+    mark_ns: int
+    by_place: bool
+
+
+#: Of ranges, which hosts stamp; and of work on devices.
+RANGES = Grain(late_ns=20 * US, early_ns=20 * US, mark_ns=20 * US, by_place=False)
+KERNELS = Grain(late_ns=1 * US, early_ns=2 * US, mark_ns=0, by_place=True)
+
+
 def ops_of(
-    works: Sequence[Work], members: pl.DataFrame, to_common: Callable[[int, _Ints], _Ints]
+    works: Sequence[Work], members: pl.DataFrame, to_common: Callable[[int, _Ints], _Ints], grain: Grain
 ) -> tuple[pl.DataFrame, int]:
     """A frame of `OPS`, and the absolute time of its 0.
 
     works: of each rank its ranges. members: `weftrace.analysis.meetings.Meetings.members` of these ranks. to_common:
-    from a rank's clock to the common one.
+    from a rank's clock to the common one. grain: how fine the stamps are.
     """
     ranges = pl.concat([_ranges(work, at, to_common) for at, work in enumerate(works)])
     ranges = _laid_alike(ranges, members)
-    ranges = ranges.filter((pl.col("kind") != "compute") | (pl.col("end_ns") - pl.col("start_ns") > _MARK_NS))
+    length = pl.col("end_ns") - pl.col("start_ns")
+    ranges = ranges.filter((pl.col("kind") != "compute") | (length > grain.mark_ns))
     origin = int(ranges.get_column("start_ns").min() or 0)  # type: ignore[arg-type]
     ranges = ranges.with_columns(pl.col("start_ns", "end_ns") - origin)
     ops = _in_lanes(_met(ranges, members)).sort("start_ns", "end_ns", "at", "lane", maintain_order=True)
@@ -61,16 +79,21 @@ def ops_of(
 
 def _ranges(work: Work, at: int, to_common: Callable[[int, _Ints], _Ints]) -> pl.DataFrame:
     """One rank's. own_start, own_end, own_group: as `arrivals` has them, by which meetings are found."""
-    assert work.trace.plain is not None, work
-    rows = work.trace.plain.rows.select("micro_batch", "chunk", "phase").with_row_index("row")
-    events = work.events.with_row_index("event").rename({"phase": "phase_number"})
-    mine = events.join(rows, on="row", how="left", maintain_order="left")
+    mine = work.events.with_row_index("event").rename({"phase": "phase_number"})
+    if work.trace.plain is not None:
+        rows = work.trace.plain.rows.select("micro_batch", "chunk", "phase").with_row_index("row")
+        mine = mine.join(rows, on="row", how="left", maintain_order="left")
+    else:
+        none = pl.lit(None, pl.Int32)
+        mine = mine.with_columns(none.alias("micro_batch"), none.alias("chunk"), pl.col("name").alias("phase"))
     times = (mine.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
     common = [pl.Series(name, to_common(at, ns)) for name, ns in zip(("start_ns", "end_ns"), times, strict=True)]
-    group = pl.concat_str(pl.col(name).cast(pl.String).fill_null("") for name in ("group",))
+    parts = (pl.col(name).cast(pl.String).fill_null("") for name in ("group", "group_ranks"))
+    group = pl.concat_str(*parts, separator=" ").str.strip_chars()
     return mine.select(
         pl.lit(at, pl.Int32).alias("at"), "event", "phase_number", pl.col("phase").cast(pl.Categorical()).alias("name"),
         "kind", "family", "role", "rule", "collective", "stream", "step", "micro_batch", "chunk",
+        pl.col("dst_rank").is_not_null().alias("to_rank"),
         *common, pl.col("start_ns").alias("own_start"), pl.col("end_ns").alias("own_end"), group.alias("own_group"),
     )  # fmt: skip
 
@@ -94,13 +117,13 @@ def _met(ranges: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
         pl.col("group").cast(pl.String).alias("own_group"),
     )  # fmt: skip
     keys = keys.unique(("at", "start_ns", "end_ns", "own_group"), keep="first", maintain_order=True)
-    ranges = ranges.join(
-        keys, left_on=("at", "own_start", "own_end", "own_group"),
-        right_on=("at", "start_ns", "end_ns", "own_group"), how="left", maintain_order="left",
-    )  # fmt: skip
-    is_comm = pl.col("kind") == "communication"
-    meeting = pl.when(is_comm).then("meeting")
-    ranges = ranges.with_columns(meeting.alias("meeting"))
+    ranges = ranges.with_row_index("row")
+    moved = ranges.filter(pl.col("kind") == "communication").join(
+        keys, left_on=("at", "own_end", "own_group"), right_on=("at", "end_ns", "own_group"), suffix="_met"
+    )  # of the channels of one collective, which are one member, the first that ends it meets
+    moved = moved.filter(pl.col("own_start") >= pl.col("start_ns_met")).sort("own_start", "row")
+    moved = moved.unique(("at", "meeting"), keep="first", maintain_order=True).unique("row", keep="first")
+    ranges = ranges.join(moved.select("row", "meeting"), on="row", how="left", maintain_order="left").drop("row")
     size = pl.len().over("meeting")
     ranges = ranges.with_columns(pl.when(size > 1).then("meeting").alias("meeting"))
     ranges = _batched(ranges)
@@ -146,8 +169,8 @@ def _batched(ranges: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sends() -> pl.Expr:
-    """Whether a range's name tells that it sends, and does nothing else."""
-    return pl.col("rule").cast(pl.String).is_in(("forward_send", "backward_send")).fill_null(False)
+    """Whether a range's name, or a kernel's metadata, tells that it sends, and does nothing else."""
+    return pl.col("rule").cast(pl.String).is_in(("forward_send", "backward_send")).fill_null(False) | pl.col("to_rank")
 
 
 def _is_async(ranges: pl.DataFrame) -> pl.Series:

@@ -8,11 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.units import US
+from weftrace.plan.inference.lanes.ops import Grain
 
-#: A range that begins that much after all it is known to wait for is late.
-LATE_NS = 20 * US
-_EARLY_NS = 20 * US  # by which an effect may begin before its cause ends
 _EXPLAINS = 0.5  # of how late it is: a cause leaves less unexplained
 _LEAST = 2  # times that a name was held by another
 _SHARE = 0.2  # of the times that it was late
@@ -57,16 +54,19 @@ def _is_last(ops: pl.DataFrame, waited_ns: _Ints) -> NDArray[np.bool_]:
     return found
 
 
-def voted(ops: pl.DataFrame, ready: Ready) -> pl.DataFrame:
+def voted(ops: pl.DataFrame, ready: Ready, grain: Grain) -> pl.DataFrame:
     """Rows `op`, `on`, votes_for and votes_against: names that repeatedly began as others on other lanes ended."""
     rows = ops.select("at", "lane", "step", "start_ns", "end_ns", pl.col("name").cast(pl.String)).with_columns(
         row=pl.int_range(pl.len()), late=pl.Series(ready.since_ready_ns)
     )
+    if grain.by_place:
+        nth = pl.int_range(pl.len()).over("at", "step", "name").cast(pl.String)
+        rows = rows.with_columns(pl.concat_str("name", nth, separator=" #").alias("name"))
     nothing = pl.DataFrame(
         schema={"op": pl.UInt32(), "on": pl.UInt32(), "votes_for": pl.Int32(), "votes_against": pl.Int32()}
     )
-    late = rows.filter(pl.col("late") > LATE_NS)
-    held = _last_before(late, rows, by=("at",)).with_columns(left=pl.col("start_ns") - pl.col("end_ns_on"))
+    late = rows.filter(pl.col("late") > grain.late_ns)
+    held = _last_before(late, rows, grain.early_ns).with_columns(left=pl.col("start_ns") - pl.col("end_ns_on"))
     waited = ready.since_ready_ns.copy()
     waited[held.get_column("row").to_numpy()] = np.minimum(
         waited[held.get_column("row").to_numpy()], held.get_column("left").to_numpy()
@@ -86,9 +86,9 @@ def voted(ops: pl.DataFrame, ready: Ready) -> pl.DataFrame:
     found = [nothing]
     for vote in votes.sort("name", "name_on").iter_rows(named=True):
         waiters, makers = rows.filter(name=vote["name"]), rows.filter(name=vote["name_on"])
-        pairs = _in_order(waiters, makers) if vote["in_order"] >= _IN_ORDER else None
+        pairs = _in_order(waiters, makers, grain.early_ns) if vote["in_order"] >= _IN_ORDER else None
         if pairs is None:
-            pairs = _last_before(waiters, makers, by=("at",)).filter(pl.col("lane") != pl.col("lane_on"))
+            pairs = _last_before(waiters, makers, grain.early_ns).filter(pl.col("lane") != pl.col("lane_on"))
         found.append(
             pairs.select(
                 pl.col("row").cast(pl.UInt32).alias("op"), pl.col("row_on").cast(pl.UInt32).alias("on"),
@@ -99,15 +99,15 @@ def voted(ops: pl.DataFrame, ready: Ready) -> pl.DataFrame:
     return pl.concat(found).unique(("op", "on"), keep="first", maintain_order=True)
 
 
-def _last_before(waiters: pl.DataFrame, makers: pl.DataFrame, *, by: tuple[str, ...]) -> pl.DataFrame:
+def _last_before(waiters: pl.DataFrame, makers: pl.DataFrame, early_ns: int) -> pl.DataFrame:
     """Each waiter with the maker of its rank that ended last before it began; those without one are left out. One that
     began with it, and is as short as stamps are rough, is none."""
-    ends = makers.select(*by, pl.all().exclude(by).name.suffix("_on")).sort("end_ns_on")
+    ends = makers.select("at", pl.all().exclude("at").name.suffix("_on")).sort("end_ns_on")
     found, left = [], waiters
-    for early in (_EARLY_NS, 0):
+    for early in (early_ns, 0):
         looked = left.with_columns((pl.col("start_ns") + early).alias("until")).sort("until")
         each = looked.join_asof(
-            ends, left_on="until", right_on="end_ns_on", by=list(by), strategy="backward", coalesce=False,
+            ends, left_on="until", right_on="end_ns_on", by="at", strategy="backward", coalesce=False,
             check_sortedness=False,
         ).filter(pl.col("row_on").is_not_null(), pl.col("start_ns_on") < pl.col("start_ns")).drop("until")  # fmt: skip
         found.append(each)
@@ -121,7 +121,7 @@ def _nth(rows: pl.DataFrame, column: str) -> pl.Expr:
     return pl.col(column).map_batches(lambda at: nth.gather(at), return_dtype=pl.Int64)
 
 
-def _in_order(waiters: pl.DataFrame, makers: pl.DataFrame) -> pl.DataFrame | None:
+def _in_order(waiters: pl.DataFrame, makers: pl.DataFrame, early_ns: int) -> pl.DataFrame | None:
     """The k-th of a step with the k-th; None where there are not as many, or one began before the other ended."""
     by = ("at", "step", "nth")
     nth = pl.int_range(pl.len()).over("at", "step").alias("nth")
@@ -129,5 +129,5 @@ def _in_order(waiters: pl.DataFrame, makers: pl.DataFrame) -> pl.DataFrame | Non
         makers.with_columns(nth), on=by, how="full", nulls_equal=True, suffix="_on", coalesce=True
     )
     whole = pairs.get_column("row").null_count() == pairs.get_column("row_on").null_count() == 0
-    fits = whole and pairs.select((pl.col("end_ns_on") <= pl.col("start_ns") + _EARLY_NS).all()).item()
+    fits = whole and pairs.select((pl.col("end_ns_on") <= pl.col("start_ns") + early_ns).all()).item()
     return pairs if fits else None

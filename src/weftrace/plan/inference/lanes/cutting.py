@@ -5,20 +5,21 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from weftrace.plan.inference.ranges.votes import LATE_NS, Ready
+from weftrace.plan.inference.lanes.ops import Grain
+from weftrace.plan.inference.lanes.votes import Ready
 
 _OFTEN = 0.5  # of the late ones of a name: they begin in the midst of a computation
 
 
 def cut_where_others_began(
-    ops: pl.DataFrame, edges: pl.DataFrame, ready: Ready
+    ops: pl.DataFrame, edges: pl.DataFrame, ready: Ready, grain: Grain
 ) -> tuple[pl.DataFrame, pl.DataFrame, int]:
     """The ops and waits with computations cut where late communication of their rank begins; and how many were cut.
 
     A bucket of gradients is reduced while the backward that fills it goes on: what launched it is the part before.
     """
     rows = ops.with_row_index("row").with_columns(late=pl.Series(ready.late_ns))
-    late = rows.filter(pl.col("kind") == "communication", pl.col("late") > LATE_NS)
+    late = rows.filter(pl.col("kind") == "communication", pl.col("late") > grain.late_ns)
     compute = rows.filter(pl.col("kind") == "compute").select(
         "at", pl.col("row").alias("on"), pl.col("lane").alias("on_lane"), pl.col("start_ns").alias("from_ns"),
         pl.col("end_ns").alias("to_ns"),
@@ -27,8 +28,9 @@ def cut_where_others_began(
         compute.sort("from_ns"), left_on="start_ns", right_on="from_ns", by="at", strategy="backward",
         check_sortedness=False,
     )  # fmt: skip
+    least = grain.late_ns
     inside = (
-        (pl.col("start_ns") < pl.col("to_ns") - LATE_NS) & (pl.col("from_ns") + LATE_NS < pl.col("start_ns"))
+        (pl.col("start_ns") < pl.col("to_ns") - least) & (pl.col("from_ns") + least < pl.col("start_ns"))
         & (pl.col("lane") != pl.col("on_lane"))
     ).fill_null(False)  # fmt: skip
     found = found.with_columns(inside=inside)
