@@ -36,7 +36,7 @@ WINGS = (
     Wing("flops", (("values", ("FlopsReport",)), ("", ("count", "profile")))),
     Wing("pipeline"),
     Wing("moe", commands=("profile",)),
-    Wing("advice", commands=("critical-path", "whatif")),
+    Wing("advice", commands=("critical-path", "whatif", "stragglers")),
     Wing("comparison", (("diffs", ("Diff", "diff")),), commands=("diff",)),
     Wing("questions", (("asking", ("query",)),), commands=("query",)),
     Wing("capture", is_shown=False),

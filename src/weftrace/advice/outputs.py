@@ -11,6 +11,12 @@ from weftrace.advice.render.figures import curve_figure, path_figure, sensitivit
 from weftrace.advice.render.overlay import annotate_path
 from weftrace.advice.render.page import render_path_html, render_sensitivity_html, render_what_if_html
 from weftrace.advice.render.schedule_terminal import print_schedule_swap, schedule_swap_markdown, schedule_swap_table
+from weftrace.advice.render.stragglers_terminal import (
+    origin_figure,
+    print_stragglers,
+    ranks_figure,
+    stragglers_markdown,
+)
 from weftrace.advice.render.tables import path_markdown, sensitivity_markdown, what_if_markdown
 from weftrace.advice.render.terminal import print_critical_path
 from weftrace.advice.render.whatif_terminal import print_sensitivity, print_what_if
@@ -19,6 +25,7 @@ from weftrace.advice.sensitivities import Curve, GainRow, Sensitivity
 from weftrace.advice.swaps.schedules import ScheduleSwap
 from weftrace.advice.waterfalls import Waterfall, waterfall
 from weftrace.advice.whatif_document import SensitivityReport, WhatIfReport, what_if_table, worth_of
+from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.errors import OutputError
 from weftrace.files.columns import frame_of
 from weftrace.outputs import DOCUMENT_SUFFIXES, Output
@@ -93,6 +100,15 @@ SCHEDULE_SWAP = Output(
     table=schedule_swap_table,
     markdown=schedule_swap_markdown,
 )
+STRAGGLERS = Output(
+    value=JobSlowdown,
+    schema="weftrace.slowdown/1",
+    title="How much slower a job is than at its ranks' common pace",
+    show=print_stragglers,
+    table=lambda found: found.workers,
+    markdown=stragglers_markdown,
+    figures={"ranks": ranks_figure, "origin": origin_figure},
+)
 #: What Python works with; the commands' reports are made of these.
 VALUES = (
     Output(value=CriticalPath, figures={"path": path_figure}),
@@ -101,4 +117,4 @@ VALUES = (
     Output(value=Curve, figures={"curve": curve_figure}),
 )
 
-OUTPUTS: tuple[Output, ...] = (CRITICAL_PATH, WHAT_IF, SENSITIVITY, CHECKS, SCHEDULE_SWAP, *VALUES)
+OUTPUTS: tuple[Output, ...] = (CRITICAL_PATH, WHAT_IF, SENSITIVITY, CHECKS, SCHEDULE_SWAP, STRAGGLERS, *VALUES)

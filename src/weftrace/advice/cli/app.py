@@ -1,13 +1,14 @@
-"""The commands of advice, which stand at the top: `critical-path` and `whatif`."""
+"""The commands of advice, which stand at the top: `critical-path`, `whatif` and `stragglers`."""
 
 from __future__ import annotations
 
 import typer
 
-from weftrace.advice.cli import critical_path, whatif
+from weftrace.advice.cli import critical_path, stragglers, whatif
 
 
 def add_to(app: typer.Typer) -> None:
     """Add them to weftrace's commands."""
     app.command("critical-path", epilog=critical_path.EPILOG)(critical_path.command)
     app.command("whatif", epilog=whatif.EPILOG)(whatif.command)
+    app.command("stragglers", epilog=stragglers.EPILOG)(stragglers.command)

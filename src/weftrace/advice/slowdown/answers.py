@@ -25,7 +25,7 @@ from weftrace.errors import AdviceError
 from weftrace.files.columns import frame_schema
 from weftrace.plan.inference.replaying import MOST_ERROR
 from weftrace.plan.inference.values import Inferred
-from weftrace.units import S
+from weftrace.units import S, percent
 
 _MOST_REPLAYED = 80_000_000  # ops that replays of each rank alone may take together
 _EXACT = 16  # ranks, of more, that are replayed alone
@@ -247,5 +247,5 @@ class _Answer:
         return Cause(
             kind="spread", ranks=(), stages=(), saved_ns=round(left), share=share, alone_ns=round(left),
             saved_each_ns=(), first_step=None, evidence="what is left with all other causes repaired",
-            sentence=f"Single operations that differ without a pattern take {share:.1%} of the job's time.",
+            sentence=f"Single operations that differ without a pattern take {percent(share)} of the job's time.",
         )  # fmt: skip

@@ -7,11 +7,14 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.analysis.kernel_times import KernelRow
 from weftrace.analysis.module_times import CodeNode
 from weftrace.files.columns import frame_schema
+from weftrace.files.values import from_document
 from weftrace.render.console_text import clean
 from weftrace.render.markdown import markdown_cell
+from weftrace.render.slowdown_parts import slowdown_markdown
 from weftrace.report.document_types import Block, CodeDocument, LatenessDocument, RankDocument, ReportDocument
 from weftrace.report.idle_sentence import plain_name
 from weftrace.report.render.idle_words import CAUSE_WORDS
@@ -41,6 +44,8 @@ def to_markdown(document: ReportDocument) -> str:
     if ranks:
         heads = ("rank", "span", *(name for _, name, _ in PARTS), "communication hidden", "")
         parts.append(_table(heads, (_account(rank, with_device=several_devices(ranks)) for rank in ranks)))
+        if replayed := document.get("slowdown"):
+            parts.append(slowdown_markdown(from_document(JobSlowdown, replayed, what="slowdown"), top=5))
         if document["lateness"]:
             parts += ["Waiting for late ranks in collectives:", _lateness(document["lateness"])]
         first = markdown_cell(rank_name(ranks[0], with_device=several_devices(ranks)))

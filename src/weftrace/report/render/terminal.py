@@ -12,8 +12,11 @@ from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from weftrace.analysis.job_slowdown import JobSlowdown
+from weftrace.files.values import from_document
 from weftrace.render.console_parts import BOLD, ERROR, WARNING, frame, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
+from weftrace.render.slowdown_parts import slowdown_blocks
 from weftrace.report.document_types import RankDocument, ReportDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, rank_name, several_devices
 from weftrace.report.render.terminal_lateness import lateness_blocks
@@ -104,8 +107,13 @@ def _job(document: ReportDocument, chosen: RankDocument, why: str, width: int) -
     ranks = document["ranks"]
     if len(ranks) < 2:
         return []
-    blocks: list[RenderableType] = [_rank_table(document, width), *lateness_blocks(document, width)]
-    blocks += slow_work_block(document, width)
+    blocks: list[RenderableType] = [_rank_table(document, width)]
+    replayed = document.get("slowdown")
+    if replayed is not None:
+        blocks += slowdown_blocks(from_document(JobSlowdown, replayed, what="slowdown"), width, top=5)
+    blocks += lateness_blocks(document, width)
+    if replayed is None:  # which says the same, and what it costs
+        blocks += slow_work_block(document, width)
     partial = [rank for rank in ranks if rank is not chosen and concerns(rank)]
     if partial:
         lines = [joined([Text(rank_name(rank), style=BOLD), ": ", "; ".join(concerns(rank))]) for rank in partial]
