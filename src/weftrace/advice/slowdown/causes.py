@@ -408,7 +408,7 @@ def _late_hosts(rows: pl.DataFrame, *, are_ranges: bool) -> Iterator[Found]:
     first = int(np.argmax(sums / np.sqrt(len(sums) - np.arange(len(sums)))))
     before = amounts[:first].mean() if first else amounts.mean()
     is_later = first > 0 and before < 0.5 * amounts[first:].mean()
-    ranks = late if 2 * len(late) <= len(lost) else []
+    ranks = late if 2 * len(late) <= rows.get_column("at").n_unique() else []
     own, whose = rows.get_column("duration_ns").to_numpy(), rows.get_column("at")
     yield Found(
         kind="late host",

@@ -41,7 +41,8 @@ def find_groups(events: pl.DataFrame, workers: Sequence[Worker]) -> tuple[pl.Dat
     )
     rows = events.with_row_index("row").filter(pl.col("kind") == "communication", pl.col("worker").is_not_null())
     rows = rows.drop(PLACES).join(table, on="worker", how="left", maintain_order="left")
-    pairs, pair_notes = _pairs(rows.filter(pl.col("rule").is_in(_WAYS)), places, len(workers))
+    several = events.select(pl.col("chunk").drop_nulls().n_unique() > 1).item()
+    pairs, pair_notes = _pairs(rows.filter(pl.col("rule").is_in(_WAYS)), places, len(workers), wraps=several)
     others, notes = _collectives(
         rows.filter(~pl.col("rule").is_in([*_WAYS, "point_to_point"]) | pl.col("rule").is_null()),
         places, len(workers), _step_ns(events),
@@ -67,11 +68,11 @@ _FOUND = {"row": pl.UInt32(), "group": pl.String(), "comm_seq": pl.Int64()}
 _MOST_A_STEP = 100_000  # communications of a group
 
 
-def _pairs(rows: pl.DataFrame, places: list[str], num_workers: int) -> tuple[pl.DataFrame, list[str]]:
+def _pairs(rows: pl.DataFrame, places: list[str], num_workers: int, *, wraps: bool) -> tuple[pl.DataFrame, list[str]]:
     """Sends and receives between neighbouring stages: the k-th of one with the k-th of the other in the step.
 
-    What a first or last stage records of a neighbour that it has not got joins nothing. Nor does what wraps around
-    from the last stage to the first.
+    What a first or last stage records of a neighbour that it has not got joins nothing. wraps: whether the last stage
+    sends to the first, as where ranks hold several chunks of the model; of a file a rank that cannot be told.
     """
     if rows.is_empty():
         return pl.DataFrame(schema=_FOUND), []
@@ -82,6 +83,8 @@ def _pairs(rows: pl.DataFrame, places: list[str], num_workers: int) -> tuple[pl.
     lower = pl.col("pp") + pl.col("rule").replace_strict(
         {rule: at for rule, (_, at) in _WAYS.items()}, return_dtype=pl.Int64
     )
+    if wraps and num_workers > 1:
+        lower = pl.when(lower < 0).then(pl.col("pp").max()).otherwise(lower)
     rows = rows.with_columns(way.alias("way"), lower.alias("lower"))
     side = [*others, "way", "lower", "worker"]
     rows = rows.sort("ts_ns", "row").with_columns(pl.int_range(pl.len()).over(*side, "step").alias("k"))

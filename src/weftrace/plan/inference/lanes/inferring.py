@@ -27,6 +27,7 @@ from weftrace.units import counted
 BETWEEN = "between ranges"
 #: Where steps were laid one after another, each begins when the one before has ended on all ranks: an op each.
 STEP_END = "end of step"
+_AS_EVER = 1.5  # times what is usual: no later than that
 _ROUNDS = 2  # of votes: what the first explains is taken out before the second looks
 
 _Ints = NDArray[np.int64]
@@ -60,7 +61,7 @@ def infer_lanes(
     edges, ready = _waits(ops, fed, since, grain)
     ops, edges, num_cut = cut_where_others_began(ops, edges, ready, grain)
     since = _since(ops, moved)
-    ready = ready_of(ops, edges, since)
+    edges, ready = _voted(ops, edges, since, grain)
     kept = Kept(gap_ns=0, launch_latency_ns=0)
     places = [work.trace.plain.workers[0].places if work.trace.plain else () for work in works]
     met = gathered(ops, ready, places)
@@ -95,6 +96,11 @@ def _waits(ops: pl.DataFrame, fed: pl.DataFrame, since: _Ints, grain: Grain) -> 
     """Rows op, on, votes_for and votes_against (null of what is needed); and what is late for all that."""
     none = pl.lit(None, pl.Int32)
     edges = pl.concat([fed, _received(ops)]).with_columns(none.alias("votes_for"), none.alias("votes_against"))
+    return _voted(ops, edges, since, grain)
+
+
+def _voted(ops: pl.DataFrame, edges: pl.DataFrame, since: _Ints, grain: Grain) -> tuple[pl.DataFrame, Ready]:
+    """The waits with those that votes tell; what one round explains is taken out before the next looks."""
     for _ in range(_ROUNDS):
         more = voted(ops, ready_of(ops, edges, since), grain).join(edges, on=("op", "on"), how="anti")
         if more.is_empty():
@@ -126,6 +132,7 @@ def _assembled(
     held = np.zeros(num, bool)
     held[edges.get_column("op").to_numpy()] = True
     pinned = late[is_first[late] & ~held[late]] if not moved else late[:0]  # its recording begins there
+    pinned = pinned[~_as_ever(ops, ready, pinned)]
     late = np.union1d(np.setdiff1d(late, pinned), met.get_column("row").to_numpy())
     between_of = np.full(num, -1)
     between_of[late] = num + np.arange(len(late))
@@ -159,6 +166,19 @@ def _assembled(
         plan=plan, works=tuple(works), measured=measured, edges=joined.select(*EDGE_SCHEMA), origin_ns=origin,
         kept=kept, notes=tuple(dict.fromkeys(notes)),
     )  # fmt: skip
+
+
+def _as_ever(ops: pl.DataFrame, ready: Ready, rows: _Ints) -> NDArray[np.bool_]:
+    """Whether an op with which a lane begins is as late as it is, at that place, in later steps: then it is no matter of
+    when the recording began."""
+    nth = pl.int_range(pl.len()).over("at", "step", "name")
+    each = ops.select("at", "name", "step", nth.alias("nth")).with_columns(late=pl.Series(ready.late_ns))
+    first = each[rows].with_columns(row=pl.int_range(pl.len()))
+    later = first.join(each, on=("at", "name", "nth"), suffix="_later")
+    later = later.filter(pl.col("step_later") > pl.col("step")).group_by("row").agg(pl.col("late_later").median())
+    usual = first.join(later, on="row", how="left", maintain_order="left").get_column("late_later").fill_null(0)
+    found: NDArray[np.bool_] = ready.late_ns[rows] <= _AS_EVER * usual.to_numpy()
+    return found
 
 
 _TABLE: dict[str, Any] = {

@@ -17,6 +17,7 @@ _ROUNDING_NS = 20 * US  # by which ranges that follow each other may overlap
 _ASYNC = 0.2  # of the sends whose receiver came later: they ended before it came, so a send waits for nobody
 _START_TOGETHER = 0.9  # of the meetings of a name: their ranges begin when the last rank has come
 _TOGETHER_NS = 50 * US
+_STAMP_NS = 5 * US
 
 #: Columns of `ops_of`, a row an op, in order of start. Times are ns from the first start, on one clock.
 OPS: dict[str, pl.DataType] = {
@@ -181,8 +182,9 @@ def _is_async(ranges: pl.DataFrame) -> pl.Series:
         pl.col("start_ns").filter(~_sends()).first().alias("came_ns"),
         pl.col("name").filter(_sends()).first().alias("way"),
     )
-    late = sides.filter(pl.col("came_ns") > pl.col("sent_start_ns") + _TOGETHER_NS)
-    left = late.group_by("way").agg((pl.col("sent_end_ns") < pl.col("came_ns")).mean().alias("left"))
+    half = (pl.col("sent_end_ns") - pl.col("sent_start_ns")) // 2
+    late = sides.filter(pl.col("came_ns") > pl.col("sent_start_ns") + pl.min_horizontal(half, pl.lit(_TOGETHER_NS)))
+    left = late.group_by("way").agg((pl.col("sent_end_ns") <= pl.col("came_ns") + _STAMP_NS).mean().alias("left"))
     ways = left.filter(pl.col("left") >= _ASYNC).get_column("way")
     found = sides.filter(pl.col("way").is_in(ways.implode())).get_column("meeting")
     return ranges.get_column("meeting").is_in(found.implode()).fill_null(False)

@@ -1,0 +1,1 @@
+"""Simulated training jobs whose slowdown and its cause are known, and how often they are told right."""
