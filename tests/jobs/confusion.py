@@ -1,7 +1,7 @@
 """How often S of a simulated job, and the first cause, are told right: `python -m tests.jobs.confusion`.
 
-Right is the kind with its owner: the rank that was made slow, the stage, the link's ranks. Of two causes either may come
-first, and both must be told.
+Right is the kind with its owner: the rank that was made slow, the stage, the link's ranks. Of two causes either may
+come first, and both must be told.
 """
 
 from __future__ import annotations

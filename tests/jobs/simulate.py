@@ -1,8 +1,8 @@
 """Training jobs that were never run: a scheduler of its own, op by op, which knows nothing of weftrace's plans.
 
 Each rank has lanes (computation, sends and receives, collectives), each of which runs its ops in order; an op waits for
-others of its rank; members of a meeting leave together, a transfer after the last has come. Truth is computed by running
-the same job with other durations.
+others of its rank; members of a meeting leave together, a transfer after the last has come. Truth is computed by
+running the same job with other durations.
 """
 
 from __future__ import annotations
@@ -206,7 +206,8 @@ def _add(job: Job, what: tuple[str, int, int], d: int, p: int, pp: int, chunks: 
         from_stage = source % pp
         meet = ("p2p", step, d, kind, mb, source) if sends_wait else None
         send = job.add(rank=from_stage * job.dp + d, lane=f"{way}-send", kind=SEND, name=f"{way}-send", ns=transfer,
-                       after=[made[kind, mb, source]], meet=meet, stage=from_stage, chunk=source // pp, **common)  # fmt: skip
+                       after=[made[kind, mb, source]], meet=meet, stage=from_stage, chunk=source // pp, **common)  #
+                       fmt: skip
         receive = job.add(rank=rank, lane=f"{way}-recv", kind=RECV, name=f"{way}-recv", ns=transfer,
                           after=[] if sends_wait else [send], meet=meet, stage=p, chunk=chunk, **common)  # fmt: skip
         after.append(receive)

@@ -122,8 +122,8 @@ def kineto(job: Job, times: Times, folder: Path, *, ahead: Mapping[int, float] |
             args["Collective name"] = "send" if op.kind == SEND else "recv"
             args["Dst Rank" if op.kind == SEND else "Src Rank"] = other
         name = _SEND_RECV if op.kind in (SEND, RECV) else ALL_REDUCE
-        file.kernel(name, start / 1000, (end - start) / 1000, stream=20 + _LANES.index(op.lane), launch=start / 1000 - 10,
-                    **args)  # fmt: skip
+        stream = 20 + _LANES.index(op.lane)
+        file.kernel(name, start / 1000, (end - start) / 1000, stream=stream, launch=start / 1000 - 10, **args)
     for (rank, step), times_ns in windows.items():
         first, last = min(times_ns) / 1000, max(times_ns) / 1000
         files[rank].host(f"ProfilerStep#{step}", first - 60, last - first - 80)

@@ -22,14 +22,16 @@ def lay_steps(events: pl.DataFrame) -> Laying:
     """Steps that overlap on one rank are laid one after another, in order of their numbers. So are those between whose
     numbers others are missing: what ran there is not in the file, and no time is made up for it.
 
-    events: worker, step, ts_ns, end_ns.
+    events: worker, step, kind, ts_ns, end_ns.
     """
     zero = pl.Series("shift_ns", [0], dtype=pl.Int64).new_from_index(0, events.height)
     known = events.drop_nulls(("worker", "step"))
     extents = known.group_by("worker", "step").agg(pl.col("ts_ns").min(), pl.col("end_ns").max())
     if extents.get_column("step").n_unique() < 2:
         return Laying(shift_ns=zero, moved=False, notes=())
-    overlapping = _overlap(extents)
+    computed = known.filter(pl.col("kind") == "compute")  # a receive of the next step may be posted long before it
+    computed = computed.group_by("worker", "step").agg(pl.col("ts_ns").min(), pl.col("end_ns").max())
+    overlapping = _overlap(computed if computed.height == extents.height else extents)
     whole = extents.group_by("step").agg(pl.col("ts_ns").min(), pl.col("end_ns").max()).sort("step")
     shifts: dict[int, int] = {}
     missing = 0

@@ -13,7 +13,7 @@ from weftrace.plan.inference.lanes.ops import Grain
 _EXPLAINS = 0.5  # of how late it is: a cause leaves less unexplained
 _LEAST = 2  # times that a name was held by another
 _SHARE = 0.2  # of the times that it was late
-_IN_ORDER = 0.8  # of the votes are for the k-th of as many: then each k-th waits for the k-th
+_IN_ORDER = 0.8  # of the votes are for one that is as many steps and places away: then it is so for all
 
 _Ints = NDArray[np.int64]
 
@@ -56,17 +56,24 @@ def _is_last(ops: pl.DataFrame, waited_ns: _Ints) -> NDArray[np.bool_]:
 
 def voted(ops: pl.DataFrame, ready: Ready, grain: Grain) -> pl.DataFrame:
     """Rows `op`, `on`, votes_for and votes_against: names that repeatedly began as others on other lanes ended."""
-    rows = ops.select("at", "lane", "step", "start_ns", "end_ns", pl.col("name").cast(pl.String)).with_columns(
+    rows = ops.select("at", "lane", "event", "step", "start_ns", "end_ns", pl.col("name").cast(pl.String)).with_columns(
         row=pl.int_range(pl.len()), late=pl.Series(ready.since_ready_ns)
     )
+    rows = rows.with_columns(  # parts of what was cut are in one place
+        (pl.col("event").rank("dense").cast(pl.Int64) - 1).over("at", "step", "name").alias("nth"),
+        pl.col("step").fill_null(-1).rank("dense").cast(pl.Int64).alias("turn"),
+    )
     if grain.by_place:
-        nth = pl.int_range(pl.len()).over("at", "step", "name").cast(pl.String)
-        rows = rows.with_columns(pl.concat_str("name", nth, separator=" #").alias("name"))
+        rows = rows.with_columns(pl.concat_str("name", pl.col("nth").cast(pl.String), separator=" #").alias("name"))
+        rows = rows.with_columns(pl.lit(0, pl.Int64).alias("nth"))
     nothing = pl.DataFrame(
         schema={"op": pl.UInt32(), "on": pl.UInt32(), "votes_for": pl.Int32(), "votes_against": pl.Int32()}
     )
+    part = pl.int_range(pl.len()).over("at", "event")
+    ends = rows.filter(part == pl.len().over("at", "event") - 1).drop("event")
+    rows = rows.filter(part == 0).drop("event")
     late = rows.filter(pl.col("late") > grain.late_ns)
-    held = _last_before(late, rows, grain.early_ns).with_columns(left=pl.col("start_ns") - pl.col("end_ns_on"))
+    held = _last_before(late, ends, grain.early_ns).with_columns(left=pl.col("start_ns") - pl.col("end_ns_on"))
     waited = ready.since_ready_ns.copy()
     waited[held.get_column("row").to_numpy()] = np.minimum(
         waited[held.get_column("row").to_numpy()], held.get_column("left").to_numpy()
@@ -78,17 +85,22 @@ def voted(ops: pl.DataFrame, ready: Ready, grain: Grain) -> pl.DataFrame:
         pl.col("left") < _EXPLAINS * pl.col("late"),
         pl.col("lane") != pl.col("lane_on"),
     )
-    votes = held.group_by("name", "name_on").agg(
-        votes_for=pl.len(), in_order=(_nth(rows, "row") == _nth(rows, "row_on")).mean()
-    )
+    held = held.with_columns(turns=pl.col("turn_on") - pl.col("turn"), places=pl.col("nth_on") - pl.col("nth"))
+    apart = held.group_by("name", "name_on", "turns", "places").len().sort("len", descending=True)
+    most = apart.unique(("name", "name_on"), keep="first", maintain_order=True)
+    votes = held.group_by("name", "name_on").agg(votes_for=pl.len(), at_places=pl.col("nth").unique())
+    votes = votes.join(most, on=("name", "name_on"))
     votes = votes.join(late.group_by("name").agg(num_late=pl.len()), on="name")
     votes = votes.filter(pl.col("votes_for") >= _LEAST, pl.col("votes_for") >= _SHARE * pl.col("num_late"))
     found = [nothing]
     for vote in votes.sort("name", "name_on").iter_rows(named=True):
-        waiters, makers = rows.filter(name=vote["name"]), rows.filter(name=vote["name_on"])
-        pairs = _in_order(waiters, makers, grain.early_ns) if vote["in_order"] >= _IN_ORDER else None
-        if pairs is None:
-            pairs = _last_before(waiters, makers, grain.early_ns).filter(pl.col("lane") != pl.col("lane_on"))
+        waiters, makers = rows.filter(name=vote["name"]), ends.filter(name=vote["name_on"])
+        if vote["len"] >= _IN_ORDER * vote["votes_for"]:
+            pairs = _so_far_apart(waiters, makers, vote["turns"], vote["places"], grain.early_ns)
+        else:
+            waiters = waiters.filter(pl.col("nth").is_in(vote["at_places"]))
+            pairs = _last_before(waiters, makers, grain.early_ns)
+        pairs = pairs.filter(pl.col("lane") != pl.col("lane_on"))
         found.append(
             pairs.select(
                 pl.col("row").cast(pl.UInt32).alias("op"), pl.col("row_on").cast(pl.UInt32).alias("on"),
@@ -115,19 +127,9 @@ def _last_before(waiters: pl.DataFrame, makers: pl.DataFrame, early_ns: int) -> 
     return pl.concat(found)
 
 
-def _nth(rows: pl.DataFrame, column: str) -> pl.Expr:
-    """Of a row number the place of its op among those of its name, rank and step."""
-    nth = rows.select(pl.int_range(pl.len()).over("at", "step", "name")).to_series()  # within each
-    return pl.col(column).map_batches(lambda at: nth.gather(at), return_dtype=pl.Int64)
-
-
-def _in_order(waiters: pl.DataFrame, makers: pl.DataFrame, early_ns: int) -> pl.DataFrame | None:
-    """The k-th of a step with the k-th; None where there are not as many, or one began before the other ended."""
-    by = ("at", "step", "nth")
-    nth = pl.int_range(pl.len()).over("at", "step").alias("nth")
-    pairs = waiters.with_columns(nth).join(
-        makers.with_columns(nth), on=by, how="full", nulls_equal=True, suffix="_on", coalesce=True
-    )
-    whole = pairs.get_column("row").null_count() == pairs.get_column("row_on").null_count() == 0
-    fits = whole and pairs.select((pl.col("end_ns_on") <= pl.col("start_ns") + early_ns).all()).item()
-    return pairs if fits else None
+def _so_far_apart(waiters: pl.DataFrame, makers: pl.DataFrame, turns: int, places: int, early_ns: int) -> pl.DataFrame:
+    """Each waiter with the maker that is so many steps and places from it; but for those that ended too late."""
+    keys = ("at", "turn", "nth")
+    shifted = makers.with_columns(pl.col("turn") - turns, pl.col("nth") - places)
+    pairs = waiters.join(shifted, on=keys, suffix="_on")
+    return pairs.filter(pl.col("end_ns_on") <= pl.col("start_ns") + early_ns)
