@@ -205,9 +205,18 @@ def _add(job: Job, what: tuple[str, int, int], d: int, p: int, pp: int, chunks: 
             return False
         from_stage = source % pp
         meet = ("p2p", step, d, kind, mb, source) if sends_wait else None
-        send = job.add(rank=from_stage * job.dp + d, lane=f"{way}-send", kind=SEND, name=f"{way}-send", ns=transfer,
-                       after=[made[kind, mb, source]], meet=meet, stage=from_stage, chunk=source // pp, **common)  #
-                       fmt: skip
+        send = job.add(
+            rank=from_stage * job.dp + d,
+            lane=f"{way}-send",
+            kind=SEND,
+            name=f"{way}-send",
+            ns=transfer,
+            after=[made[kind, mb, source]],
+            meet=meet,
+            stage=from_stage,
+            chunk=source // pp,
+            **common,
+        )
         receive = job.add(rank=rank, lane=f"{way}-recv", kind=RECV, name=f"{way}-recv", ns=transfer,
                           after=[] if sends_wait else [send], meet=meet, stage=p, chunk=chunk, **common)  # fmt: skip
         after.append(receive)
