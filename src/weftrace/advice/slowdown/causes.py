@@ -7,7 +7,7 @@ ranges, or of host threads, are each rank's own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -18,7 +18,9 @@ from weftrace.units import duration
 
 _LEAST = 0.015  # by how much a rank, or a stage, must be slower than its peers
 _SURELY = 5.0  # standard errors
+_OFTEN = 2 / 3  # of the steps since then it must be slower
 _TOGETHER = 0.9  # correlation from which forward and backward grow together
+_FEW = 8  # micro-batches
 _UNEVEN = 0.03  # by which micro-batches of one rank must differ, standard deviation over mean
 _LONG = 1.15  # times its like: a single stretch that is longer, and
 _OUTSIDE = 6.0  # deviations away from it, stands alone
@@ -48,18 +50,34 @@ class Found:
 def found_causes(ops: pl.DataFrame, *, is_pipeline: bool, are_ranges: bool) -> list[Found]:
     """All causes that the durations tell. ops: frame of `pace.PACED`."""
     rows = ops.with_row_index("row").with_columns(pl.col("type").fill_null(""))
-    slow = _slow_workers(rows, is_pipeline=is_pipeline)
-    found = list(slow)
-    clean = rows.with_columns(pl.Series("duration_ns", slow[0].repaired_ns)) if slow else rows
-    stages = list(_uneven_stages(clean, rows, are_ranges=are_ranges)) if is_pipeline else []
-    found += stages
+    lengths = list(_lengths(rows)) if are_ranges else []
+    even = rows.with_columns(pl.Series("duration_ns", lengths[0].repaired_ns)) if lengths else rows
+    least = _SURELY * float(lengths[0].details["error"]) if lengths else 0.0
+    slow = [_added_to(rows, even, each) for each in _slow_workers(even, least)]
+    if lengths and not slow:  # then a rank whose micro-batches are longer is no slower one
+        lengths = list(_lengths(rows, by="stage"))
+        even = rows.with_columns(pl.Series("duration_ns", lengths[0].repaired_ns)) if lengths else rows
+    found = [*lengths, *slow]
+    alone = even.get_column("duration_ns").to_numpy() / np.maximum(rows.get_column("duration_ns").to_numpy(), 1e-9)
+    clean = rows.with_columns(pl.Series("duration_ns", slow[0].repaired_ns * alone)) if slow else even
+    if is_pipeline:
+        found += _uneven_stages(clean, rows, are_ranges=are_ranges)
     if are_ranges:
-        lengths = list(_lengths(clean, rows))
-        found += lengths
-        found += _collections(clean, rows, has_lengths=bool(lengths))
+        found += _collections(clean, rows, has_lengths=False)
     found += _slow_links(rows)
     found += _late_hosts(rows, are_ranges=are_ranges)
     return found
+
+
+def _added_to(rows: pl.DataFrame, even: pl.DataFrame, found: Found) -> Found:
+    """A repair that was found in rows of even lengths, as one of the rows as they are."""
+    before = even.get_column("duration_ns").to_numpy()
+    own = rows.get_column("duration_ns").to_numpy()
+
+    def moved(values: _Floats) -> _Floats:
+        return own * values / np.maximum(before, 1e-9)
+
+    return replace(found, repaired_ns=moved(found.repaired_ns), each=tuple(moved(each) for each in found.each))
 
 
 # --- ranks ------------------------------------------------------------------------------------------------------------
@@ -101,8 +119,8 @@ def _error_of(excess: _Floats) -> float:
     return float(1.4826 * np.median(apart))
 
 
-def _slow_workers(rows: pl.DataFrame, *, is_pipeline: bool) -> list[Found]:
-    """Ranks that compute longer than the other ranks of their stage, from some step on."""
+def _slow_workers(rows: pl.DataFrame, least: float) -> list[Found]:
+    """Ranks that compute longer than the other ranks of their stage, by this part of it at least, from some step on."""
     seen = excess_of(rows)
     num = seen.excess.shape[1]
     spread = _spread(seen.excess.mean(axis=1))
@@ -116,7 +134,9 @@ def _slow_workers(rows: pl.DataFrame, *, is_pipeline: bool) -> list[Found]:
         if before > 0.5 * mean:
             first, mean = 0, float(seen.excess[at].mean())
         error = 1.25 * seen.error / np.sqrt(num - first)
-        if mean >= max(_LEAST, _SURELY * error, _SURELY * spread):
+        if (seen.excess[at][first:] >= 0.5 * mean).mean() < _OFTEN:
+            continue
+        if mean >= max(_LEAST, least, _SURELY * error, _SURELY * spread):
             slow.append((mean, at, first))
     if not slow:
         return []
@@ -251,60 +271,65 @@ def _uneven_stages(clean: pl.DataFrame, rows: pl.DataFrame, *, are_ranges: bool)
 # --- micro-batches ----------------------------------------------------------------------------------------------------
 
 
-def _pairs(clean: pl.DataFrame) -> pl.DataFrame:
-    """Forward and backward of each micro-batch and rank, over the mean of their rank: f, b, and their rows."""
-    compute = clean.filter(pl.col("pace") == "compute")
+def _roles(rows: pl.DataFrame) -> pl.DataFrame:
+    """The forwards and backwards among computations, each with role ("f" or "b") and mb, its micro-batch, or where the
+    file tells none its place in the step."""
     words = pl.col("type").str.to_lowercase()
-    role = pl.when(words.str.contains(r"b(?:ack)?wa?r?d|^b|bprop|backward")).then(pl.lit("b")).when(
-        words.str.contains(r"f(?:or)?wa?r?d|^f|fprop|forward")).then(pl.lit("f"))  # fmt: skip
-    mine = compute.with_columns(role.alias("role")).drop_nulls("role")
+    is_b = words.str.contains(r"b(?:ack)?wa?r?d|^b|bprop|backward")
+    is_f = words.str.contains(r"f(?:or)?wa?r?d|^f|fprop|forward")
+    role = pl.when(is_b).then(pl.lit("b")).when(is_f).then(pl.lit("f"))
+    mine = rows.filter(pl.col("pace") == "compute").with_columns(role.alias("role")).drop_nulls("role")
     order = pl.int_range(pl.len()).over("at", "step", "chunk", "role")
     key = pl.when(pl.col("micro_batch").is_null().any()).then(order).otherwise(pl.col("micro_batch").cast(pl.Int64))
-    mine = mine.with_columns(key.alias("mb"))
-    whole = mine.group_by("at", "stage", "step", "chunk", "mb", "role").agg(
-        pl.col("duration_ns").sum(), pl.col("row").first()
+    return mine.with_columns(key.alias("mb"))
+
+
+def _pairs(rows: pl.DataFrame, by: str = "at") -> pl.DataFrame:
+    """Forward and backward of each micro-batch and rank: their times over the median of their rank (ratio, ratio_b), or
+    of their stage,
+    and over that of the step (own, own_b; of one micro-batch a step, of the rank)."""
+    whole = (
+        _roles(rows)
+        .group_by("at", "stage", "step", "chunk", "mb", "role")
+        .agg(pl.col("duration_ns").sum(), pl.col("row").first())
     )
-    typical = pl.col("duration_ns").median().over("at", "chunk", "role").clip(lower_bound=1)
-    whole = whole.with_columns((pl.col("duration_ns") / typical).alias("ratio"))
+    typical = pl.col("duration_ns").median().over(by, "chunk", "role").clip(lower_bound=1)
+    several = pl.len().over("at", "step", "chunk", "role") > 2
+    in_step = pl.col("duration_ns").median().over("at", "step", "chunk", "role").clip(lower_bound=1)
+    own = pl.when(several).then(in_step).otherwise(typical)
+    whole = whole.with_columns(
+        (pl.col("duration_ns") / typical).alias("ratio"), (pl.col("duration_ns") / own).alias("own")
+    )
     keys = ["at", "stage", "step", "chunk", "mb"]
     f, b = (whole.filter(role=each).drop("role").sort(keys) for each in ("f", "b"))
     return f.join(b, on=keys, suffix="_b", nulls_equal=True)
 
 
-def _lengths(clean: pl.DataFrame, rows: pl.DataFrame) -> Iterator[Found]:
-    pairs = _pairs(clean)
-    if pairs.height < 8:
+def _lengths(rows: pl.DataFrame, by: str = "at") -> Iterator[Found]:
+    """Micro-batches of different lengths: forward and backward grow together, within steps, at most of the ranks."""
+    pairs = _pairs(rows, by)
+    if pairs.height < _FEW:
         return
-    f, b = (pairs.get_column(name).to_numpy() for name in ("ratio", "ratio_b"))
-    if min(np.std(f), np.std(b)) < _UNEVEN:
+    uneven = pairs.group_by("at").agg(pl.min_horizontal(pl.col("own").std(), pl.col("own_b").std()).alias("sd"))
+    if (uneven.get_column("sd").fill_null(0) >= _UNEVEN).mean() < 0.5:
         return
-    correlation = float(np.corrcoef(f, b)[0, 1])
+    correlation = float(np.corrcoef(pairs.get_column("own"), pairs.get_column("own_b"))[0, 1])
     if correlation < _TOGETHER:
         return
     factor = pairs.select("at", "step", "chunk", "mb", length=(pl.col("ratio") + pl.col("ratio_b")) / 2)
     mean = float(factor.get_column("length").mean() or 1)  # type: ignore[arg-type]
-    repaired = _by_length(rows, clean, factor.with_columns(pl.col("length") / mean))
+    factor = factor.with_columns(pl.col("length") / mean)
+    mine = _roles(rows).join(factor, on=("at", "step", "chunk", "mb"), nulls_equal=True)
+    repaired = rows.get_column("duration_ns").to_numpy().copy()
+    at = mine.get_column("row").to_numpy()
+    repaired[at] /= np.maximum(mine.get_column("length").to_numpy(), 1e-3)
+    spread = float(np.std(factor.get_column("length").to_numpy()))
     yield Found(
         kind="uneven sequence lengths",
         repaired_ns=repaired,
         evidence=f"forward and backward of a micro-batch grow together, correlation {correlation:.2f}",
-        details={"spread": float(np.std(factor.get_column("length").to_numpy()) / mean), "correlation": correlation},
+        details={"spread": spread, "error": spread / np.sqrt(pairs.height / pairs.get_column("at").n_unique())},
     )
-
-
-def _by_length(rows: pl.DataFrame, clean: pl.DataFrame, factor: pl.DataFrame) -> _Floats:
-    compute = clean.filter(pl.col("pace") == "compute")
-    words = pl.col("type").str.to_lowercase()
-    is_b = words.str.contains(r"b(?:ack)?wa?r?d|^b|bprop|backward")
-    is_f = words.str.contains(r"f(?:or)?wa?r?d|^f|fprop|forward")
-    mine = compute.with_columns(pl.when(is_b).then(1).when(is_f).then(0).alias("role")).drop_nulls("role")
-    order = pl.int_range(pl.len()).over("at", "step", "chunk", "role")
-    key = pl.when(pl.col("micro_batch").is_null().any()).then(order).otherwise(pl.col("micro_batch").cast(pl.Int64))
-    mine = mine.with_columns(key.alias("mb")).join(factor, on=("at", "step", "chunk", "mb"), nulls_equal=True)
-    values = rows.get_column("duration_ns").to_numpy().copy()
-    at = mine.get_column("row").to_numpy()
-    values[at] = values[at] / np.maximum(mine.get_column("length").to_numpy(), 1e-3)
-    return values
 
 
 def _collections(clean: pl.DataFrame, rows: pl.DataFrame, *, has_lengths: bool) -> Iterator[Found]:
@@ -317,7 +342,7 @@ def _collections(clean: pl.DataFrame, rows: pl.DataFrame, *, has_lengths: bool) 
     middle = float(np.median(alone))
     deviation = 1.4826 * float(np.median(np.abs(alone - middle)))
     is_long = (alone > _LONG * middle) & (alone - middle > _OUTSIDE * deviation)
-    is_long &= (f - 1) > 2 * (b - np.median(b))
+    is_long &= (f - np.median(f)) > 2 * (b - np.median(b))
     share = float(is_long.mean())
     num_ranks = pairs.filter(pl.Series(is_long)).get_column("at").n_unique()
     if not is_long.any() or share > _RARE or is_long.sum() < 2 or num_ranks < 2:

@@ -55,7 +55,7 @@ def find_groups(events: pl.DataFrame, workers: Sequence[Worker]) -> tuple[pl.Dat
     if len(workers) > 1:
         size = pl.col("worker").n_unique().over("group")
     else:  # the others are in other files, which may hold other steps
-        size = pl.lit(None, dtype=pl.Int64)
+        size = pl.when(events.get_column("rule").is_in(list(_WAYS)).fill_null(False)).then(2)
         within = number - number.min().over("group", "step")
         number = pl.when(pl.col("step").is_null()).then(number).otherwise(_MOST_A_STEP * pl.col("step") + within)
     summary = pl.col("group").is_not_null()

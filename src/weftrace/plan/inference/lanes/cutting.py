@@ -18,7 +18,9 @@ def cut_where_others_began(
 
     A bucket of gradients is reduced while the backward that fills it goes on: what launched it is the part before.
     """
-    rows = ops.with_row_index("row").with_columns(late=pl.Series(ready.late_ns))
+    hidden = ~pl.col("begins_meeting")
+    late_ns = pl.when(hidden).then(pl.Series(ready.since_ready_ns)).otherwise(pl.Series(ready.late_ns))
+    rows = ops.with_row_index("row").with_columns(late=late_ns)
     late = rows.filter(pl.col("kind") == "communication", pl.col("late") > grain.late_ns)
     compute = rows.filter(pl.col("kind") == "compute").select(
         "at", pl.col("row").alias("on"), pl.col("lane").alias("on_lane"), pl.col("start_ns").alias("from_ns"),
@@ -33,8 +35,13 @@ def cut_where_others_began(
         (pl.col("start_ns") < pl.col("to_ns") - least) & (pl.col("from_ns") + least < pl.col("start_ns"))
         & (pl.col("lane") != pl.col("on_lane"))
     ).fill_null(False)  # fmt: skip
-    found = found.with_columns(inside=inside)
+    found = found.with_columns(
+        inside=inside,
+        part=(pl.col("start_ns") - pl.col("from_ns")) / (pl.col("to_ns") - pl.col("from_ns")).clip(lower_bound=1),
+    )
     found = found.filter("inside", pl.col("inside").mean().over("name") >= _OFTEN)
+    is_last = (pl.col("part") == pl.col("part").min().over("meet")) | ~hidden  # who had come least far held the others
+    found = found.filter(is_last).unique("row", keep="first", maintain_order=True)
     if found.is_empty():
         return ops, edges, 0
     cuts = found.group_by("on").agg(pl.col("start_ns").unique().sort().alias("cut_ns"))

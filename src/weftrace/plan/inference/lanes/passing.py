@@ -61,8 +61,7 @@ def _by_chunk_or_time(makers: pl.DataFrame, users: pl.DataFrame) -> pl.DataFrame
     more, fewer = (makers, users) if makers.height > users.height else (users, makers)
     chunks = more.get_column("chunk")
     for left_out in (chunks.min(), chunks.max()):
-        kept = more.filter(pl.col("chunk") != left_out)
-        if left_out is None or kept.height != fewer.height:
+        if left_out is None or (kept := more.filter(pl.col("chunk") != left_out)).height != fewer.height:
             continue
         a, b = (kept, fewer) if more is makers else (fewer, kept)
         a, b = a.sort("start_ns", "row"), b.sort("start_ns", "row")
