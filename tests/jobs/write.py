@@ -118,6 +118,9 @@ def kineto(job: Job, times: Times, folder: Path, *, ahead: Mapping[int, float] |
                 "Group size": len(ranks), "dtype": "BFloat16", "Process Group Name": group,
                 "Process Group Ranks": str(ranks), "Seq": seq}  # fmt: skip
         if op.kind in (SEND, RECV):
+            group = f"pipeline {op.dp}"
+            args |= {"Group size": job.pp, "Process Group Name": group, "Seq": list(members).index(op.meet),
+                     "Process Group Ranks": str([stage * job.dp + op.dp for stage in range(job.pp)])}  # fmt: skip
             other = next(rank for rank in ranks if rank != op.rank)
             args["Collective name"] = "send" if op.kind == SEND else "recv"
             args["Dst Rank" if op.kind == SEND else "Src Rank"] = other

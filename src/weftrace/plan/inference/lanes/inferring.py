@@ -28,7 +28,6 @@ BETWEEN = "between ranges"
 #: Where steps were laid one after another, each begins when the one before has ended on all ranks: an op each.
 STEP_END = "end of step"
 _AS_EVER = 1.5  # times what is usual: no later than that
-_ROUNDS = 2  # of votes: what the first explains is taken out before the second looks
 
 _Ints = NDArray[np.int64]
 
@@ -101,8 +100,10 @@ def _waits(ops: pl.DataFrame, fed: pl.DataFrame, since: _Ints, grain: Grain) -> 
 
 def _voted(ops: pl.DataFrame, edges: pl.DataFrame, since: _Ints, grain: Grain) -> tuple[pl.DataFrame, Ready]:
     """The waits with those that votes tell; what one round explains is taken out before the next looks."""
-    for _ in range(_ROUNDS):
-        more = voted(ops, ready_of(ops, edges, since), grain).join(edges, on=("op", "on"), how="anti")
+    for by_place in (grain.by_place, grain.by_place):
+        more = voted(ops, ready_of(ops, edges, since), grain, by_place=by_place).join(
+            edges, on=("op", "on"), how="anti"
+        )
         if more.is_empty():
             break
         edges = pl.concat([edges, more.select(edges.columns)])

@@ -47,7 +47,7 @@ OPS: dict[str, pl.DataType] = {
 class Grain:
     """How fine stamps are. late_ns: an op that begins that much after all it is known to wait for is late. early_ns: by
     which an effect may begin before its cause ends. mark_ns: a computation that is shorter marks a moment, and has no
-    part in a plan. by_place: whether an op votes as one of its name at its place in the step, or of its name alone."""
+    part in a plan. by_place: whether ops of one name vote for their place in the step too: kernels have few names."""
 
     late_ns: int
     early_ns: int
@@ -86,7 +86,9 @@ def _ranges(work: Work, at: int, to_common: Callable[[int, _Ints], _Ints]) -> pl
         mine = mine.join(rows, on="row", how="left", maintain_order="left")
     else:
         none = pl.lit(None, pl.Int32)
-        mine = mine.with_columns(none.alias("micro_batch"), none.alias("chunk"), pl.col("name").alias("phase"))
+        way = pl.when(pl.col("dst_rank").is_not_null()).then(pl.lit(" (send)")).when(pl.col("src_rank").is_not_null())
+        phase = pl.concat_str(pl.col("name").cast(pl.String), way.then(pl.lit(" (receive)")).otherwise(pl.lit("")))
+        mine = mine.with_columns(none.alias("micro_batch"), none.alias("chunk"), phase.alias("phase"))
     times = (mine.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
     common = [pl.Series(name, to_common(at, ns)) for name, ns in zip(("start_ns", "end_ns"), times, strict=True)]
     parts = (pl.col(name).cast(pl.String).fill_null("") for name in ("group", "group_ranks"))
@@ -141,7 +143,9 @@ def _met(ranges: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.col("end_ns") - pl.col("start_ns"))
     )  # fmt: skip
     spread = pl.col("start_ns").max().over("meeting") - pl.col("start_ns").min().over("meeting")
-    together = (spread <= _TOGETHER_NS).mean().over("name") >= _START_TOGETHER
+    ranges = ranges.with_columns(spread.alias("spread"))  # a window within a window would be of the outer's rows alone
+    met = pl.col("meeting").is_not_null()
+    together = (pl.col("spread").filter(met) <= _TOGETHER_NS).mean().over("name").fill_null(0.0) >= _START_TOGETHER
     return ranges.with_columns(
         pl.when(meets).then("meeting").alias("meet"),
         pl.when(receiver).then("meeting").alias("after_send"),

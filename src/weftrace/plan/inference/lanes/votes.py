@@ -54,8 +54,11 @@ def _is_last(ops: pl.DataFrame, waited_ns: _Ints) -> NDArray[np.bool_]:
     return found
 
 
-def voted(ops: pl.DataFrame, ready: Ready, grain: Grain) -> pl.DataFrame:
-    """Rows `op`, `on`, votes_for and votes_against: names that repeatedly began as others on other lanes ended."""
+def voted(ops: pl.DataFrame, ready: Ready, grain: Grain, *, by_place: bool) -> pl.DataFrame:
+    """Rows `op`, `on`, votes_for and votes_against: names that repeatedly began as others on other lanes ended.
+
+    by_place: names at one place in the step vote for themselves.
+    """
     rows = ops.select("at", "lane", "event", "step", "start_ns", "end_ns", pl.col("name").cast(pl.String)).with_columns(
         row=pl.int_range(pl.len()), late=pl.Series(ready.since_ready_ns)
     )
@@ -63,7 +66,7 @@ def voted(ops: pl.DataFrame, ready: Ready, grain: Grain) -> pl.DataFrame:
         (pl.col("event").rank("dense").cast(pl.Int64) - 1).over("at", "step", "name").alias("nth"),
         pl.col("step").fill_null(-1).rank("dense").cast(pl.Int64).alias("turn"),
     )
-    if grain.by_place:
+    if by_place:
         rows = rows.with_columns(pl.concat_str("name", pl.col("nth").cast(pl.String), separator=" #").alias("name"))
         rows = rows.with_columns(pl.lit(0, pl.Int64).alias("nth"))
     nothing = pl.DataFrame(
