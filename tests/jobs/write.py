@@ -114,7 +114,8 @@ def kineto(job: Job, times: Times, folder: Path, *, ahead: Mapping[int, float] |
         ranks = sorted(members[op.meet])
         group = f"{op.name.split('-')[0]}{ranks}" if op.kind == COLLECTIVE else f"pp{ranks}"
         seq = numbers[group, op.rank] = numbers.get((group, op.rank), 0) + 1
-        args = {"Collective name": _NAMES.get(op.name, "allreduce"), "In msg nelems": 1 << 20, "Out msg nelems": 1 << 20,
+        kind = _NAMES.get(op.name, "allreduce")
+        args = {"Collective name": kind, "In msg nelems": 1 << 20, "Out msg nelems": 1 << 20,
                 "Group size": len(ranks), "dtype": "BFloat16", "Process Group Name": group,
                 "Process Group Ranks": str(ranks), "Seq": seq}  # fmt: skip
         if op.kind in (SEND, RECV):

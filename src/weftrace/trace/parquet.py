@@ -17,7 +17,10 @@ import polars as pl
 from weftrace.errors import TraceError, TraceTooLarge
 from weftrace.files.output import write_output
 from weftrace.files.sources import DEFAULT_MAX_BYTES, open_bytes
+from weftrace.trace.chrome.facts import rank_in_name
+from weftrace.trace.chrome.stated import SPELLINGS
 from weftrace.trace.model import EVENT_SCHEMA, Device, ReadQuality, Trace, Track
+from weftrace.trace.plain.tables import trace_of_table
 from weftrace.trace.plain.values import PLAIN_SCHEMA, Plain, Worker
 from weftrace.units import size
 
@@ -87,7 +90,9 @@ def save_parquet(trace: Trace, path: str | os.PathLike[str]) -> None:
 
 
 def load_parquet(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_BYTES) -> Trace:
-    """Read a trace that `save_parquet` wrote, local or remote. Its `path` is this file's.
+    """Read a trace that `save_parquet` wrote, or a table of ranges (`weftrace.trace.plain.tables`), local or remote.
+
+    Its `path` is this file's.
 
     max_bytes: limit on the size of the events in memory.
     Raises TraceError when the file is not such a trace, is damaged or is of a later format; TraceTooLarge past
@@ -99,7 +104,10 @@ def load_parquet(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_B
         raise TraceError(f"{path}: is not Parquet. Give a file that weftrace convert wrote, or the profiler's JSON.")
     file = io.BytesIO(stored)
     try:
-        facts = _facts(str(path), pl.read_parquet_metadata(file).get(_KEY))
+        text = pl.read_parquet_metadata(file).get(_KEY)
+        if text is None:
+            return _of_ranges(str(path), file, max_bytes)
+        facts = _facts(str(path), text)
         events = _events(str(path), file, max_bytes)
         plain = facts.plain and _plain(str(path), file, facts.plain)
     except _BROKEN as error:
@@ -111,12 +119,16 @@ def load_parquet(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_B
     return Trace(events=events, path=str(path), **kept | {"plain": plain})
 
 
-def _facts(path: str, text: str | None) -> _Facts:
-    if text is None:
-        raise TraceError(
-            f"{path}: is Parquet, but not a trace that weftrace saved. Give a file that weftrace convert wrote, or the "
-            "profiler's JSON."
-        )
+def _of_ranges(path: str, file: io.BytesIO, max_bytes: int) -> Trace:
+    """The table of ranges that a file of another writer holds."""
+    file.seek(0)
+    if (rows := pl.scan_parquet(file).select(pl.len()).collect().item()) * _BYTES_PER_EVENT > max_bytes:
+        raise TraceTooLarge(f"{path}: {rows:,} rows expand past the limit of {size(max_bytes)}. Raise --max-bytes.")
+    file.seek(0)
+    return trace_of_table(pl.read_parquet(file), path, spellings=SPELLINGS, rank=rank_in_name(path))
+
+
+def _facts(path: str, text: str) -> _Facts:
     try:
         values = json.loads(text)
         version = values.get("format") if isinstance(values, dict) else None

@@ -128,7 +128,7 @@ def _slow_workers(rows: pl.DataFrame, least: float) -> list[Found]:
     for at in range(len(seen.ats)):
         sums = np.cumsum(seen.excess[at][::-1])[::-1]
         lengths = num - np.arange(num)
-        first = int(np.argmax(sums / np.sqrt(lengths)))
+        first = int(np.argmax((sums / np.sqrt(lengths))[: max(1, num - 1)]))  # one step alone shows no change
         mean = float(sums[first] / lengths[first])
         before = float(seen.excess[at][:first].mean()) if first else mean
         if before > 0.5 * mean:

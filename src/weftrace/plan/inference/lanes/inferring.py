@@ -170,8 +170,8 @@ def _assembled(
 
 
 def _as_ever(ops: pl.DataFrame, ready: Ready, rows: _Ints) -> NDArray[np.bool_]:
-    """Whether an op with which a lane begins is as late, at that place, in later steps: then it is not the recording that
-    began there."""
+    """Whether an op with which a lane begins is as late at that place in later steps: then it is not the recording
+    that began there."""
     nth = pl.int_range(pl.len()).over("at", "step", "name")
     each = ops.select("at", "name", "step", nth.alias("nth")).with_columns(late=pl.Series(ready.late_ns))
     first = each[rows].with_columns(row=pl.int_range(pl.len()))
