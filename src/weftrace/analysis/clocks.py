@@ -23,7 +23,7 @@ _MAX_SPREAD_NS = 1 * MS
 _SURE = 10  # times its spread: an offset beyond that is one, however far the matches disagree
 _NEEDED = 3  # times its spread: beyond that an offset is subtracted
 _SMALL_NS = 10 * US  # an offset below that is not: ends of one collective differ as much on one clock
-_FEW = 5  # matches: of fewer, the spread says little, and an offset is subtracted from a millisecond
+_FEW = 4  # matches: of fewer, the spread says little, and an offset is subtracted from a millisecond
 _MIN_FOR_DRIFT = 24
 _MAX_DRIFT = 2e-4  # of time: quartz is ten times better, and a rank that falls behind more is slow, not its clock
 

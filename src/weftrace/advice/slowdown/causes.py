@@ -100,6 +100,9 @@ def excess_of(rows: pl.DataFrame) -> _Excess:
     sums = rows.filter(pl.col("pace") == "compute").group_by("at", "stage", "step").agg(pl.col("duration_ns").sum())
     lower = pl.col("duration_ns").quantile(0.5, interpolation="lower")
     sums = sums.with_columns((pl.col("duration_ns") / lower.over("stage", "step").clip(lower_bound=1) - 1).alias("e"))
+    if sums.is_empty():
+        none = np.empty(0, np.int64)
+        return _Excess(ats=none, steps=none, excess=np.empty((0, 0)), error=0.0)
     wide = sums.sort("step").pivot(on="step", index="at", values="e").sort("at")
     excess = wide.drop("at").fill_null(0.0).to_numpy()
     steps = np.array([int(name) for name in wide.columns[1:]])
@@ -122,6 +125,8 @@ def _error_of(excess: _Floats) -> float:
 def _slow_workers(rows: pl.DataFrame, least: float) -> list[Found]:
     """Ranks that compute longer than the other ranks of their stage, by this part of it at least, from some step on."""
     seen = excess_of(rows)
+    if not seen.excess.size:
+        return []
     num = seen.excess.shape[1]
     spread = _spread(seen.excess.mean(axis=1))
     slow: list[tuple[float, int, int]] = []  # mean excess, position in ats, first step
@@ -220,6 +225,8 @@ def _operations(by_type: pl.DataFrame) -> str:
 def _uneven_stages(clean: pl.DataFrame, rows: pl.DataFrame, *, are_ranges: bool) -> Iterator[Found]:
     """Stages that compute longer than others. clean: with slow ranks at their peers' pace."""
     compute = clean.filter(pl.col("pace") == "compute")
+    if compute.get_column("stage").n_unique() < 2:
+        return
     by_rank = compute.group_by("stage", "at", "type", "step").agg(pl.col("duration_ns").sum())
     by_rank = by_rank.group_by("stage", "at", "type").agg(pl.col("duration_ns").mean())
     lower = pl.col("duration_ns").quantile(0.5, interpolation="lower")
