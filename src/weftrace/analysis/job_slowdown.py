@@ -128,6 +128,10 @@ class JobSlowdown(InNotebook):
         Meta(description="By how much each rank alone makes each step longer than at its peers' pace, [ranks][steps]; "
                          "empty where it is not known of each rank."),
     ]  # fmt: skip
+    absent: Annotated[
+        str,
+        Meta(description="Which ranks of the job have no file here, in words; empty where all have, as far as known."),
+    ] = ""
     notes: tuple[str, ...] = ()
 
     @property

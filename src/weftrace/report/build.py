@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # and imported where a report of FLOPs is at hand: traces are
     from weftrace.flops.values import FlopsReport
 
 MAX_TIMELINE_EVENTS = 200_000
+#: Of a job of more ranks than `_MANY` fewer, so that its page stays below 5 MB; of each rank so many at least.
+_MANY, _EVENTS_OF_MANY, _LEAST_EVENTS = 64, 64_000, 500
 _LEAST_GAPS = 100  # of each rank of a large job
 #: Device events of a trace up to which its page tells the critical path: what is found in a second or two.
 MAX_PATH_EVENTS = 50_000
@@ -145,7 +147,8 @@ def analyze(
         number = len(source.plain.workers) if source.plain else 1
     else:
         number = max(1, len(source.ranks or source.paths))
-    each = partial(_devices, asked=asked, max_events=max(2_000, MAX_TIMELINE_EVENTS // number))
+    shared = MAX_TIMELINE_EVENTS if number <= _MANY else _EVENTS_OF_MANY
+    each = partial(_devices, asked=asked, max_events=max(_LEAST_EVENTS, shared // number))
     if isinstance(source, Trace):
         ranks, failures, name = each(source, keep_work=asked.timelines), [], source.path or "in memory"
     else:

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 _MAX_OPERATORS = 500
 #: Phases, and boxes of a lane, that a document lists of a rank; of a job's ranks fewer, so that 64 fit a page.
 _MAX_ROWS, _ROWS_OF_JOB, _LEAST_ROWS = 20_000, 100_000, 1_000
+#: Of a job of more ranks than `_MANY` fewer, so that its document stays below 10 MB.
+_MANY, _ROWS_OF_MANY, _LEAST_OF_MANY = 64, 4_000, 24
 #: Stretches of busy time that a document holds of each lane: as many as a wide screen has columns, and fewer of the
 #: lanes of a job.
 MOST_STRETCHES, _LEAST_STRETCHES = 4_000, 1_000
@@ -108,10 +110,13 @@ class _Most:
     def of(cls, num_ranks: int, stretches: int) -> _Most:
         """num_ranks: of the document, which share the room."""
         number = max(1, num_ranks)
+        many = number > _MANY
         labels = max(_LEAST_LABELS, MOST_LABELS // number)
         return cls(
-            stretches=max(min(stretches, _LEAST_STRETCHES), stretches // number),
-            rows=min(_MAX_ROWS, max(_LEAST_ROWS, _ROWS_OF_JOB // number)),
+            stretches=max(min(stretches, _LEAST_OF_MANY if many else _LEAST_STRETCHES), stretches // number),
+            rows=max(_LEAST_OF_MANY, _ROWS_OF_MANY // number)
+            if many
+            else min(_MAX_ROWS, max(_LEAST_ROWS, _ROWS_OF_JOB // number)),
             labels=labels,
             steps=min(MOST_STEPS, max(_LEAST_STEPS, MOST_STEPS * MOST_LABELS // (number * labels))),
             nodes=max(_LEAST_NODES, MOST_NODES // number),

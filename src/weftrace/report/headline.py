@@ -179,21 +179,39 @@ def _late(ranks: Sequence[RankDocument], lateness: LatenessDocument | None) -> s
         share = percent(waited / span)
         if all(rank["basis"] == "ranges" for rank in ranks):  # which may not record waiting at all
             return f"As far as communication tells, waiting for another rank takes {share} of the time."
+        if absent := _absent(ranks):
+            return f"Among the ranks here none is late (waiting takes {share}); {absent}."
         return f"No rank is late: waiting for another takes {share} of the time."
     if lateness["late"] is None:
         if not _is_told(lateness):
             summary = f"ends of one collective lie {duration(lateness['uncertainty_ns'])} apart, as much as ranks wait"
             return f"Which rank is late cannot be told: {summary}."
-        return f"Waiting for other ranks takes {percent(waited / span)} of the time, and no rank stands out."
+        told = f"Waiting for other ranks takes {percent(waited / span)} of the time, and no rank stands out"
+        return f"{told}; {absent}." if (absent := _absent(ranks)) else f"{told}."
     late, number = lateness["ranks"][lateness["late"]], len(lateness["ranks"])
-    name = late["name"][0].upper() + late["name"][1:]
+    absent = _absent(ranks)
+    name = f"Of those here, {late['name']}" if absent else late["name"][0].upper() + late["name"][1:]
     own = sum(r["span_ns"] for r in ranks if (r["rank"], r["device"], r["path"]) == _who(late))
     share, each = percent(late["origin_ns"] / (span - own)), duration(late["origin_ns"] / (number - 1))
     others = [rank["name"] for rank in lateness["ranks"] if rank is not late]
     whom, whose = ("the others wait {} each", "their") if number > 2 else (f"{others[0]} wait {{}}", "its")
     last = f"{late['num_last']:,} of {late['num_matched']:,}"
     made = f"{name} made {whom.format(each)}, {share} of {whose} time"
-    return f"{made}: it came last into {last} matched collectives."
+    rest = f"; {absent}" if absent else ""
+    return f"{made}: it came last into {last} matched collectives{rest}."
+
+
+def _absent(ranks: Sequence[RankDocument]) -> str:
+    """That ranks have no file here, a clause; nothing where all have, as far as files tell."""
+    world = max((rank["shares"]["world_size"] or 0 for rank in ranks), default=0)
+    present = {rank["rank"] for rank in ranks}
+    missing = world - len(present)
+    if missing <= 0:
+        return ""
+    if missing == 1:
+        number = next(number for number in range(world) if number not in present)
+        return f"the cause may lie in rank {number}, whose file is missing"
+    return f"the cause may lie in one of the {missing:,} of {world:,} ranks whose files are missing"
 
 
 def _who(late: LateRankDocument) -> tuple[int | None, int | None, str]:

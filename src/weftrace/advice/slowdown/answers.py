@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.advice.jobs import lanes_of
+from weftrace.advice.slowdown.absent import absent_ranks
 from weftrace.advice.slowdown.causes import Found, excess_of, found_causes
 from weftrace.advice.slowdown.pace import are_ranges, paced
 from weftrace.advice.slowdown.replays import Replays
@@ -84,12 +85,13 @@ class _Answer:
         )
         workers, origin = self._workers()
         num_worst, worst_share = self._worst(workers)
-        causes = self._causes()
+        causes, absent = self._causes(), absent_ranks(self.inferred)
         slowdown = self.replayed / self.ideal
         is_trusted = bool(abs(self.replayed - measured.mean()) <= MOST_ERROR * measured.mean())
         lost = (self.replayed - self.ideal) * self.num_steps * len(self.names)
         return JobSlowdown(
-            headline=headline_of(causes, slowdown, is_trusted),
+            headline=headline_of(causes, slowdown, is_trusted, absent),
+            absent=absent,
             num_ranks=len(self.names),
             num_steps=self.num_steps,
             measured_ns=round(measured.mean()),

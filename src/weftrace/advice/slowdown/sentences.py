@@ -12,8 +12,12 @@ _MOST_NAMES = 3
 _LITTLE = 1.01  # S below which nothing is to be gained
 
 
-def headline_of(causes: Sequence[Cause], slowdown: float, is_trusted: bool) -> str:
-    """The largest cause; or that there is none."""
+def headline_of(causes: Sequence[Cause], slowdown: float, is_trusted: bool, absent: str) -> str:
+    """The largest cause, or that there is none; of a job of which ranks are absent, that it may lie in them."""
+    if absent:
+        here = [cause for cause in causes if cause.kind not in ("spread", "late host") and cause.share >= _LITTLE - 1]
+        told = f" Of those here: {here[0].sentence}" if here and is_trusted else ""
+        return f"{absent}, so what slows the job down may lie in what is missing.{told}"
     if not is_trusted:
         return "The replay is more than 3 % off, so what slows the job down cannot be told from it."
     named = [cause for cause in causes if cause.kind != "spread"]
