@@ -66,6 +66,8 @@ def test_by_pencil(tmp_path: Path) -> None:
     assert column(found, "caused_ns") == [0, 0, 30 * US]
     assert column(found, "origin_ns") == [0, 0, 90 * US]
     assert column(found, "num_last") == [0, 0, 1]
+    for told in (found.worst, found.collectives):
+        assert told.select("last", "origin", "origin_ns", "waiting_ns").rows() == [(2, 2, 90 * US, 90 * US)]
     assert found.pairs.rows() == [(0, 2, 60 * US, 1), (1, 2, 30 * US, 1)]
     assert [stretch.tolist() for stretch in found.waits[0][:2]] == [[100 * US], [160 * US]]
     assert found.late == 2
@@ -181,6 +183,12 @@ def test_who_is_late_from_waiting_passes_the_blame_on(slow: int) -> None:
     mates = [rank for rank in range(16) if rank // 4 == slow // 4 and rank != slow]
     assert (caused[mates] > 0).all()  # they did come last
     assert origin[slow] > 0.9 * origin.sum()
+    # So it is told of each collective, of each kind and of each step too.
+    kinds = {row["collective"]: row["origin"] for row in found.collectives.iter_rows(named=True)}
+    assert kinds == {"all_reduce": slow, "send_recv": None}
+    assert set(found.worst.get_column("origin")) == {slow} < set(found.worst.get_column("last"))
+    by_step = found.steps.group_by("step").agg(pl.col("origin_ns", "suffered_ns").sum())
+    assert (by_step.get_column("origin_ns") - by_step.get_column("suffered_ns")).abs().max() <= 16
     # every reduction of every stage waits for the slow pipeline, which is 8 x 0.5 ms later in each of 5 steps
     assert abs(int(origin.sum()) - sum(column(found, "suffered_ns"))) == 0
     assert found.collectives.get_column("collective").to_list().count("send_recv") == 1  # told, and counted for nobody

@@ -45,7 +45,9 @@ class Lateness(InNotebook):
     least, which is a third of all, or 1.3 times that of any other and it came last most of the time; None where no rank
     stands out so, or waiting does not stand above the uncertainty.
     pairs: waiter, last, waiting_ns, count. collectives: by kind, sends and receives too. worst: those with most
-    waiting. steps: step, at, caused_ns, suffered_ns. waits: of each rank when it waited, on its own clock.
+    waiting. Both: origin, the rank with which most of their waiting began (None where that is in no sum), and
+    origin_ns, how much. steps: step, at, caused_ns, origin_ns, suffered_ns. waits: of each rank when it waited, on its
+    own clock.
     began: a row a wait and rank with which it began: wait (its number), at (who waited), start_ns, end_ns (own clock),
     origin, part (of the wait; they add up to 1); without waits that are within the clocks' uncertainty.
     uncertainty_ns: how far apart ends of one collective lie, median. clocks_applied: whether some clock was corrected.
@@ -104,6 +106,7 @@ def lateness_of(meetings: Meetings) -> Lateness | None:
     mine, counted = members.filter("counted"), met.filter("counted")
     blamed = blame(split.waiting, number)
     ranks = _ranks(mine, counted, number, blamed.origin_ns)
+    origins = _origins(members, blamed)
     waiting_ns = mine.get_column("waiting_ns").to_numpy()
     sure_ns = int(waiting_ns[waiting_ns > _SURELY * uncertainty_ns].sum())
     is_told = sure_ns > 0 and sure_ns >= _SURE * int(waiting_ns.sum())
@@ -111,9 +114,11 @@ def lateness_of(meetings: Meetings) -> Lateness | None:
         ranks=ranks,
         late=_stands_out(ranks) if is_told else None,
         pairs=_pairs(mine),
-        collectives=_collectives(met.filter(~pl.col("is_early"))),
-        worst=counted.sort("waiting_ns", "meeting", descending=[True, False]).head(_MOST_WORST),
-        steps=_steps(mine),
+        collectives=_with_origin(_collectives(met.filter(~pl.col("is_early"))), origins, "collective"),
+        worst=_with_origin(
+            counted.sort("waiting_ns", "meeting", descending=[True, False]).head(_MOST_WORST), origins, "meeting"
+        ),
+        steps=_steps(mine, origins),
         waits=tuple(_waits(mine.filter(pl.col("at") == at)) for at in range(number)),
         began=_began(members, blamed, _SURELY * uncertainty_ns),
         num_matched=met.height,
@@ -263,6 +268,26 @@ def _began(members: pl.DataFrame, blamed: Blame, beyond_ns: int) -> pl.DataFrame
     ).filter(pl.col("end_ns") - pl.col("start_ns") > beyond_ns)
 
 
+def _origins(members: pl.DataFrame, blamed: Blame) -> pl.DataFrame:
+    """With whom the waiting in each meeting began: meeting, collective, step, origin, origin_ns."""
+    waits = members.select("meeting", "collective", "step", "waiting_ns")[blamed.row]
+    return (
+        waits.with_columns(
+            pl.Series("origin", blamed.origin, dtype=pl.Int32),
+            (pl.col("waiting_ns") * pl.Series("part", blamed.part)).alias("origin_ns"),
+        )
+        .group_by("meeting", "collective", "step", "origin")
+        .agg(pl.col("origin_ns").sum())
+    )
+
+
+def _with_origin(rows: pl.DataFrame, origins: pl.DataFrame, key: str) -> pl.DataFrame:
+    """Rows with the rank with which most of their waiting began. key: what a row is of."""
+    sums = origins.group_by(key, "origin").agg(pl.col("origin_ns").sum().round().cast(pl.Int64))
+    most = sums.sort("origin_ns", "origin", descending=[True, False]).unique(key, keep="first")
+    return rows.join(most, on=key, how="left", maintain_order="left").with_columns(pl.col("origin_ns").fill_null(0))
+
+
 def _stands_out(ranks: pl.DataFrame) -> int | None:
     origin_ns = ranks.get_column("origin_ns").to_numpy()
     late = int(np.argmax(origin_ns))
@@ -301,14 +326,21 @@ def _collectives(met: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _steps(members: pl.DataFrame) -> pl.DataFrame:
+def _steps(members: pl.DataFrame, origins: pl.DataFrame) -> pl.DataFrame:
     caused = pl.when(pl.col("at") == pl.col("last")).then("caused_ns").otherwise(0)
-    return (
+    own = (
         members.filter(pl.col("step").is_not_null())
         .group_by("step", "at")
         .agg(caused.sum().alias("caused_ns"), pl.col("waiting_ns").sum().alias("suffered_ns"))
-        .sort("step", "at")
     )
+    began = (
+        origins.filter(pl.col("step").is_not_null())
+        .group_by("step", pl.col("origin").cast(own.schema["at"]).alias("at"))
+        .agg(pl.col("origin_ns").sum().round().cast(pl.Int64))
+    )
+    every = own.join(began, on=["step", "at"], how="full", coalesce=True)
+    columns = (pl.col("caused_ns", "origin_ns", "suffered_ns").fill_null(0),)
+    return every.select("step", "at", *columns).sort("step", "at")
 
 
 def _waits(mine: pl.DataFrame) -> Stretches:

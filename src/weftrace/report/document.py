@@ -240,13 +240,19 @@ def _need_positions(document: ReportDocument, what: str) -> None:
         *((f"collectives[{at}].last", each["last"]) for at, each in enumerate(lateness["collectives"])),
         *((f"worst[{at}].last", each["last"]) for at, each in enumerate(lateness["worst"])),
         *([] if lateness["late"] is None else [("late", lateness["late"])]),
+        *(
+            (f"{name}[{at}].origin", each.get("origin") or 0)
+            for name in ("collectives", "worst")
+            for at, each in enumerate(lateness[name])
+        ),
     ]
     for place, position in positions:
         if position >= num:
             raise broken(what, SCHEMA, f"position {position} among {num} ranks", f"$.lateness.{place}")
     for at, step in enumerate(lateness["steps"]):
-        for name, values in (("caused_ns", step["caused_ns"]), ("suffered_ns", step["suffered_ns"])):
-            if len(values) != num:
+        lists = {"caused_ns": step["caused_ns"], "origin_ns": step.get("origin_ns"), "suffered_ns": step["suffered_ns"]}
+        for name, values in lists.items():
+            if values is not None and len(values) != num:
                 place = f"$.lateness.steps[{at}].{name}"
                 raise broken(what, SCHEMA, f"{len(values)} elements for {num} ranks", place)
 

@@ -110,6 +110,17 @@ class LateCollectiveDocument(TypedDict):
     ]
     num_last: Annotated[Count, Meta(description="How often it did.")]
 
+    origin: NotRequired[
+        Annotated[
+            Count | None,
+            Meta(
+                description="Position of the rank with which most of the waiting began; null where that is in no sum. "
+                "Absent in reports of earlier versions, as origin_ns is."
+            ),
+            Shown("most began with"),
+        ]
+    ]
+    origin_ns: NotRequired[Annotated[Ns, Meta(description="How much of it."), Shown("of it", term="origin")]]
 
 class WorstCollectiveDocument(TypedDict):
     """One matched collective."""
@@ -122,6 +133,17 @@ class WorstCollectiveDocument(TypedDict):
     last: Annotated[Count, Meta(description="Position of the rank that came last."), Shown("came last")]
     caused_ns: Annotated[Ns, Shown("late by", term="caused")]
     waiting_ns: Annotated[Ns, Meta(description="Of all ranks."), Shown("waited, sum", term="waiting")]
+    origin: NotRequired[
+        Annotated[
+            Count | None,
+            Meta(
+                description="Position of the rank with which most of the waiting began. Absent in reports of earlier "
+                "versions, as origin_ns is."
+            ),
+            Shown("began with", term="origin"),
+        ]
+    ]
+    origin_ns: NotRequired[Annotated[Ns, Meta(description="How much of it."), Shown("of it", term="origin")]]
     transfer_ns: Annotated[Ns, Shown("transferring, sum", term="transfer")]
 
 
@@ -131,6 +153,12 @@ class LateStepDocument(TypedDict):
     step: int
     caused_ns: list[Ns]
     suffered_ns: list[Ns]
+    origin_ns: NotRequired[
+        Annotated[
+            list[Ns],
+            Meta(description="Waiting of all that began with each. Absent in reports of earlier versions."),
+        ]
+    ]
 
 
 class MatchedByDocument(TypedDict):

@@ -67,7 +67,8 @@ def ahead_ns(analysis: Analysis) -> list[int]:
 
 def _worst(found: Lateness, zero: int) -> list[dict[str, Any]]:
     start = (pl.col("last_start") - zero).alias("start_ns")
-    columns = ("collective", "group", "seq", "step", start, "last", "caused_ns", "waiting_ns", "transfer_ns")
+    columns = ("collective", "group", "seq", "step", start, "last", "caused_ns", "origin", "origin_ns",
+               "waiting_ns", "transfer_ns")  # fmt: skip
     return found.worst.head(_MOST_WORST).select(*columns).to_dicts()
 
 
@@ -88,10 +89,12 @@ def _exposed(rank: RankAnalysis, waits: Stretches) -> int:
 
 def _steps(found: Lateness, number: int) -> list[dict[str, Any]]:
     rows: dict[int, dict[str, Any]] = {}
-    for step, at, caused, suffered in found.steps.select("step", "at", "caused_ns", "suffered_ns").iter_rows():
+    names = ("caused_ns", "origin_ns", "suffered_ns")
+    for step, at, *values in found.steps.select("step", "at", *names).iter_rows():
         if step not in rows:
-            if (len(rows) + 1) * 2 * number > _MOST_STEP_VALUES:
+            if (len(rows) + 1) * len(names) * number > _MOST_STEP_VALUES:
                 break
-            rows[step] = {"step": step, "caused_ns": [0] * number, "suffered_ns": [0] * number}
-        rows[step]["caused_ns"][at], rows[step]["suffered_ns"][at] = caused, suffered
+            rows[step] = {"step": step, **{name: [0] * number for name in names}}
+        for name, value in zip(names, values, strict=True):
+            rows[step][name][at] = value
     return list(rows.values())
