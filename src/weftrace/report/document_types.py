@@ -109,7 +109,6 @@ class LateCollectiveDocument(TypedDict):
         Count, Meta(description="Position of the rank that came last most often."), Shown("most often last")
     ]
     num_last: Annotated[Count, Meta(description="How often it did.")]
-
     origin: NotRequired[
         Annotated[
             Count | None,
@@ -122,6 +121,7 @@ class LateCollectiveDocument(TypedDict):
     ]
     origin_ns: NotRequired[Annotated[Ns, Meta(description="How much of it."), Shown("of it", term="origin")]]
 
+
 class WorstCollectiveDocument(TypedDict):
     """One matched collective."""
 
@@ -132,7 +132,6 @@ class WorstCollectiveDocument(TypedDict):
     start_ns: Annotated[int, Meta(description="Last start, from the job's zero."), Shown("last came at")]
     last: Annotated[Count, Meta(description="Position of the rank that came last."), Shown("came last")]
     caused_ns: Annotated[Ns, Shown("late by", term="caused")]
-    waiting_ns: Annotated[Ns, Meta(description="Of all ranks."), Shown("waited, sum", term="waiting")]
     origin: NotRequired[
         Annotated[
             Count | None,
@@ -144,6 +143,7 @@ class WorstCollectiveDocument(TypedDict):
         ]
     ]
     origin_ns: NotRequired[Annotated[Ns, Meta(description="How much of it."), Shown("of it", term="origin")]]
+    waiting_ns: Annotated[Ns, Meta(description="Of all ranks."), Shown("waited, sum", term="waiting")]
     transfer_ns: Annotated[Ns, Shown("transferring, sum", term="transfer")]
 
 
@@ -152,13 +152,13 @@ class LateStepDocument(TypedDict):
 
     step: int
     caused_ns: list[Ns]
-    suffered_ns: list[Ns]
     origin_ns: NotRequired[
         Annotated[
             list[Ns],
             Meta(description="Waiting of all that began with each. Absent in reports of earlier versions."),
         ]
     ]
+    suffered_ns: list[Ns]
 
 
 class MatchedByDocument(TypedDict):
