@@ -15,7 +15,7 @@ from weftrace.plan.inference.lanes.cutting import cut_where_others_began
 from weftrace.plan.inference.lanes.gathering import gathered
 from weftrace.plan.inference.lanes.ops import KERNELS, RANGES, Grain, ops_of
 from weftrace.plan.inference.lanes.passing import passed_on
-from weftrace.plan.inference.lanes.votes import Ready, ready_of, voted
+from weftrace.plan.inference.lanes.votes import Ready, at_once, ready_of, voted
 from weftrace.plan.inference.values import EDGE_SCHEMA, FIRST_THREAD, MEASURED_SCHEMA, Inferred, Kept
 from weftrace.plan.inference.waits import WAITS, as_waits
 from weftrace.plan.model import Plan
@@ -99,14 +99,13 @@ def _waits(ops: pl.DataFrame, fed: pl.DataFrame, since: _Ints, grain: Grain) -> 
 
 
 def _voted(ops: pl.DataFrame, edges: pl.DataFrame, since: _Ints, grain: Grain) -> tuple[pl.DataFrame, Ready]:
-    """The waits with those that votes tell; what one round explains is taken out before the next looks."""
-    for by_place in (grain.by_place, grain.by_place):
-        more = voted(ops, ready_of(ops, edges, since), grain, by_place=by_place).join(
-            edges, on=("op", "on"), how="anti"
-        )
-        if more.is_empty():
-            break
+    """The waits with those that votes tell, and those that one end tells; what one round explains is taken out before
+    the next looks."""
+    for by in grain.rounds:
+        more = voted(ops, ready_of(ops, edges, since), grain, by).join(edges, on=("op", "on"), how="anti")
         edges = pl.concat([edges, more.select(edges.columns)])
+    more = at_once(ops, ready_of(ops, edges, since), grain).join(edges, on=("op", "on"), how="anti")
+    edges = pl.concat([edges, more.select(edges.columns)])
     return edges, ready_of(ops, edges, since)
 
 

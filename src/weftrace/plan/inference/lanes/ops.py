@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from weftrace.trace.work import Work
 from weftrace.units import US
+
+Voters: TypeAlias = Literal["name", "place", "order"]
 
 _Ints = NDArray[np.int64]
 _ROUNDING_NS = 20 * US  # by which ranges that follow each other may overlap
@@ -47,17 +50,17 @@ OPS: dict[str, pl.DataType] = {
 class Grain:
     """How fine stamps are. late_ns: an op that begins that much after all it is known to wait for is late. early_ns: by
     which an effect may begin before its cause ends. mark_ns: a computation that is shorter marks a moment, and has no
-    part in a plan. by_place: whether ops of one name vote for their place in the step too: kernels have few names."""
+    part in a plan. rounds: who votes together for what they waited for, in turn (`votes.voted`)."""
 
     late_ns: int
     early_ns: int
     mark_ns: int
-    by_place: bool
+    rounds: tuple[Voters, ...]
 
 
 #: Of ranges, which hosts stamp; and of work on devices.
-RANGES = Grain(late_ns=20 * US, early_ns=20 * US, mark_ns=20 * US, by_place=False)
-KERNELS = Grain(late_ns=1 * US, early_ns=2 * US, mark_ns=0, by_place=True)
+RANGES = Grain(late_ns=20 * US, early_ns=20 * US, mark_ns=20 * US, rounds=("name", "name"))
+KERNELS = Grain(late_ns=1 * US, early_ns=2 * US, mark_ns=0, rounds=("order", "place", "place"))
 
 
 def ops_of(

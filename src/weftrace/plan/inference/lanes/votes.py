@@ -8,11 +8,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.plan.inference.lanes.ops import Grain
+from weftrace.plan.inference.lanes.ops import Grain, Voters
 
 _EXPLAINS = 0.5  # of how late it is: a cause leaves less unexplained
+_SURELY = 0.95  # of the votes are for the n-th
 _LEAST = 2  # times that a name was held by another
 _SHARE = 0.2  # of the times that it was late
+_AT_ONCE = 0.05  # of how late it is: one that began that soon after another ended waited for it, though it is once
 _IN_ORDER = 0.8  # of the votes are for one that is as many steps and places away: then it is so for all
 
 _Ints = NDArray[np.int64]
@@ -54,19 +56,23 @@ def _is_last(ops: pl.DataFrame, waited_ns: _Ints) -> NDArray[np.bool_]:
     return found
 
 
-def voted(ops: pl.DataFrame, ready: Ready, grain: Grain, *, by_place: bool) -> pl.DataFrame:
+def voted(ops: pl.DataFrame, ready: Ready, grain: Grain, by: Voters) -> pl.DataFrame:
     """Rows `op`, `on`, votes_for and votes_against: names that repeatedly began as others on other lanes ended.
 
-    by_place: names at one place in the step vote for themselves.
+    by: who votes together: ops of one name; of one name at one place in the step; or of one name, of which on a rank the
+    n-th waits for the n-th of another name, and nothing else is told.
     """
     rows = ops.select("at", "lane", "event", "step", "start_ns", "end_ns", pl.col("name").cast(pl.String)).with_columns(
         row=pl.int_range(pl.len()), late=pl.Series(ready.since_ready_ns)
     )
+    part_of = ("at", "name") if by == "order" else ("at", "step", "name")
     rows = rows.with_columns(  # parts of what was cut are in one place
-        (pl.col("event").rank("dense").cast(pl.Int64) - 1).over("at", "step", "name").alias("nth"),
+        (pl.col("event").rank("dense").cast(pl.Int64) - 1).over(part_of).alias("nth"),
         pl.col("step").fill_null(-1).rank("dense").cast(pl.Int64).alias("turn"),
     )
-    if by_place:
+    if by == "order":
+        rows = rows.with_columns(pl.lit(0, pl.Int64).alias("turn"))
+    if by == "place":
         rows = rows.with_columns(pl.concat_str("name", pl.col("nth").cast(pl.String), separator=" #").alias("name"))
         rows = rows.with_columns(pl.lit(0, pl.Int64).alias("nth"))
     nothing = pl.DataFrame(
@@ -91,18 +97,19 @@ def voted(ops: pl.DataFrame, ready: Ready, grain: Grain, *, by_place: bool) -> p
     held = held.with_columns(turns=pl.col("turn_on") - pl.col("turn"), places=pl.col("nth_on") - pl.col("nth"))
     apart = held.group_by("name", "name_on", "turns", "places").len().sort("len", descending=True)
     most = apart.unique(("name", "name_on"), keep="first", maintain_order=True)
-    votes = held.group_by("name", "name_on").agg(votes_for=pl.len(), at_places=pl.col("nth").unique())
+    votes = held.group_by("name", "name_on").agg(votes_for=pl.len())
     votes = votes.join(most, on=("name", "name_on"))
     votes = votes.join(late.group_by("name").agg(num_late=pl.len()), on="name")
     votes = votes.filter(pl.col("votes_for") >= _LEAST, pl.col("votes_for") >= _SHARE * pl.col("num_late"))
     found = [nothing]
     for vote in votes.sort("name", "name_on").iter_rows(named=True):
         waiters, makers = rows.filter(name=vote["name"]), ends.filter(name=vote["name_on"])
+        if by == "order" and (vote["places"] != 0 or vote["len"] < _SURELY * vote["votes_for"]):
+            continue
         if vote["len"] >= _IN_ORDER * vote["votes_for"]:
             pairs = _so_far_apart(waiters, makers, vote["turns"], vote["places"], grain.early_ns)
         else:
-            waiters = waiters.filter(pl.col("nth").is_in(vote["at_places"]))
-            pairs = _last_before(waiters, makers, grain.early_ns)
+            pairs = held.filter(name=vote["name"], name_on=vote["name_on"])
         pairs = pairs.filter(pl.col("lane") != pl.col("lane_on"))
         found.append(
             pairs.select(
@@ -112,6 +119,22 @@ def voted(ops: pl.DataFrame, ready: Ready, grain: Grain, *, by_place: bool) -> p
             )
         )  # fmt: skip
     return pl.concat(found).unique(("op", "on"), keep="first", maintain_order=True)
+
+
+def at_once(ops: pl.DataFrame, ready: Ready, grain: Grain) -> pl.DataFrame:
+    """Rows as of `voted`: late ops that began just as another lane's op ended, once or often."""
+    rows = ops.select("at", "lane", "start_ns", "end_ns").with_columns(
+        row=pl.int_range(pl.len()), late=pl.Series(ready.late_ns)
+    )
+    late = rows.filter(pl.col("late") > grain.late_ns)
+    held = _last_before(late, rows.drop("late"), grain.early_ns)
+    apart = (pl.col("start_ns") - pl.col("end_ns_on")).abs()
+    near = pl.min_horizontal(_AT_ONCE * pl.col("late"), pl.lit(float(grain.late_ns)))
+    held = held.filter(apart <= near, pl.col("lane") != pl.col("lane_on"))
+    return held.select(
+        pl.col("row").cast(pl.UInt32).alias("op"), pl.col("row_on").cast(pl.UInt32).alias("on"),
+        pl.lit(1, pl.Int32).alias("votes_for"), pl.lit(0, pl.Int32).alias("votes_against"),
+    )  # fmt: skip
 
 
 def _last_before(waiters: pl.DataFrame, makers: pl.DataFrame, early_ns: int) -> pl.DataFrame:
