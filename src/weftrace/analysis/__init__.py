@@ -31,11 +31,13 @@ from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, step
 from weftrace.analysis.stragglers import Lateness, clock_offsets, lateness
 from weftrace.analysis.time_account import Account, Breakdown, account_of, breakdown
 from weftrace.analysis.time_owners import own_times
+from weftrace.analysis.transfer_bandwidth import Bandwidth, bandwidth
 from weftrace.analysis.waiting.idle_account import IdleAccount, idle_account, unrecorded_holes
 
 __all__ = [
     "Account",
     "Analysis",
+    "Bandwidth",
     "Breakdown",
     "ClockOffset",
     "CodeTimes",
@@ -57,6 +59,7 @@ __all__ = [
     "account_of",
     "analyze_rank",
     "arrivals",
+    "bandwidth",
     "breakdown",
     "clock_offsets",
     "code_times",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from weftrace.analysis.hidden_communication import DTYPE_BYTES
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
 
@@ -22,6 +23,7 @@ ARRIVAL_SCHEMA: dict[str, pl.DataType] = {
     "sends": pl.Boolean(),  # of point to point, whether it sends; null where the file names no partner
     "recorded_since_ns": pl.Int64(),  # of the whole file: when its recording began, null where nothing tells
     "laid_ns": pl.Int64(),  # added to its times, where the steps of a plain trace were laid one after another
+    "payload_bytes": pl.Int64(),  # the larger of what the rank gives and gets; null where no size is recorded
 }
 
 #: Kinds of which each rank has a size of its own.
@@ -73,6 +75,7 @@ def arrivals(source: Trace | Work) -> pl.DataFrame:
         .alias("sends"),
         pl.lit(_recorded_since(work.trace), pl.Int64).alias("recorded_since_ns"),
         _laid(work.trace).alias("laid_ns"),
+        _payload_bytes().alias("payload_bytes"),
     )
     return _of_channels(named).select(pl.col(name).cast(dtype) for name, dtype in ARRIVAL_SCHEMA.items())
 
@@ -92,6 +95,12 @@ def _laid(trace: Trace) -> pl.Expr:
     )
 
 
+def _payload_bytes() -> pl.Expr:
+    return pl.col("payload_elems") * pl.col("dtype").cast(pl.String).replace_strict(
+        DTYPE_BYTES, default=None, return_dtype=pl.Int64
+    )
+
+
 def _of_channels(rows: pl.DataFrame) -> pl.DataFrame:
     """Overlapping kernels of one number and size become one."""
     key = ("group", "what", "seq")
@@ -102,7 +111,7 @@ def _of_channels(rows: pl.DataFrame) -> pl.DataFrame:
     parts = numbered.with_columns(begins.cum_sum().over(*key).alias("part")).group_by(*key, "part", maintain_order=True)
     merged = parts.agg(
         pl.col("group_size", "collective", "step", "start_ns", "idle_since_ns", "recorded_since_ns", "laid_ns").first(),
-        pl.col("end_ns").max(),
+        pl.col("end_ns", "payload_bytes").max(),
         pl.col("is_barrier").all(),
         pl.col("sends").first(),
     )

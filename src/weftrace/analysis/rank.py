@@ -29,6 +29,7 @@ from weftrace.analysis.step_shares import StepShares, step_shares
 from weftrace.analysis.step_times import OutsideSteps, Step, outside_steps, steps
 from weftrace.analysis.stragglers import Lateness, lateness_of
 from weftrace.analysis.time_account import Breakdown, account_of
+from weftrace.analysis.transfer_bandwidth import Bandwidth, bandwidth_of
 from weftrace.analysis.waiting.idle_account import IdleAccount, idle_account
 from weftrace.analysis.waiting_shares import waiting_shares
 from weftrace.files.sources import file_name
@@ -107,6 +108,7 @@ class Analysis(InNotebook):
     ranks: in order of rank, then device. failures: files that could not be used. clocks: offsets between ranks' clocks;
     empty for a single rank. lateness: of the ranks that are in sums; None where no two share a collective.
     slow_work: which ranks compute longer than their peers; None of a single rank.
+    bandwidth: of the ranks' collectives, of their transfers too where they are matched; None where none communicates.
     notes: what is missing from the whole: ranks without a file, ranks with several.
     """
 
@@ -117,6 +119,7 @@ class Analysis(InNotebook):
     clocks: tuple[ClockOffset, ...] = ()
     lateness: Lateness | None = None
     slow_work: SlowWork | None = None
+    bandwidth: Bandwidth | None = None
     notes: tuple[str, ...] = ()
 
     def _describe(self) -> Iterator[tuple[str, str]]:
@@ -199,6 +202,7 @@ def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failu
         clocks=clocks if len(clocks) > 1 else (),
         lateness=late,
         slow_work=_slow_work(counted),
+        bandwidth=bandwidth_of([r.arrivals for r in counted], meetings),
         notes=(*renumbered, *apart_notes(ordered, [r.apart for r in ordered], excluded_words)),
     )
 

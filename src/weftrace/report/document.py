@@ -90,6 +90,7 @@ def document_of(
         "lateness": lateness,
         "slow_work": slow,
         "slowdown": replayed,
+        "bandwidth": to_document(analysis.bandwidth),
         "notes": list(analysis.notes),
         "ranks": ranks,
     }

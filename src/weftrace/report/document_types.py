@@ -24,6 +24,7 @@ from weftrace.analysis.phase_times import PhaseMeanRow, PhaseRow
 from weftrace.analysis.rank_tables import tables_type
 from weftrace.analysis.slow_work import SlowWork
 from weftrace.analysis.step_shares_document import SharesDocument
+from weftrace.analysis.transfer_bandwidth import Bandwidth
 from weftrace.analysis.waiting.idle_account import IdleAccount
 from weftrace.files.columns import Shown
 from weftrace.files.schemas import Count, Ns, Share
@@ -436,6 +437,12 @@ class ReportDocument(TypedDict):
             Meta(
                 description="S of a job, by replay; null of one rank, and where the job was too large to be replayed."
             ),
+        ]
+    ]
+    bandwidth: NotRequired[
+        Annotated[
+            Annotated[Block, As(Bandwidth)] | None,
+            Meta(description="Of collectives by kind, group and size; null where none communicates."),
         ]
     ]
     notes: Annotated[

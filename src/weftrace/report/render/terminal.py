@@ -19,6 +19,7 @@ from weftrace.render.console_text import clean, joined
 from weftrace.render.slowdown_parts import slowdown_blocks
 from weftrace.report.document_types import RankDocument, ReportDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, rank_name, several_devices
+from weftrace.report.render.terminal_bandwidth import bandwidth_blocks
 from weftrace.report.render.terminal_lateness import lateness_blocks
 from weftrace.report.render.terminal_quality import concerns
 from weftrace.report.render.terminal_rank import hidden_share, rank_blocks
@@ -112,6 +113,7 @@ def _job(document: ReportDocument, chosen: RankDocument, why: str, width: int) -
     if replayed is not None:
         blocks += slowdown_blocks(from_document(JobSlowdown, replayed, what="slowdown"), width, top=5)
     blocks += lateness_blocks(document, width)
+    blocks += bandwidth_blocks(document, width)
     if replayed is None:  # which says the same, and what it costs
         blocks += slow_work_block(document, width)
     partial = [rank for rank in ranks if rank is not chosen and concerns(rank)]

@@ -154,6 +154,24 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Payload bytes / duration. busbw multiplies by the collective's factor: all-reduce 2(n−1)/n; all-gather, "
             "reduce-scatter, all-to-all (n−1)/n; others 1.",
         ),
+        "whole_busbw": (
+            "Bandwidth of the whole",
+            "busbw at the median duration of a collective on all ranks, in which it also waits for the last rank: "
+            "what the job got, not what the links can carry.",
+        ),
+        "transfer_busbw": (
+            "Bandwidth of the transfer",
+            "busbw at the median of own end − last start of the group, the time in which all ranks were there. “≥” "
+            "marks a lower bound: what stands for the transfer may hold waiting. Best and least are those of the "
+            "shortest and the longest transfer.",
+        ),
+        "transfer_basis": (
+            "What stands for the transfer",
+            "all ranks: own end − last start. ranks present: the same, but ranks of the group have no file here. "
+            "fastest rank: clocks disagree by more than a tenth of it, so the shortest duration of a rank in each "
+            "collective. shortest event: nothing could be matched, so the shortest duration on all ranks. whole: "
+            "nothing is known but the whole, with waiting inside.",
+        ),
         "quality": (
             "Data quality",
             "What was dropped, repaired, clipped, could not be linked to its launch, or is not named by any kernel "

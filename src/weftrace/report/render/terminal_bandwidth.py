@@ -1,0 +1,65 @@
+"""How fast collectives move their data, in the terminal: with waiting, and once all ranks are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from weftrace.analysis.transfer_bandwidth import AT_LEAST, BandwidthRow
+from weftrace.render.console_parts import DIM, rows_table, section
+from weftrace.render.console_text import clean
+from weftrace.report.document_types import Block, ReportDocument
+from weftrace.units import counted, duration
+
+_MAX_ROWS = 8
+_HEADS = {"group_size": "ranks", "whole_busbw_GBps": "whole GB/s", "busbw_GBps": "transfer GB/s", "basis": "by"}
+
+
+def bandwidth_blocks(document: ReportDocument, width: int) -> list[RenderableType]:
+    """The collectives that take longest; of ranks that record no sizes, nothing."""
+    found = document.get("bandwidth")
+    if not found or not found["rows"]:
+        return []
+    shown = found["rows"][:_MAX_ROWS]
+    names = ["collective", "group_size", "payload_bytes", "whole_busbw_GBps", "transfer_ns", "busbw_GBps",
+             "best_busbw_GBps", *["basis"] * any(row["basis"] != "all ranks" for row in shown)]  # fmt: skip
+    cells: dict[str, Callable[[Block], str]] = {
+        name: partial(rate_text, name=name) for name in names if "busbw" in name
+    }
+    if len({row["group"] for row in found["rows"]}) > 1:
+        cells["collective"] = lambda row: clean(f"{row['collective']} {row['group']}")
+    body = rows_table(BandwidthRow, shown, width, names, cells=cells, heads=_HEADS, left=("collective", "by"))
+    notes = bandwidth_notes(found, len(shown))
+    head = section("Bandwidth", "median busbw: whole with waiting, transfer without")
+    return [Group(head, body, *[Text(f"{'; '.join(notes)}.", style=DIM)] * bool(notes))]
+
+
+def rate_text(row: Block, name: str) -> str:
+    """A bandwidth of a row: "≥" before one that is a lower bound, a dash where it is not known."""
+    value = row[name]
+    bound = "≥" if row["basis"] in AT_LEAST and name != "whole_busbw_GBps" else ""
+    return "–" if value is None else f"{bound}{value:,.1f}" if value >= 0.1 else f"{bound}{value:.2g}"
+
+
+def bandwidth_notes(found: Block, num_shown: int) -> list[str]:
+    """What is not told, and why."""
+    rows = found["rows"]
+    notes = []
+    if any(row["basis"] in AT_LEAST for row in rows):
+        notes.append("≥: what stands for the transfer may hold waiting, so it was at least so fast")
+    if any(row["basis"] == "whole" for row in rows):
+        notes.append("whole: how long the transfer took is not known")
+    if more := len(rows) - num_shown + found["num_rows_left"]:
+        left = f", {counted(found['num_rows_left'], 'row')} ({duration(found['left_ns'])}) in no document"
+        notes.append(f"{counted(more, 'row')} more{left * bool(found['num_rows_left'])}")
+    if found["num_unsized"]:
+        notes.append(f"{counted(found['num_unsized'], 'event')} record no size")
+    if found["num_without_factor"]:
+        notes.append(f"{counted(found['num_without_factor'], 'event')} without busbw: no group size, or no factor")
+    if found["num_left_early"]:
+        left = counted(found["num_left_early"], "collective")
+        notes.append(f"{left} that a rank had left before the last came tell no transfer")
+    return notes
