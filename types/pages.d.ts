@@ -19,6 +19,7 @@ declare namespace page {
   type Lateness = NonNullable<Report["lateness"]>;
   type LateRank = Lateness["ranks"][number];
   type SlowRank = NonNullable<Report["slow_work"]>["ranks"][number];
+  type Bandwidth = NonNullable<Report["bandwidth"]>;
   type Phase = Rank["phases"][number];
   type Lane = Rank["lanes"][number];
   type LaneBox = Lane["boxes"][number];

@@ -55,7 +55,7 @@ class BandwidthRow(TypedDict):
         Ns, Meta(description="Median duration of an event, waiting inside."), Shown("whole", term="whole_busbw")
     ]
     whole_busbw_GBps: Annotated[
-        Amount | None, Meta(description="At whole_ns."), Shown("busbw GB/s", term="whole_busbw")
+        Amount | None, Meta(description="At whole_ns."), Shown("whole GB/s", term="whole_busbw")
     ]
     basis: Annotated[
         TransferBasis,
@@ -76,7 +76,7 @@ class BandwidthRow(TypedDict):
     ]
     algbw_GBps: Annotated[Amount | None, Meta(description="At transfer_ns."), Shown("algbw GB/s", term="algbw")]
     busbw_GBps: Annotated[
-        Amount | None, Meta(description="At transfer_ns."), Shown("busbw GB/s", term="transfer_busbw")
+        Amount | None, Meta(description="At transfer_ns."), Shown("transfer GB/s", term="transfer_busbw")
     ]
     least_busbw_GBps: Annotated[
         Amount | None, Meta(description="Of the collective with the longest transfer."), Shown("least")

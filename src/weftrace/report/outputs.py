@@ -69,6 +69,7 @@ REPORT = Output(
         "job": _figure("job_figure", "figures_job", of_rank=False),
         "lateness": _figure("lateness_figure", "figures_job", of_rank=False),
         "steps": _figure("steps_figure", "figures_job", of_rank=False),
+        "bandwidth": _figure("bandwidth_figure", "figures_bandwidth", of_rank=False),
         "modules": _figure("modules_figure", "code_figures"),
         "functions": _figure("functions_figure", "code_figures"),
     },

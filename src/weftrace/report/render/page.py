@@ -12,6 +12,7 @@ from weftrace.analysis.module_times import CodeNode
 from weftrace.analysis.operator_times import OperatorRow
 from weftrace.analysis.phase_times import PhaseMeanRow
 from weftrace.analysis.rank_tables import TABLES, tables_terms
+from weftrace.analysis.transfer_bandwidth import BandwidthRow
 from weftrace.analysis.waiting.idle_account import IdleCauseRow, SeparatedRow
 from weftrace.files.columns import Shown
 from weftrace.render.configuration import configured_terms
@@ -35,6 +36,7 @@ ROWS: dict[str, Any] = {
     "stalls": HostStallRow, "idle": IdleCauseRow, "separated": SeparatedRow, "ranks": JobRankRow,
     "late-kinds": types.LateCollectiveDocument,
     "late-worst": types.WorstCollectiveDocument, "code": CodeNode,
+    "bandwidth": BandwidthRow,
 }  # fmt: skip
 #: The package that holds the page's template and static files, and its first module.
 HOME, ENTRY = "weftrace.report.render", "main"
@@ -73,7 +75,7 @@ def render_html(
         "page.html",
         home=HOME,
         entry=ENTRY,
-        styles=["render/page.css", "render/icicle.css", "render/path.css"],
+        styles=["render/page.css", "render/charts.css", "render/icicle.css", "render/path.css"],
         blocks=blocks,
         tables=ROWS | {name: table.row for name, table in TABLES.items()},
         terms={**TERMS, **tables_terms(tables), **(path_terms() if any(paths) else {}), **configured_terms(summary)},

@@ -19,6 +19,7 @@ from weftrace.report.document_types import Block, CodeDocument, LatenessDocument
 from weftrace.report.idle_sentence import plain_name
 from weftrace.report.render.idle_words import CAUSE_WORDS
 from weftrace.report.render.parts import PARTS, rank_name, several_devices
+from weftrace.report.render.terminal_bandwidth import bandwidth_lines, bandwidth_notes
 from weftrace.report.render.terminal_code import tree_order
 from weftrace.report.render.terminal_quality import concerns
 from weftrace.report.render.words import OUTSIDE_CODE
@@ -28,6 +29,7 @@ _MAX_PHASES = 20
 _MAX_RANKS = 64
 _MAX_CODE = 20
 _MAX_CAUSES = 10
+_MAX_BANDWIDTHS = 10
 _KERNEL_COLUMNS = tuple(name for name in frame_schema(KernelRow) if name != "name")
 _CODE: tuple[tuple[str, Literal["modules", "lines"]], ...] = (("module", "modules"), ("line", "lines"))
 _CODE_COLUMNS = tuple(name for name in frame_schema(CodeNode) if name not in ("name", "parent", "num_members"))
@@ -48,6 +50,10 @@ def to_markdown(document: ReportDocument) -> str:
             parts.append(slowdown_markdown(from_document(JobSlowdown, replayed, what="slowdown"), top=5))
         if document["lateness"]:
             parts += ["Waiting for late ranks in collectives:", _lateness(document["lateness"])]
+        if len(ranks) > 1 and (found := document.get("bandwidth")) and found["rows"]:
+            heads, lines = bandwidth_lines(found, _MAX_BANDWIDTHS)
+            parts += ["Bandwidth of collectives, with waiting and without:", _table(heads, lines)]
+            parts += [f"- {markdown_cell(note)}" for note in bandwidth_notes(found, len(lines))]
         first = markdown_cell(rank_name(ranks[0], with_device=several_devices(ranks)))
         if "idle_account" in ranks[0] and ranks[0]["basis"] != "ranges" and ranks[0]["idle_ns"]:
             parts += [f"Why the device of {first} waited:", _waits(ranks[0]["idle_account"])]

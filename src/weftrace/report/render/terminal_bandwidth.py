@@ -12,10 +12,10 @@ from weftrace.analysis.transfer_bandwidth import AT_LEAST, BandwidthRow
 from weftrace.render.console_parts import DIM, rows_table, section
 from weftrace.render.console_text import clean
 from weftrace.report.document_types import Block, ReportDocument
-from weftrace.units import counted, duration
+from weftrace.units import counted, duration, size
 
 _MAX_ROWS = 8
-_HEADS = {"group_size": "ranks", "whole_busbw_GBps": "whole GB/s", "busbw_GBps": "transfer GB/s", "basis": "by"}
+_HEADS = {"basis": "by"}
 
 
 def bandwidth_blocks(document: ReportDocument, width: int) -> list[RenderableType]:
@@ -37,6 +37,18 @@ def bandwidth_blocks(document: ReportDocument, width: int) -> list[RenderableTyp
     return [Group(head, body, *[Text(f"{'; '.join(notes)}.", style=DIM)] * bool(notes))]
 
 
+def bandwidth_lines(found: Block, most: int) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Heads and cells of the collectives that take longest, for Markdown."""
+    heads = ("collective", "group", "size", "events", "busbw of the whole", "of the transfer", "best", "by")
+    lines = [
+        [row["collective"], row["group"], size(row["payload_bytes"]), f"{row['num_events']:,}",
+         *(f"{rate_text(row, name)} GB/s" for name in ("whole_busbw_GBps", "busbw_GBps", "best_busbw_GBps")),
+         row["basis"]]
+        for row in found["rows"][:most]
+    ]  # fmt: skip
+    return heads, lines
+
+
 def rate_text(row: Block, name: str) -> str:
     """A bandwidth of a row: "≥" before one that is a lower bound, a dash where it is not known."""
     value = row[name]
@@ -53,7 +65,7 @@ def bandwidth_notes(found: Block, num_shown: int) -> list[str]:
     if any(row["basis"] == "whole" for row in rows):
         notes.append("whole: how long the transfer took is not known")
     if more := len(rows) - num_shown + found["num_rows_left"]:
-        left = f", {counted(found['num_rows_left'], 'row')} ({duration(found['left_ns'])}) in no document"
+        left = f", of which {found['num_rows_left']:,} ({duration(found['left_ns'])}) are in no document"
         notes.append(f"{counted(more, 'row')} more{left * bool(found['num_rows_left'])}")
     if found["num_unsized"]:
         notes.append(f"{counted(found['num_unsized'], 'event')} record no size")

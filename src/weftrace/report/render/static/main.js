@@ -6,6 +6,7 @@ import { lanePicture } from "render/lanes.js";
 import { startPage } from "render/start.js";
 import { onTheme } from "render/theme.js";
 import { accounts, breakdown } from "./account.js";
+import { showBandwidth } from "./bandwidth.js";
 import { showCode } from "./code.js";
 import { readTimeline } from "./data.js";
 import { showCritical } from "./critical.js";
@@ -74,6 +75,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
   });
   const job = jobOf(report);
   const overview = job && jobOverview(job);
+  showBandwidth(report, job !== null);
   const first = job?.first.position ?? 0; // the rank that is open where nobody has chosen
   const chosen = rankTable(report, job, showRank);
 
