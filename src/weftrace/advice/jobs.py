@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import polars as pl
+
 from weftrace.analysis import unrecorded_holes
 from weftrace.analysis.arrival_times import arrivals
 from weftrace.analysis.excluded_ranks import apart_of, by_rank, placed
@@ -17,6 +19,7 @@ from weftrace.plan.inference.lanes.inferring import infer_lanes
 from weftrace.plan.inference.values import Inferred
 from weftrace.trace.job import Failure, Job
 from weftrace.trace.model import Trace
+from weftrace.trace.plain.groups import wrapped
 from weftrace.trace.work import Basis, Work, works_of
 
 
@@ -99,7 +102,7 @@ def lanes_of(works: Sequence[Work], notes: Sequence[str] = ()) -> Inferred:
     numbers = [rank.rank for rank in ranks]
     if None in numbers or len(set(numbers)) < len(numbers):
         numbers = list(range(len(ranks)))
-    works = [rank.work for rank in ranks]
+    works = _wrapped([rank.work for rank in ranks])
     files = [f"({at})" if rank.work.trace.simulated else rank.path for at, rank in enumerate(ranks)]
     meetings = meetings_of([arrivals(work) for work in works], files)
     unsure = meetings.members.select(is_peerless().alias("unsure")).get_column("unsure")
@@ -111,6 +114,20 @@ def lanes_of(works: Sequence[Work], notes: Sequence[str] = ()) -> Inferred:
         to_common=meetings.clocks.to_common,
         notes=[*notes, *left, *renumbered, *meetings.notes],
     )
+
+
+def _wrapped(works: Sequence[Work]) -> list[Work]:
+    """The works of files a rank, in which the last stage's sends to the first are of one group with its receives."""
+    stages = [dict(work.trace.plain.workers[0].places).get("pp") for work in works if work.trace.plain is not None]
+    known = [stage for stage in stages if stage is not None]
+    if len(known) < len(works) or len({work.trace.path for work in works}) < 2:
+        return list(works)
+    last = max(known) + 1
+    groups = [wrapped(work.events.get_column("group"), last).cast(pl.Categorical()) for work in works]
+    return [
+        replace(work, events=work.events.with_columns(group.alias("group")))
+        for work, group in zip(works, groups, strict=True)
+    ]
 
 
 def infer_lanes_of(source: Job | Trace | Iterable[Trace | Work], *, workers: int | None = None) -> Inferred:

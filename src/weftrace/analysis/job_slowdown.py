@@ -14,11 +14,12 @@ from weftrace.files.values import As
 from weftrace.notebook import InNotebook
 from weftrace.units import duration, percent
 
-#: What makes a job slower than its peers' pace. late group: ranks wait for a group that is late itself. spread: single
-#: operations that differ, without a pattern.
+#: What makes a job slower than its peers' pace. absent ranks: those here wait for ranks that have no file. spread:
+#: single operations that differ, without a pattern.
 CauseKind: TypeAlias = Literal[
-    "slow compute", "uneven stages", "uneven sequence lengths", "garbage collection", "slow link", "late host", "spread"
-]
+    "slow compute", "uneven stages", "uneven sequence lengths", "garbage collection", "slow link", "late host",
+    "absent ranks", "spread",
+]  # fmt: skip
 
 
 class WorkerRow(TypedDict):

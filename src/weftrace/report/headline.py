@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from weftrace.report.document_types import Block, LatenessDocument, LateRankDocument, RankDocument
 from weftrace.report.idle_sentence import host_sentence, idle_sentence, leads_with_unrecorded, recording_note
 from weftrace.report.serving_sentence import serving_sentence
-from weftrace.report.slowdown_sentence import leads_with_cause, slowdown_sentence
+from weftrace.report.slowdown_sentence import absent_clause, leads_with_cause, slowdown_sentence
 from weftrace.units import duration, percent
 
 _MUCH = 0.05  # of the span: where no loss is larger, the kernels lead
@@ -57,7 +57,8 @@ def headline(
     counted = f"{len(device)} {'ranks' if num_processes == len(device) else 'devices'}"
     summary = _of_devices(device, "the time", lateness)
     notes = _of_fused(device) + _recording(device)
-    parts = [f"Over {counted}, {summary[0].lower()}{summary[1:]}.{notes}", _late(device, lateness)]
+    late = _late(device, lateness, absent_clause(device, slowdown))
+    parts = [f"Over {counted}, {summary[0].lower()}{summary[1:]}.{notes}", late]
     if cause := slowdown_sentence(device, slowdown):
         if leads_with_cause(device, slowdown, max(_sum(device, key) for key in _LOSSES.values())):
             return f"{cause} {parts[0]}"
@@ -170,8 +171,11 @@ def _is_told(lateness: LatenessDocument) -> bool:
     return lateness["late"] is not None or _waited(lateness) >= 2 * lateness["uncertainty_ns"] * times
 
 
-def _late(ranks: Sequence[RankDocument], lateness: LatenessDocument | None) -> str:
-    """Which rank the others waited for, and what that took; or that none stands out. Nothing where nothing matched."""
+def _late(ranks: Sequence[RankDocument], lateness: LatenessDocument | None, absent: str = "") -> str:
+    """Which rank the others waited for, and what that took; or that none stands out. Nothing where nothing matched.
+
+    absent: that ranks have no file here, a clause.
+    """
     if lateness is None:
         return ""
     span, waited = _sum(ranks, "span_ns"), _waited(lateness)
@@ -179,7 +183,7 @@ def _late(ranks: Sequence[RankDocument], lateness: LatenessDocument | None) -> s
         share = percent(waited / span)
         if all(rank["basis"] == "ranges" for rank in ranks):  # which may not record waiting at all
             return f"As far as communication tells, waiting for another rank takes {share} of the time."
-        if absent := _absent(ranks):
+        if absent:
             return f"Among the ranks here none is late (waiting takes {share}); {absent}."
         return f"No rank is late: waiting for another takes {share} of the time."
     if lateness["late"] is None:
@@ -187,9 +191,8 @@ def _late(ranks: Sequence[RankDocument], lateness: LatenessDocument | None) -> s
             summary = f"ends of one collective lie {duration(lateness['uncertainty_ns'])} apart, as much as ranks wait"
             return f"Which rank is late cannot be told: {summary}."
         told = f"Waiting for other ranks takes {percent(waited / span)} of the time, and no rank stands out"
-        return f"{told}; {absent}." if (absent := _absent(ranks)) else f"{told}."
+        return f"{told}; {absent}." if absent else f"{told}."
     late, number = lateness["ranks"][lateness["late"]], len(lateness["ranks"])
-    absent = _absent(ranks)
     name = f"Of those here, {late['name']}" if absent else late["name"][0].upper() + late["name"][1:]
     own = sum(r["span_ns"] for r in ranks if (r["rank"], r["device"], r["path"]) == _who(late))
     share, each = percent(late["origin_ns"] / (span - own)), duration(late["origin_ns"] / (number - 1))
@@ -199,19 +202,6 @@ def _late(ranks: Sequence[RankDocument], lateness: LatenessDocument | None) -> s
     made = f"{name} made {whom.format(each)}, {share} of {whose} time"
     rest = f"; {absent}" if absent else ""
     return f"{made}: it came last into {last} matched collectives{rest}."
-
-
-def _absent(ranks: Sequence[RankDocument]) -> str:
-    """That ranks have no file here, a clause; nothing where all have, as far as files tell."""
-    world = max((rank["shares"]["world_size"] or 0 for rank in ranks), default=0)
-    present = {rank["rank"] for rank in ranks}
-    missing = world - len(present)
-    if missing <= 0:
-        return ""
-    if missing == 1:
-        number = next(number for number in range(world) if number not in present)
-        return f"the cause may lie in rank {number}, whose file is missing"
-    return f"the cause may lie in one of the {missing:,} of {world:,} ranks whose files are missing"
 
 
 def _who(late: LateRankDocument) -> tuple[int | None, int | None, str]:

@@ -13,18 +13,31 @@ _LITTLE = 1.01  # S below which nothing is to be gained
 def slowdown_sentence(ranks: Sequence[RankDocument], slowdown: Block | None) -> str:
     """The largest cause and S; nothing where the replay does not tell.
 
-    Of ranges it is told whatever it is, for they show nothing else of waiting. Of kernels only where a cause is worth
-    it and no rank is absent: what those that are here waited for others is in their communication then.
+    Of ranges it is told whatever it is, for they show nothing else of waiting; of kernels where a cause is worth it.
+    Where ranks are absent, S is of those that are here and says little.
     """
     if slowdown is None or not slowdown["is_trusted"]:
         return ""
-    are_ranges = all(rank["basis"] == "ranges" for rank in ranks)
     cause = _largest(slowdown)
-    if not are_ranges and (cause is None or _are_absent(ranks)):
+    if cause is None and not all(rank["basis"] == "ranges" for rank in ranks):
         return ""
-    if cause is None:
+    if cause is None or slowdown["absent"]:
         return str(slowdown["headline"])
     return f"{cause['sentence']} S = {slowdown['slowdown']:.2f}."
+
+
+def absent_clause(ranks: Sequence[RankDocument], slowdown: Block | None) -> str:
+    """Who of the job has no file here, where a cause may lie: a clause; nothing where all have, as far as is known."""
+    if slowdown is not None and slowdown["absent"]:
+        return f"{slowdown['absent']}, and the cause may lie there"
+    worlds = [shares["world_size"] or 0 for rank in ranks if (shares := rank.get("shares"))]
+    here = {rank["rank"] for rank in ranks}
+    missing = [number for number in range(max(worlds, default=0)) if number not in here]
+    if not missing:
+        return ""
+    if len(missing) == 1:
+        return f"the cause may lie in rank {missing[0]}, whose file is missing"
+    return f"the cause may lie in one of the {len(missing):,} of {max(worlds):,} ranks whose files are missing"
 
 
 def leads_with_cause(ranks: Sequence[RankDocument], slowdown: Block | None, loss_ns: int) -> bool:
@@ -36,10 +49,7 @@ def leads_with_cause(ranks: Sequence[RankDocument], slowdown: Block | None, loss
 
 
 def _largest(slowdown: Block) -> Block | None:
-    causes = [cause for cause in slowdown["causes"] if cause["kind"] != "spread" and cause["share"] >= _WORTH_SAYING]
-    return causes[0] if causes and slowdown["slowdown"] >= _LITTLE else None
-
-
-def _are_absent(ranks: Sequence[RankDocument]) -> bool:
-    world = max((rank["shares"]["world_size"] or 0 for rank in ranks), default=0)
-    return world > len({rank["rank"] for rank in ranks})
+    """The cause that the job's own ranks are, or that ranks are absent; of which hosts are late cannot be told then."""
+    unsure = ("spread", "late host") if slowdown["absent"] else ("spread",)
+    worth = [cause for cause in slowdown["causes"] if cause["kind"] not in unsure and cause["share"] >= _WORTH_SAYING]
+    return worth[0] if worth and (slowdown["slowdown"] >= _LITTLE or slowdown["absent"]) else None

@@ -1,61 +1,170 @@
-"""Are ranks of the job absent, whom those that are here may wait for?"""
+"""Which ranks of the job have no file here, and which communication may have waited for them?"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from weftrace.advice.absent_ranks import LEAST_REPEATS, absent_from
+from weftrace.advice.slowdown.causes import Found
+from weftrace.advice.slowdown.pace import are_ranges
 from weftrace.plan.inference.values import Inferred
-from weftrace.trace.plain.values import PLACES
-from weftrace.units import counted
+from weftrace.trace.plain.values import PLACES, Worker
+from weftrace.units import US, counted
 
-_ALONE = 0.25  # of the communication of some name: with nobody here, though of others' names some meet
+_A_MARK_NS = 20 * US  # a receive that is shorter is none
 _MOST_NAMED = 4
 
+_Bools = NDArray[np.bool_]
 
-def absent_ranks(inferred: Inferred) -> str:
-    """Which ranks have no file here, a clause; empty where none is known to be absent.
 
-    Told by the world size that files state; by places of the job that no rank here has (DP 1 PP 3, where DP 1 and PP 3
-    are known); by sends, receives and collectives that meet nobody.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AbsentRanks:
+    """Ranks of the job without a file here.
+
+    clause: who they are, "rank 3 of 8 has no file here"; empty where none is known to be absent. is_open: of each op of
+    the plan whether it is communication that may have waited for one of them, [ops].
     """
-    present = len(inferred.works)
+
+    clause: str
+    is_open: _Bools
+
+
+def absent_ranks(inferred: Inferred) -> AbsentRanks:
+    """Whose files are missing, told by the world size and the groups that files state, by places of the job that no
+    rank here has (DP 1 PP 3, where DP 1 and PP 3 are known), and by a last stage that receives from one behind it."""
+    is_open = _open(inferred)
+    clause = _by_number(inferred) or _by_place(inferred) or _beyond(inferred)
+    return AbsentRanks(clause=clause, is_open=is_open if clause else np.zeros(len(is_open), bool))
+
+
+def waiting_for(absent: AbsentRanks, ops: pl.DataFrame) -> Iterator[Found]:
+    """The time that those here may have waited for absent ranks, as a cause: each such communication no longer than the
+    fastest of its type. ops: frame of `pace.PACED`."""
+    if not absent.is_open.any():
+        return
+    types = ops.select("type", "duration_ns", communicates=pl.col("group").is_not_null() | pl.Series(absent.is_open))
+    floors = types.filter("communicates").group_by("type").agg(least=pl.col("duration_ns").min(), number=pl.len())
+    joined = types.join(floors.filter(pl.col("number") >= LEAST_REPEATS), on="type", how="left", maintain_order="left")
+    own = ops.get_column("duration_ns").to_numpy()
+    least = joined.get_column("least").fill_null(np.inf).to_numpy()
+    yield Found(
+        kind="absent ranks",
+        repaired_ns=np.where(absent.is_open, np.minimum(own, least), own),
+        evidence=f"{absent.clause}; {counted(int(absent.is_open.sum()), 'communication')} may wait for what is missing",
+        details={"clause": absent.clause},
+    )
+
+
+# --- who --------------------------------------------------------------------------------------------------------------
+
+
+def _by_number(inferred: Inferred) -> str:
     numbers = {work.trace.rank for work in inferred.works}
-    world = max(work.trace.world_size or 0 for work in inferred.works)
-    if world > present:
-        missing = [rank for rank in range(world) if rank not in numbers]
-        few = f" ({_listed([f'rank {rank}' for rank in missing])})" if len(missing) <= _MOST_NAMED else ""
-        verb = "has" if world - present == 1 else "have"
-        return f"{world - present:,} of {world:,} ranks{few} {verb} no file here"
-    places = [dict(work.trace.plain.workers[0].places) for work in inferred.works if work.trace.plain]
-    told = [place for place in PLACES if places and all(place in each for each in places)]
-    values = {place: sorted({each[place] for each in places}) for place in told}
-    if told and prod(len(each) for each in values.values()) > present == len(places):
-        here = {tuple(each[place] for place in told) for each in places}
-        missing_places = [each for each in product(*values.values()) if each not in here]
-        names = [
-            " ".join(f"{PLACES[p]} {value}" for p, value in zip(told, each, strict=True) if len(values[p]) > 1)
-            for each in missing_places[:_MOST_NAMED]
-        ]
-        return f"{counted(len(missing_places), 'rank')} of the job ({_listed(names)}) not here"
-    return _alone(inferred)
-
-
-def _alone(inferred: Inferred) -> str:
-    """Communication that meets nobody."""
-    ops = inferred.plan.ops.select(pl.col("name").cast(pl.String), "meet").hstack(inferred.measured.select("what"))
-    held = set(inferred.plan.waits.filter(why="data").get_column("op").to_list())
-    rows = ops.with_row_index("row").filter(pl.col("what") == "communication")
-    sends = pl.col("name").str.contains("(?i)send")  # that wait for nobody, as some do
-    lonely = pl.col("meet").is_null() & ~pl.col("row").is_in(list(held)) & ~sends
-    by_name = rows.group_by("name").agg(lonely.mean().alias("alone"), pl.len())
-    odd = by_name.filter(pl.col("alone") >= _ALONE).sort("name")
-    if odd.is_empty() or by_name.filter(pl.col("alone") < _ALONE).is_empty():
+    if None in numbers:
         return ""
-    return f"Of {_listed(odd.get_column('name').head(2).to_list())}, many meet no rank that is here"
+    world = max(max(work.trace.world_size or 0, (work.trace.rank or 0) + 1) for work in inferred.works)
+    named = set().union(*(_members(work.events.get_column("group_ranks")) for work in inferred.works))
+    missing = sorted((set(range(world)) | named) - numbers)
+    if not missing:
+        return ""
+    number = max(world, len(numbers) + len(missing))
+    if len(missing) == 1:
+        return f"rank {missing[0]} of {number:,} has no file here"
+    few = f" ({_listed([str(rank) for rank in missing])})" if len(missing) <= _MOST_NAMED else ""
+    return f"{len(missing):,} of {number:,} ranks{few} have no file here"
 
 
-def _listed(names: list[str]) -> str:
+def _members(column: pl.Series) -> set[int]:
+    """Ranks of groups, as files list them."""
+    texts = column.drop_nulls().unique().cast(pl.String)
+    return {int(rank) for text in texts for rank in re.findall(r"\d+", text)}
+
+
+def _by_place(inferred: Inferred) -> str:
+    workers = [worker for work in inferred.works for worker in _workers(work.trace.plain)]
+    places = [dict(worker.places) for worker in workers]
+    told = [place for place in PLACES if places and all(place in each for each in places)]
+    if "ep" in told and _follows("ep", told, places):  # expert-parallel ranks are data-parallel ones by another name
+        told.remove("ep")
+    values = {place: range(max(each[place] for each in places) + 1) for place in told}  # they count from 0
+    here = {tuple(each[place] for place in told) for each in places}
+    if not told or prod(len(each) for each in values.values()) <= len(here) or len(here) < len(workers):
+        return ""
+    missing = [each for each in product(*values.values()) if each not in here]
+    names = [
+        " ".join(f"{PLACES[p]} {value}" for p, value in zip(told, each, strict=True) if len(values[p]) > 1)
+        for each in missing[:_MOST_NAMED]
+    ]
+    more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+    verb = "has" if len(missing) == 1 else "have"
+    return f"{_listed(names) if not more else ', '.join(names) + more} {verb} no file here"
+
+
+def _follows(place: str, told: Sequence[str], places: Sequence[Mapping[str, int]]) -> bool:
+    """Whether the other places tell this one."""
+    others = [tuple(each[other] for other in told if other != place) for each in places]
+    return len(set(others)) == len({(*other, each[place]) for other, each in zip(others, places, strict=True)})
+
+
+def _workers(plain: object) -> Sequence[Worker]:
+    found: Sequence[Worker] = getattr(plain, "workers", ())[:1]
+    return found
+
+
+# --- what waits -------------------------------------------------------------------------------------------------------
+
+
+def _open(inferred: Inferred) -> _Bools:
+    number = inferred.plan.ops.height
+    found = np.zeros(number, bool)
+    if not are_ranges(inferred):
+        found[absent_from(inferred).ops] = True
+        return found
+    rows = _communication(inferred)
+    most = pl.col("members").max().over("name")
+    waits = rows.filter(pl.col("members") < most, ~pl.col("held") & ~pl.col("is_send") | (pl.col("members") > 1))
+    found[waits.get_column("row").to_numpy()] = True
+    alone = rows.filter(most == 1, pl.col("what") == "communication")
+    if (rows.get_column("members") == 1).all():  # then it may all be with ranks that are not here
+        found[alone.get_column("row").to_numpy()] = True
+    return found
+
+
+def _communication(inferred: Inferred) -> pl.DataFrame:
+    """row, name, members (ranks here that meet in it), held (whether it waits for a send), is_send."""
+    ops = inferred.plan.ops.select(pl.col("name").cast(pl.String), "meet").hstack(inferred.measured.select("what"))
+    held = inferred.plan.waits.filter(why="data").get_column("op").unique().implode()
+    members = pl.when(pl.col("meet").is_null()).then(1).otherwise(pl.len().over("meet"))
+    return ops.with_row_index("row").filter(pl.col("what") == "communication").with_columns(
+        members=members, held=pl.col("row").is_in(held), is_send=pl.col("name").str.contains("(?i)send"),
+    )  # fmt: skip
+
+
+def _beyond(inferred: Inferred) -> str:
+    """That stages are absent behind the last that is here, which receives from them."""
+    stages = [dict(worker.places).get("pp") for work in inferred.works for worker in _workers(work.trace.plain)]
+    known = [stage for stage in stages if stage is not None]
+    if not known or len(known) < len(stages):
+        return ""
+    rules = [work.events.select("rule", pl.col("end_ns") - pl.col("start_ns")) for work in inferred.works]
+
+    def receives(stage: int, way: str) -> bool:
+        mine = pl.concat([rule for rule, at in zip(rules, known, strict=True) if at == stage])
+        lengths = mine.filter(pl.col("rule").cast(pl.String) == f"{way}_recv").get_column("end_ns").to_numpy()
+        return len(lengths) > 0 and float(np.median(lengths)) > _A_MARK_NS
+
+    if receives(max(known), "backward") and not receives(0, "forward"):
+        return f"stage {max(known) + 1}, from which stage {max(known)} receives, has no file here"
+    return ""
+
+
+def _listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

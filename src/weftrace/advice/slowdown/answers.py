@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.advice.jobs import lanes_of
-from weftrace.advice.slowdown.absent import absent_ranks
+from weftrace.advice.slowdown.absent import AbsentRanks, absent_ranks, waiting_for
 from weftrace.advice.slowdown.causes import Found, excess_of, found_causes
 from weftrace.advice.slowdown.pace import are_ranges, paced
 from weftrace.advice.slowdown.replays import Replays
@@ -54,17 +54,21 @@ def slowdown_of(inferred: Inferred) -> JobSlowdown:
     if not inferred.names:
         inferred = lanes_of(inferred.works, notes=inferred.notes)
     stages, known = stages_of(inferred)
-    ops = paced(inferred, stages)
+    absent = absent_ranks(inferred)
+    ops = paced(inferred, stages, absent.is_open)
     if not (ops.get_column("pace") != "fixed").any():
         raise AdviceError("nothing ran that could be at its peers' pace.")
-    return _Answer(inferred, ops, stages, known).value()
+    return _Answer(inferred, ops, stages, known, absent).value()
 
 
 class _Answer:
     """The replays that one answer needs, each made once."""
 
-    def __init__(self, inferred: Inferred, ops: pl.DataFrame, stages: Sequence[int], are_stages_known: bool) -> None:
+    def __init__(
+        self, inferred: Inferred, ops: pl.DataFrame, stages: Sequence[int], are_stages_known: bool, absent: AbsentRanks
+    ) -> None:
         self.inferred, self.ops, self.stages, self.known = inferred, ops, list(stages), are_stages_known
+        self.absent = absent
         self.replays = Replays.of(inferred, ops.get_column("step"))
         self.measured_durations = ops.get_column("duration_ns").to_numpy()
         self.ideal_durations = ops.get_column("ideal_ns").to_numpy()
@@ -85,13 +89,13 @@ class _Answer:
         )
         workers, origin = self._workers()
         num_worst, worst_share = self._worst(workers)
-        causes, absent = self._causes(), absent_ranks(self.inferred)
+        causes = self._causes()
         slowdown = self.replayed / self.ideal
         is_trusted = bool(abs(self.replayed - measured.mean()) <= MOST_ERROR * measured.mean())
         lost = (self.replayed - self.ideal) * self.num_steps * len(self.names)
         return JobSlowdown(
-            headline=headline_of(causes, slowdown, is_trusted, absent),
-            absent=absent,
+            headline=headline_of(causes, slowdown, is_trusted, self.absent.clause),
+            absent=self.absent.clause,
             num_ranks=len(self.names),
             num_steps=self.num_steps,
             measured_ns=round(measured.mean()),
@@ -215,6 +219,7 @@ class _Answer:
 
     def _causes(self) -> tuple[Cause, ...]:
         found = found_causes(self.ops, is_pipeline=self.known, are_ranges=are_ranges(self.inferred))
+        found += waiting_for(self.absent, self.ops)
         weighed = [self._weighed(each) for each in found]
         weighed = [cause for cause in weighed if max(cause.saved_ns, cause.alone_ns) >= _WORTH * self.replayed]
         weighed.sort(key=lambda cause: -(cause.saved_ns + cause.alone_ns))

@@ -75,7 +75,8 @@ def _added_to(rows: pl.DataFrame, even: pl.DataFrame, found: Found) -> Found:
     own = rows.get_column("duration_ns").to_numpy()
 
     def moved(values: _Floats) -> _Floats:
-        return own * values / np.maximum(before, 1e-9)
+        scaled: _Floats = own * values / np.maximum(before, 1e-9)
+        return scaled
 
     return replace(found, repaired_ns=moved(found.repaired_ns), each=tuple(moved(each) for each in found.each))
 
@@ -318,7 +319,7 @@ def _lengths(rows: pl.DataFrame, by: str = "at") -> Iterator[Found]:
     if pairs.height < _FEW:
         return
     uneven = pairs.group_by("at").agg(pl.min_horizontal(pl.col("own").std(), pl.col("own_b").std()).alias("sd"))
-    if (uneven.get_column("sd").fill_null(0) >= _UNEVEN).mean() < 0.5:
+    if (uneven.get_column("sd").fill_null(0).to_numpy() >= _UNEVEN).mean() < 0.5:
         return
     correlation = float(np.corrcoef(pairs.get_column("own"), pairs.get_column("own_b"))[0, 1])
     if correlation < _TOGETHER:

@@ -30,8 +30,9 @@ PACED: dict[str, pl.DataType] = {
 }
 
 
-def paced(inferred: Inferred, stages: Sequence[int] | None) -> pl.DataFrame:
-    """A frame of `PACED`. stages: of each rank, None where no pipeline is known.
+def paced(inferred: Inferred, stages: Sequence[int] | None, is_open: NDArray[np.bool_]) -> pl.DataFrame:
+    """A frame of `PACED`. stages: of each rank, None where no pipeline is known. is_open: of each op whether it may
+    have waited for ranks that are not here: such communication stays as measured.
 
     Ideal, by hand (ByteDance's study of stragglers, OSDI 2025): of a computation the mean of all of its type in the
     job, over ranks, stages, micro-batches and steps; of communication the median of all transfers of its type. Of
@@ -40,7 +41,7 @@ def paced(inferred: Inferred, stages: Sequence[int] | None) -> pl.DataFrame:
     is known held its next op ("between ranges") the lower median at its place in the step, over steps and the ranks of
     the stage, or all ranks where a stage has one; zero where there is none.
     """
-    ops = _ops(inferred, stages)
+    ops = _ops(inferred, stages, is_open)
     computed = _ranges(ops) if are_ranges(inferred) else _kernels(ops)
     parts = [_fixed(ops), _transfers(ops), computed, _between(ops, inferred.transfer_only)]
     rows = pl.concat([part.select("row", "type", "ideal_ns") for part in parts])
@@ -54,7 +55,7 @@ def are_ranges(inferred: Inferred) -> bool:
     return all(work.basis == "ranges" for work in inferred.works)
 
 
-def _ops(inferred: Inferred, stages: Sequence[int] | None) -> pl.DataFrame:
+def _ops(inferred: Inferred, stages: Sequence[int] | None, is_open: NDArray[np.bool_]) -> pl.DataFrame:
     plan, measured = inferred.plan, inferred.measured
     what = pl.col("what").cast(pl.String)
     ops = plan.ops.select(
@@ -71,7 +72,7 @@ def _ops(inferred: Inferred, stages: Sequence[int] | None) -> pl.DataFrame:
     stage_of = pl.Series("stage", stages or [0] * len(inferred.works), dtype=pl.Int32)
     pace = (
         pl.when(what.is_in(("compute", "memory", "fused"))).then(pl.lit("compute"))
-        .when((what == "communication") & _waiting_known(inferred)).then(pl.lit("transfer"))
+        .when((what == "communication") & _waiting_known(inferred) & ~pl.Series(is_open)).then(pl.lit("transfer"))
         .when(pl.col("name").cast(pl.String) == STEP_END).then(pl.lit("fixed"))
         .when(what.is_in(("host", "launch", "blocking"))).then(pl.lit("host"))
         .otherwise(pl.lit("fixed"))
@@ -96,7 +97,7 @@ def _with_comm_types(ops: pl.DataFrame, inferred: Inferred) -> pl.DataFrame:
         return ops
     parts = []
     for at, work in enumerate(inferred.works):
-        mine = ops.filter(pl.col("at") == at, pl.col("pace") == "transfer")
+        mine = ops.filter(pl.col("at") == at, pl.col("what") == "communication", pl.col("event").is_not_null())
         summary = work.events.select("collective", "payload_elems", "dtype", "group_size")[mine.get_column("event")]
         label = pl.concat_str(pl.all().cast(pl.String).fill_null("?"), separator=" ")
         parts.append(mine.select("row").hstack(summary.select(label.alias("comm"))))

@@ -13,23 +13,32 @@ _LITTLE = 1.01  # S below which nothing is to be gained
 
 
 def headline_of(causes: Sequence[Cause], slowdown: float, is_trusted: bool, absent: str) -> str:
-    """The largest cause, or that there is none; of a job of which ranks are absent, that it may lie in them."""
-    if absent:
-        here = [cause for cause in causes if cause.kind not in ("spread", "late host") and cause.share >= _LITTLE - 1]
-        told = f" Of those here: {here[0].sentence}" if here and is_trusted else ""
-        return f"{absent}, so what slows the job down may lie in what is missing.{told}"
+    """The largest cause, or that there is none. absent: who has no file here; then it may lie there."""
     if not is_trusted:
-        return "The replay is more than 3 % off, so what slows the job down cannot be told from it."
-    named = [cause for cause in causes if cause.kind != "spread"]
-    if slowdown < _LITTLE and not (named and named[0].share >= _LITTLE - 1):
-        return f"No rank, stage or link slows the job down: S = {slowdown:.3f}."
-    if named and named[0].share > 0:
+        why = "The replay is more than 3 % off, so what slows the job down cannot be told from it"
+        return f"{why}; {absent}." if absent else f"{why}."
+    named = [cause for cause in causes if cause.kind != "spread" and cause.share >= _LITTLE - 1]
+    if absent:
+        here = [cause for cause in named if cause.kind not in ("absent ranks", "late host")]
+        return _of_those_here(named[0] if named and named[0].kind == "absent ranks" else None, here, absent)
+    if named:
         return named[0].sentence
+    if slowdown < _LITTLE:
+        return f"No rank, stage or link slows the job down: S = {slowdown:.3f}."
     return (
         causes[0].sentence
         if causes
         else f"The job is {slowdown:.2f}× as long as at its ranks' common pace, without a pattern."
     )
+
+
+def _of_those_here(waiting: Cause | None, here: Sequence[Cause], absent: str) -> str:
+    """What can be told where ranks are absent."""
+    own = f" Of those here: {here[0].sentence}" if here else ""
+    if waiting is not None:
+        return waiting.sentence + own
+    rest = own or " Of those here none slows the others down."
+    return f"{_capital(absent)}, so what slows the job down may lie in what is missing.{rest}"
 
 
 def sentence_of(found: Found, names: Sequence[str], share: float, each_ns: Sequence[int]) -> str:
@@ -69,6 +78,9 @@ def sentence_of(found: Found, names: Sequence[str], share: float, each_ns: Seque
             lost = duration(float(found.details["lost"]))
             whose = f"{_capital(who)}'s host is late" if names else "Hosts are late at many ranks"
             return f"{whose}{since}, {lost} a step, most of it {found.evidence}: {saves}."
+        case "absent ranks":
+            saving = f"up to {percent(max(share, 0))} of the job's time"
+            return f"{_capital(str(found.details['clause']))}, and those here wait for what is missing: {saving}."
         case _:
             return found.evidence
 

@@ -41,8 +41,7 @@ def find_groups(events: pl.DataFrame, workers: Sequence[Worker]) -> tuple[pl.Dat
     )
     rows = events.with_row_index("row").filter(pl.col("kind") == "communication", pl.col("worker").is_not_null())
     rows = rows.drop(PLACES).join(table, on="worker", how="left", maintain_order="left")
-    several = events.select(pl.col("chunk").drop_nulls().n_unique() > 1).item()
-    pairs, pair_notes = _pairs(rows.filter(pl.col("rule").is_in(_WAYS)), places, len(workers), wraps=several)
+    pairs, pair_notes = _pairs(rows.filter(pl.col("rule").is_in(_WAYS)), places, len(workers))
     others, notes = _collectives(
         rows.filter(~pl.col("rule").is_in([*_WAYS, "point_to_point"]) | pl.col("rule").is_null()),
         places, len(workers), _step_ns(events),
@@ -68,11 +67,12 @@ _FOUND = {"row": pl.UInt32(), "group": pl.String(), "comm_seq": pl.Int64()}
 _MOST_A_STEP = 100_000  # communications of a group
 
 
-def _pairs(rows: pl.DataFrame, places: list[str], num_workers: int, *, wraps: bool) -> tuple[pl.DataFrame, list[str]]:
+def _pairs(rows: pl.DataFrame, places: list[str], num_workers: int) -> tuple[pl.DataFrame, list[str]]:
     """Sends and receives between neighbouring stages: the k-th of one with the k-th of the other in the step.
 
-    What a first or last stage records of a neighbour that it has not got joins nothing. wraps: whether the last stage
-    sends to the first, as where ranks hold several chunks of the model; of a file a rank that cannot be told.
+    What a first or last stage records of a neighbour that it has not got joins nothing: that takes no time. Where it
+    does, the last stage sends to the first, as ranks that hold several chunks of the model do. In a file a rank the
+    first stage does not know the last: their groups are called "PP -1-0" there, and "PP 3-4" (`wrapped`).
     """
     if rows.is_empty():
         return pl.DataFrame(schema=_FOUND), []
@@ -83,9 +83,13 @@ def _pairs(rows: pl.DataFrame, places: list[str], num_workers: int, *, wraps: bo
     lower = pl.col("pp") + pl.col("rule").replace_strict(
         {rule: at for rule, (_, at) in _WAYS.items()}, return_dtype=pl.Int64
     )
-    if wraps and num_workers > 1:
-        lower = pl.when(lower < 0).then(pl.col("pp").max()).otherwise(lower)
     rows = rows.with_columns(way.alias("way"), lower.alias("lower"))
+    outside = rows.filter(pl.col("lower") < 0).select(pl.col("end_ns") - pl.col("ts_ns")).to_series()
+    wraps = len(outside) > 0 and float(np.median(outside.to_numpy())) > _JITTER_NS
+    if wraps and num_workers > 1:
+        rows = rows.with_columns(
+            pl.when(pl.col("lower") < 0).then(pl.col("pp").max()).otherwise("lower").alias("lower")
+        )
     side = [*others, "way", "lower", "worker"]
     rows = rows.sort("ts_ns", "row").with_columns(pl.int_range(pl.len()).over(*side, "step").alias("k"))
     pair = [*others, "way", "lower", "step"]
@@ -93,10 +97,15 @@ def _pairs(rows: pl.DataFrame, places: list[str], num_workers: int, *, wraps: bo
         sides = rows.group_by(pair).agg(pl.col("worker").n_unique().alias("sides"))
         rows = rows.join(sides.filter(pl.col("sides") == 2), on=pair, nulls_equal=True)
         rows = _without_unlaunched(rows, pair)
-    rows = rows.filter(pl.col("lower") >= 0)
+    rows = rows.filter((pl.col("lower") >= 0) | wraps)
     stages = pl.concat_str(pl.lit("PP "), pl.col("lower"), pl.lit("-"), pl.col("lower") + 1)
     note = "sends and receives are paired by stage, and by their order in the step"
     return _numbered(rows.with_columns(_called(others, stages, pl.col("way"))), ["step", "k"]), [note]
+
+
+def wrapped(groups: pl.Series, num_stages: int) -> pl.Series:
+    """The groups as files a rank name them, with those of what the last stage sends to the first called as there."""
+    return groups.cast(pl.String).str.replace(f"PP {num_stages - 1}-{num_stages} ", "PP -1-0 ", literal=True)
 
 
 def _without_unlaunched(rows: pl.DataFrame, key: list[str]) -> pl.DataFrame:

@@ -59,8 +59,8 @@ def _is_last(ops: pl.DataFrame, waited_ns: _Ints) -> NDArray[np.bool_]:
 def voted(ops: pl.DataFrame, ready: Ready, grain: Grain, by: Voters) -> pl.DataFrame:
     """Rows `op`, `on`, votes_for and votes_against: names that repeatedly began as others on other lanes ended.
 
-    by: who votes together: ops of one name; of one name at one place in the step; or of one name, of which on a rank the
-    n-th waits for the n-th of another name, and nothing else is told.
+    by: who votes together: ops of one name; of one name at one place in the step; or of one name, of which on a rank
+    the n-th waits for the n-th of another name, and nothing else is told.
     """
     rows = ops.select("at", "lane", "event", "step", "start_ns", "end_ns", pl.col("name").cast(pl.String)).with_columns(
         row=pl.int_range(pl.len()), late=pl.Series(ready.since_ready_ns)
