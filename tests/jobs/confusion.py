@@ -94,6 +94,12 @@ PLANTS: dict[str, Callable[[Job, int], Job]] = {
 DOUBLES = (("slow", "last stage"), ("slow", "host far"), ("slow", "link pair"), ("host far", "link pair"),
            ("lengths", "slow far"), ("collections", "slow far"), ("last stage", "link pair"), ("host", "last stage"),
            ("lengths", "last stage"), ("collections", "host"))  # fmt: skip
+#: The same work, evenly divided: what repairs these causes.
+EVENED: dict[str, Callable[[Job, int], Job]] = {
+    "last stage": lambda job, seed: put.slow_stage(job, job.pp - 1, 1.4, is_even=True),
+    "first stage": lambda job, seed: put.slow_stage(job, 0, 1.3, is_even=True),
+    "lengths": lambda job, seed: put.lengths(job, 0.22, seed, is_even=True),
+}
 PLANTS |= {
     "slow far": lambda job, seed: put.slow_worker(job, _others(job, seed)[1], 1.45),
     "host far": lambda job, seed: put.late_host(job, _others(job, seed)[1], 5e6),
@@ -151,12 +157,16 @@ class Case:
         return " · ".join(filter(None, (self.shape, plants, self.form, self.absent and f"absent {self.absent}")))
 
     def job(self, plants: Sequence[str] | None = None) -> Job:
+        """plants: of its causes those that are there, of the others their repair; all where None."""
         job = put.noisy(SHAPES[self.shape](), self.noise, self.seed)
         one_of = job.tp if self.form.startswith("collapsed") else 1  # the rank that is recorded
         for at, plant in enumerate(self.plants):
+            seed = (self.seed + 3 * at) * one_of
             if plants is None or plant in plants:
                 by_host = plant == "collections" and self.form.startswith("kineto")
-                job = PLANTS["host collections" if by_host else plant](job, (self.seed + 3 * at) * one_of)
+                job = PLANTS["host collections" if by_host else plant](job, seed)
+            elif plant in EVENED:
+                job = EVENED[plant](job, seed)
         if self.form.startswith(("collapsed", "tp hidden")):
             return sim.tensor_groups_hidden(job, is_one_each=self.form.startswith("collapsed"))
         return sim.with_hosts(job) if self.form.startswith("kineto") else job
