@@ -84,7 +84,7 @@ function rate(value, bound = false) {
  */
 function scatter(rows, width) {
   const sizes = rows.map((row) => row.payload_bytes);
-  const rates = rows.flatMap((row) => [row.whole_busbw_GBps, row.busbw_GBps]).filter((value) => value !== null && value > 0);
+  const rates = rows.flatMap((row) => [row.whole_busbw_GBps ?? 0, row.busbw_GBps ?? 0]).filter((value) => value > 0);
   const floor = HEIGHT - BOTTOM;
   const across = logAxis(sizes, LEFT, width - RIGHT, 2, Math.max(2, Math.floor((width - LEFT) / 84)));
   const up = logAxis(rates, floor, TOP, 10, 6);
