@@ -76,7 +76,7 @@ def render_html(
         "page.html",
         home=HOME,
         entry=ENTRY,
-        styles=["render/page.css", "render/charts.css", "render/icicle.css", "render/path.css"],
+        styles=["render/page.css", "render/charts.css", "render/icicle.css", "render/path.css", "render/slowdown.css"],
         blocks=blocks,
         tables=ROWS | {name: table.row for name, table in TABLES.items()},
         terms={**TERMS, **tables_terms(tables), **(path_terms() if any(paths) else {}), **configured_terms(summary)},
