@@ -295,7 +295,7 @@ def test_many_ranks_scroll_in_their_own_box_and_list_their_pairs(open_html: Any)
     pairs = page.locator("[data-table=pairs]")
     assert pairs.locator("tbody tr").count() == 20
     assert "rank 200" in pairs.locator("tbody tr").first.inner_text()
-    assert "A cell is 3 ranks" in page.locator("#step-legend").inner_text()
+    assert "A cell is 2 ranks" in page.locator("#step-legend").inner_text()
     page.locator('[data-order="late"]').click()
     page.locator("#job-body").evaluate("(box) => box.scrollTo(0, 200)")
     place = page.evaluate("weftrace.job.timeline.drawn().rows[0]")

@@ -41,7 +41,7 @@ import { mix, onTheme, palette, SANS } from "./theme.js";
 const TOP = 24;
 const LEAST = 5; // pixels: a cell is at least as wide and as high
 const TALLEST = 24;
-const ROOM = 480; // pixels that rows share
+const ROOM = 660; // pixels that rows share
 const MOST_NAME = 110;
 const FONT = `11.5px ${SANS}`;
 

@@ -42,7 +42,7 @@ export function rankSteps({ map, legend, told, choices }, { ranks, steps, measur
 
   /** @param {Measure} measure */
   function show(measure) {
-    const { low, high, most } = scaleOf(measure);
+    const { low, high } = scaleOf(measure);
     told.textContent = measure.told;
     grid.show({
       rows: ranks,
@@ -61,7 +61,7 @@ export function rankSteps({ map, legend, told, choices }, { ranks, steps, measur
           }),
           onOpen && ["", "click: open it below"],
         ]),
-      onPlaced: (rows, perColumn) => showLegend(measure, sharedWords(rows, perColumn, most > high ? most : null)),
+      onPlaced: (rows, perColumn) => showLegend(measure, `${sharedWords(rows, perColumn)}${largestOf(measure)}`),
       row: (row, column) => ({
         rank: ranks[row],
         step: steps[column],
@@ -92,6 +92,19 @@ export function rankSteps({ map, legend, told, choices }, { ranks, steps, measur
     );
   }
 
+  /** @param {Measure} measure */
+  function largestOf({ of }) {
+    let best = { value: 0, rank: 0, step: 0 };
+    of.forEach((line, rank) => {
+      line.forEach((value, step) => {
+        if (value !== null && value > best.value) best = { value, rank, step };
+      });
+    });
+    return best.value
+      ? `The largest, ${duration(best.value)}, is of ${ranks[best.rank]} in step ${steps[best.step]}.`
+      : "";
+  }
+
   show(measures[0]);
   return grid;
 }
@@ -109,13 +122,11 @@ function scaleOf({ of, fromLeast, toMost }) {
 }
 
 /**
- * How many ranks and steps share a cell, where several do; and what is beyond the scale.
+ * How many ranks and steps share a cell, where several do.
  * @param {number} rows
  * @param {number} columns
- * @param {number | null} most
  */
-function sharedWords(rows, columns, most) {
+function sharedWords(rows, columns) {
   const parts = [rows > 1 ? plural(rows, "rank") : null, columns > 1 ? plural(columns, "step") : null].filter(Boolean);
-  const shared = parts.length ? `A cell is ${parts.join(" by ")}, and shows the largest of them. ` : "";
-  return `${shared}${most === null ? "" : `The largest is ${duration(most)}.`}`;
+  return parts.length ? `A cell is ${parts.join(" by ")}, and shows the largest of them. ` : "";
 }
