@@ -92,8 +92,8 @@ def of_one_job(works: Sequence[Work]) -> list[Work]:
     return found
 
 
-def _stages(works: Sequence[Work]) -> dict[int, int]:
-    """Of each rank its stage; nothing where that is not known of all."""
+def _stages(works: Sequence[Work]) -> dict[int, tuple[tuple[str, int], ...]]:
+    """Of each rank its places: the stage, and of several pipelines which; nothing where that is not known of all."""
     after: dict[int, int] = {}
     ranks = [work.trace.rank for work in works]
     for work, rank in zip(works, ranks, strict=True):
@@ -102,21 +102,22 @@ def _stages(works: Sequence[Work]) -> dict[int, int]:
         if rank is not None and len(others) == 1:
             after[rank] = others.pop()
     heads = sorted(set(after) - set(after.values())) or sorted(after)[:1]  # of a ring, the lowest
-    stages: dict[int, int] = {}
+    stages: dict[int, tuple[tuple[str, int], ...]] = {}
     lengths = set()
-    for head in heads:
+    for number, head in enumerate(heads):
         at, stage = head, 0
+        replica = (("dp", number),) if len(heads) > 1 else ()
         while at not in stages:
-            stages[at] = stage
+            stages[at] = (*replica, ("pp", stage))
             at, stage = after.get(at, at), stage + 1
         lengths.add(stage)
     return stages if len(lengths) == 1 and set(stages) == set(ranks) else {}
 
 
-def _placed(work: Work, stage: int) -> Work:
+def _placed(work: Work, places: tuple[tuple[str, int], ...]) -> Work:
     plain = work.trace.plain
     assert plain is not None
-    worker = replace(plain.workers[0], places=(("pp", stage),))
+    worker = replace(plain.workers[0], places=places)
     return replace(work, trace=replace(work.trace, plain=replace(plain, workers=(worker,))))
 
 
