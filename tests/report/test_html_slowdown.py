@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.pages import rows_of
 from tests.report.job_documents import MS, late_job, replayed
+from weftrace.files.documents import document_text
 from weftrace.render.packed import packed_rows
 from weftrace.report import render_html
 
@@ -115,3 +117,10 @@ def test_rows_that_stand_as_columns_are_the_same_rows() -> None:
     value = {"long": rows, "short": rows[:2], "mixed": [1, {"a": 1}, None], "alike": [{"a": 1}] * 9, "empty": []}
     held = packed_rows(value)
     assert rows_of(held) == value and held["long"]["row_columns"][1:3] == [[1], [True]]
+
+
+def test_a_document_that_nobody_reads_by_eye_is_not_indented() -> None:
+    for rows, lines in ((10, 12), (600_000, 1)):
+        text = document_text({"values": list(range(rows))})
+        assert text.count(b"\n") >= lines and (text.count(b"\n") == 1) == (lines == 1)
+        assert json.loads(text) == {"values": list(range(rows))}

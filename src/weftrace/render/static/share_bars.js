@@ -15,6 +15,7 @@ import {
   svgLine,
   svgRect,
   svgText,
+  textWidth,
 } from "./svg.js";
 import { tipRows } from "./tooltip.js";
 
@@ -50,7 +51,9 @@ export function shareBars(name, bars) {
       h(
         "div",
         { class: "share-bar", title, data: { value } },
-        onPick ? actionButton(of, onPick, { class: "link share-name" }) : h("span", { class: "share-name", text: of }),
+        onPick
+          ? actionButton(of, onPick, { class: "link share-name", title: of })
+          : h("span", { class: "share-name", text: of, title: of }),
         h(
           "span",
           { class: "share-room" },
@@ -64,7 +67,7 @@ export function shareBars(name, bars) {
           h("i", { class: "share-zero", style: { left: `${place(0)}%` } }),
         ),
         h("b", { class: "share-value", text: `${isBound ? "≤ " : ""}${signed(value)}` }),
-        h("span", { class: "share-note muted", text: note }),
+        h("span", { class: "share-note muted", text: note, title: note }),
       ),
     ),
   );
@@ -81,7 +84,7 @@ export function sortedColumns(holder, bars, what) {
   drawnToWidth(holder, (width) => {
     const { step, values } = roundTicks(0, Math.max(LEAST, bars[0].value), 3);
     const digits = Math.max(0, digitsFor(step) - 2);
-    const left = 52;
+    const left = 12 + Math.max(...values.map((value) => textWidth(percent(value, digits), "11.5px")));
     const per = Math.ceil(bars.length / Math.max(1, width - left));
     const number = Math.ceil(bars.length / per);
     const cell = Math.min(28, (width - left) / number);
