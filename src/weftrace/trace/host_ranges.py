@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.errors import TraceError
 from weftrace.trace.model import Trace, events_frame, is_annotation
 from weftrace.trace.phases import find_steps, step_at
 from weftrace.trace.plain.values import PLAIN_SCHEMA, Plain, Worker
@@ -29,6 +30,7 @@ _LEAST_NS = 100 * US  # a wait that is shorter is none
 _AT_ONCE_NS, _PART = 1_000 * US, 0.1  # by which, or which part of the hole, a thread goes on after what it waited for
 _LATE_NS = 3_000 * US
 _MOST_A_STEP = 100_000  # communications of a group
+_BACKENDS = r"^(?:gloo|mpi|ucc):"  # that communicate on CPUs
 _EVALUATES = r"^autograd::engine::evaluate_function"
 _OPTIMIZER = r"^Optimizer\.(?:step|zero_grad)#"
 _ACTION = r"^PP:(\d+)(?:(?:SEND|RECV)_)?([FBIW])(\d+)$"  # torch's pipeline runtime names what it runs
@@ -38,18 +40,29 @@ _FAMILIES = {FORWARD: "forward", BACKWARD: "backward", OPTIMIZER: "optimizer"}
 
 
 def ranges_of_host(trace: Trace) -> Work | None:
-    """The work of a rank on CPUs as ranges; None of a device, of a plain trace, and without communication.
+    """The work of a rank on CPUs as ranges; None of a device or a plain trace, or where no backend ran on CPUs.
 
     Computation: forward, backward, optimizer, and what comes before the first of them in a step. Sends and receives,
     and collectives that their thread waits for at once, stand beside it on its thread; other collectives on that of
     their backend. A send ends when it is posted: when it was through, no file tells.
+    Raises `TraceError` where sends and receives tell no partner, so that nothing says what a thread waited for.
     """
     if trace.plain is not None or trace.device_ids:
         return None
     work = work_of(trace)
-    if work.basis != "host" or not (work.events.get_column("kind") == "communication").any():
+    runs_here = pl.col("name").cast(pl.String).str.contains(_BACKENDS)  # else the host only launches on a device
+    if work.basis != "host" or not work.events.select(runs_here.any()).item():
         return None
     comms = _communications(work)
+    is_pair = pl.col("collective").cast(pl.String) == "send_recv"
+    alone = comms.filter(
+        is_pair, pl.col("src_rank").is_null() & pl.col("dst_rank").is_null() | pl.lit(trace.rank is None)
+    )
+    if alone.height:
+        raise TraceError(
+            f"{trace.path}: {alone.height:,} sends and receives on the CPU name no partner, so nothing tells what they "
+            "waited for: record with record_shapes=True, and distributedInfo."
+        )
     steps = _steps(trace)
     rows: list[_Range] = []
     for (pid, tid), ops in _operators(work).group_by("pid", "tid", maintain_order=True):
