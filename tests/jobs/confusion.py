@@ -216,7 +216,8 @@ class Outcome:
     case: Case
     told: str
     wrong: str  # what is wrong with the causes; empty where they are right
-    extra: str
+    extra: str  # who is named beside
+    since: str  # where the first step of the first cause is another
     error: float
     truth: float
     sentence: str
@@ -249,10 +250,10 @@ def outcome(case: Case) -> Outcome:
             report = str(analyze(path).document["headline"]) if case.absent else ""
         except WeftraceError as error:
             if case.absent:  # nothing is said of anyone
-                return Outcome(case, "refused", "", "", 0.0, truth, str(error))
-            return Outcome(case, "refused", "refused", "", 9.0, truth, str(error))
+                return Outcome(case, "refused", "", "", "", 0.0, truth, str(error))
+            return Outcome(case, "refused", "refused", "", "", 9.0, truth, str(error))
         except Exception as error:  # a crash is an outcome of this one job
-            return Outcome(case, "crash", f"crash {type(error).__name__}", "", 9.0, truth, str(error))
+            return Outcome(case, "crash", f"crash {type(error).__name__}", "", "", 9.0, truth, str(error))
     causes = [
         cause
         for cause in found.causes
@@ -266,12 +267,14 @@ def outcome(case: Case) -> Outcome:
     )
     if case.absent:
         wrong = _absent_wrong(case, job, found, report, extra, here)
-        return Outcome(case, causes[0].kind if causes else NOTHING, wrong, "", 0.0, truth,
+        return Outcome(case, causes[0].kind if causes else NOTHING, wrong, "", "", 0.0, truth,
                        f"S={found.slowdown:.4f} {found.headline} REPORT: {report}")  # fmt: skip
     wrong = _wrong(case, job, causes, whose, here)
+    begins = {each.since or None for each in job.planted if causes and _fits(job, causes[0], whose, each, here)}
+    since = f"since {causes[0].first_step}" if begins and causes[0].first_step not in begins else ""
     if not wrong and _ABSENT.search(found.headline):
         wrong = "speaks of absent ranks where all are here"
-    return Outcome(case, causes[0].kind if causes else NOTHING, wrong, extra, found.slowdown / truth - 1, truth,
+    return Outcome(case, causes[0].kind if causes else NOTHING, wrong, extra, since, found.slowdown / truth - 1, truth,
                    f"S={found.slowdown:.4f} {found.headline}")  # fmt: skip
 
 
@@ -421,16 +424,10 @@ def main(argv: list[str] | None = None) -> int:
     for case in chosen:
         one = outcome(case)
         found.append(one)
-        if one.wrong or abs(one.error) > _WITHIN or one.extra or given.all:
-            mark = (
-                f"WRONG ({one.wrong}) "
-                if one.wrong
-                else "S OFF "
-                if abs(one.error) > _WITHIN
-                else "EXTRA "
-                if one.extra
-                else ""
-            )
+        if one.wrong or abs(one.error) > _WITHIN or one.extra or one.since or given.all:
+            mark = f"WRONG ({one.wrong}) " if one.wrong else ""
+            mark += "S OFF " if abs(one.error) > _WITHIN else ""
+            mark += ("EXTRA " if one.extra else "") + (f"SINCE ({one.since}) " if one.since else "")
             said = " ".join(one.sentence.split())[:500] + (f" EXTRA: {one.extra[:300]}" if one.extra else "")
             print(f"{mark}{case.name} [noise {case.noise}]: S {one.truth:.4f}, off {one.error:+.2%}: "
                   f"told {one.told}: {said}", flush=True)  # fmt: skip
@@ -456,7 +453,8 @@ def summary(found: list[Outcome]) -> str:
         extra = sum(bool(each.extra) for each in mine)
         part = right / max(1, len(mine))
         lines.append(f"{form:16} {len(mine):4} jobs: owner and kind right in {right:4} ({part:.1%}), S "
-                     f"within 1 % in {near:4}, worst {worst:.2%}; {extra} name an innocent beside")  # fmt: skip
+                     f"within 1 % in {near:4}, worst {worst:.2%}; {extra} name an innocent beside, "
+                     f"{sum(bool(each.since) for each in mine)} another first step")  # fmt: skip
     return "\n".join(lines)
 
 

@@ -21,7 +21,7 @@ def slow_worker(job: Job, rank: int, factor: float, *, since: int = 0, only: str
     for op in job.ops:
         if op.kind == COMPUTE and op.rank == rank and op.step >= since and only in op.name:
             op.ns *= factor
-    job.planted.append(Planted("slow compute", (rank,)))
+    job.planted.append(Planted("slow compute", (rank,), since=since))
     return job
 
 
@@ -130,5 +130,5 @@ def late_host(job: Job, rank: int, ns: float, *, since: int = 0, name: str = "lo
         if op.kind == HOST and op.rank == rank and op.step >= since and op.name == name:
             op.ns += ns if number % every == 0 else 0.0
             number += 1
-    job.planted.append(Planted("late host", (rank,)))
+    job.planted.append(Planted("late host", (rank,), since=since))
     return job

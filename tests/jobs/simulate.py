@@ -41,11 +41,12 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A cause that was put into a job. ranks: whose it is; of a link, those that it slows."""
+    """A cause that was put into a job. ranks: whose it is; of a link, those that it slows. since: its first step."""
 
     kind: str
     ranks: tuple[int, ...] = ()
     stages: tuple[int, ...] = ()
+    since: int = 0
 
 
 @dataclass(slots=True)
