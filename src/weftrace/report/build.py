@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -35,6 +35,8 @@ if TYPE_CHECKING:  # and imported where a report of FLOPs is at hand: traces are
 MAX_TIMELINE_EVENTS = 200_000
 #: Of a job of more ranks than `_MANY` fewer, so that its page stays below 5 MB; of each rank so many at least.
 _MANY, _EVENTS_OF_MANY, _LEAST_EVENTS = 64, 64_000, 500
+#: Ranks of one file from which on several are analysed at once.
+_MANY_IN_A_FILE, _MOST_THREADS = 16, 4
 _LEAST_GAPS = 100  # of each rank of a large job
 #: Device events of a trace up to which its page tells the critical path: what is found in a second or two.
 MAX_PATH_EVENTS = 50_000
@@ -195,15 +197,19 @@ def _devices(trace: Trace, *, asked: ReportOptions, max_events: int, keep_work: 
     named, steps_by = with_steps(trace) if asked.step is None else (trace, None)
     stepped = [None] * len(works) if steps_by is None else works_of(named, rules=asked.rules)
     by = each_of(asked.by)
-    return [
-        RankReport(
+
+    def one(work: Work, again: Work | None) -> RankReport:
+        return RankReport(
             analysis=replace(analyze_rank(work, by=by, stepped=again), steps_by=steps_by),
             timeline=_timeline(work, max_events) if asked.timelines else None,
             flops=None if asked.flops is None else _joined(asked.flops, work, asked.hardware),
             work=work if keep_work and work.events.height <= MAX_PATH_EVENTS else None,
         )
-        for work, again in zip(works, stepped, strict=True)
-    ]
+
+    if len(works) < _MANY_IN_A_FILE:
+        return [one(*each) for each in zip(works, stepped, strict=True)]
+    with ThreadPoolExecutor(max_workers=min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
+        return list(pool.map(one, works, stepped))
 
 
 def _timeline(work: Work, max_events: int) -> TimelinePayload:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import polars as pl
@@ -119,9 +119,13 @@ class _Answer:
     def _mean(self, durations: _Floats) -> float:
         return float(self.replays.step_ns(durations).mean())
 
-    def _only(self, mine: NDArray[np.bool_]) -> _Floats:
-        """Steps with all ideal but these ops."""
-        return self.replays.step_ns(np.where(mine, self.measured_durations, self.ideal_durations))
+    def _only(self, each: Iterable[NDArray[np.bool_]]) -> list[_Floats]:
+        """Steps with all ideal but these ops, for each of several choices of ops."""
+        return self.replays.each_step_ns(np.where(mine, self.measured_durations, self.ideal_durations) for mine in each)
+
+    def _of_ranks(self, choices: Iterable[NDArray[np.bool_]]) -> list[_Floats]:
+        """The same of ranks: choices of positions."""
+        return self._only(chosen[self.at] for chosen in choices)
 
     # --- whose ---
 
@@ -138,8 +142,7 @@ class _Answer:
         if not every:
             slowdowns, bounds = self._bounds(), np.ones(number, bool)
             order = np.argsort(-slowdowns, kind="stable")[:_EXACT].tolist()
-        for at in order:
-            steps = self._only(self.at == at)
+        for at, steps in zip(order, self._only(self.at == at for at in order), strict=True):
             slowdowns[at], bounds[at] = steps.mean() / self.ideal, False
             origin[at] = tuple(np.rint(np.maximum(steps - self.ideal_steps, 0)).astype(np.int64).tolist())
         rows = {
@@ -163,13 +166,11 @@ class _Answer:
         """Of each rank the lesser S of its stage and of the ranks at its place in all stages."""
         place = pl.DataFrame({"stage": self.stages}).select(pl.int_range(pl.len()).over("stage")).to_series().to_numpy()
         stage = np.array(self.stages)
-        of_stage = {
-            each: self._only(np.isin(self.at, np.flatnonzero(stage == each))).mean() for each in np.unique(stage)
-        }
-        of_place = {
-            each: self._only(np.isin(self.at, np.flatnonzero(place == each))).mean() for each in np.unique(place)
-        }
-        return np.array([min(of_stage[s], of_place[p]) / self.ideal for s, p in zip(stage, place, strict=True)])
+        stages, places = np.unique(stage), np.unique(place)
+        of_stage = np.array([one.mean() for one in self._of_ranks(stage == each for each in stages)])
+        of_place = np.array([one.mean() for one in self._of_ranks(place == each for each in places)])
+        least: _Floats = np.minimum(of_stage[np.searchsorted(stages, stage)], of_place[np.searchsorted(places, place)])
+        return least / self.ideal
 
     def _worst(self, workers: pl.DataFrame) -> tuple[int, float | None]:
         number = max(1, round(_SLOWEST * len(self.names)))
@@ -184,11 +185,13 @@ class _Answer:
         sums = moving.group_by("type", pl.col("pace").cast(pl.String)).agg(pl.col("duration_ns").sum())
         sums = sums.sort("duration_ns", "type", descending=[True, False]).head(_MOST_TYPES)
         types, paces = self.ops.get_column("type"), self.ops.get_column("pace").cast(pl.String)
-        rows = []
-        for name, pace, total in sums.iter_rows():
-            mine = ((types == name) & (paces == pace)).fill_null(False).to_numpy()
-            per_rank = round(total / (self.num_steps * len(self.names)))
-            rows.append((name, pace, self._only(mine).mean() / self.ideal, per_rank))
+        shown = sums.select("type", pl.col("pace").cast(pl.String)).rows()
+        mine = (((types == name) & (paces == pace)).fill_null(False).to_numpy() for name, pace in shown)
+        per_rank = (sums.get_column("duration_ns") / (self.num_steps * len(self.names))).round().cast(pl.Int64)
+        rows = [
+            (*names, steps.mean() / self.ideal, time)
+            for names, steps, time in zip(shown, self._only(mine), per_rank, strict=True)
+        ]
         columns = ("type", "pace", "slowdown", "time_ns")
         schema = {name: frame_schema(OperationTypeRow)[name] for name in columns}
         return pl.DataFrame(rows, schema=schema, orient="row").sort("slowdown", "type", descending=[True, False])
@@ -202,9 +205,12 @@ class _Answer:
         sums = by_rank.group_by("stage").agg(pl.col("duration_ns").mean()).sort("stage")
         ratios = (sums.get_column("duration_ns") / (sums.get_column("duration_ns").mean() or 1)).to_list()
         stage = np.array(self.stages)
+        numbers = sums.get_column("stage").to_list()
         rows = [
-            (each, self._only(np.isin(self.at, np.flatnonzero(stage == each))).mean() / self.ideal, ratio)
-            for each, ratio in zip(sums.get_column("stage").to_list(), ratios, strict=True)
+            (each, steps.mean() / self.ideal, ratio)
+            for each, ratio, steps in zip(
+                numbers, ratios, self._of_ranks(stage == each for each in numbers), strict=True
+            )
         ]
         return pl.DataFrame(rows, schema=schema, orient="row")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,22 +14,27 @@ from numpy.typing import NDArray
 from weftrace.plan.graph import Graph, graph_of, run
 from weftrace.plan.inference.values import Inferred
 
+_MOST_THREADS = 8
+
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replays:
-    """One plan, run with other durations. graph: its arrays. on_device: whether an op counts to its step's end, [ops].
-    step: of each op the number of its step, counted from 0, [ops]. steps: their names, ascending. kept_ns: time between
-    steps that is of none, [steps]. is_thread: whether a replay without hosts leaves an op out, [ops]."""
+    """One plan, run with other durations.
+
+    graph: its arrays. on_device: whether an op counts to its step's end, [ops]. steps: their names, ascending.
+    kept_ns: time between steps that is of none, [steps]. by_step: the ops that count, in order of their step;
+    first_of_step: of each step, where its ops begin in `by_step`, [steps].
+    """
 
     graph: Graph
-    step: _Ints
     counts: NDArray[np.bool_]
     steps: tuple[int, ...]
     kept_ns: _Ints
-    begin_ns: int
+    by_step: _Ints
+    first_of_step: _Ints
 
     @classmethod
     def of(cls, inferred: Inferred, step: pl.Series) -> Replays:
@@ -46,13 +54,16 @@ class Replays:
         kept = np.zeros(len(used), np.int64)
         if laid:
             kept[1:] = np.maximum(first[order][1:] - last[order][:-1], 0)
+        counts &= number >= 0
+        rows = np.flatnonzero(counts)
+        turn = renumber[number[rows]]
         return cls(
             graph=graph_of(inferred.plan),
-            step=np.where(number >= 0, renumber[number], -1),
-            counts=counts & (number >= 0),
+            counts=counts,
             steps=tuple(int(used[at]) for at in order),
             kept_ns=kept,
-            begin_ns=int(start[counts].min()),
+            by_step=rows[np.argsort(turn, kind="stable")],
+            first_of_step=np.searchsorted(np.sort(turn), np.arange(len(used))),
         )
 
     def step_ns(self, durations_ns: _Floats) -> _Floats:
@@ -61,10 +72,13 @@ class Replays:
         result = run(replace(self.graph, hold_ns=held))
         return self.between(result.start_ns, result.end_ns)
 
+    def each_step_ns(self, durations_ns: Iterable[_Floats]) -> list[_Floats]:
+        """The same of several, side by side."""
+        with ThreadPoolExecutor(max_workers=min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
+            return list(pool.map(self.step_ns, durations_ns))
+
     def between(self, start_ns: _Ints, end_ns: _Ints) -> _Floats:
         """Lengths of steps by these times of ops, [steps]."""
-        ends = np.zeros(len(self.steps), np.int64)
-        np.maximum.at(ends, self.step[self.counts], end_ns[self.counts])
-        begin = int(start_ns[self.counts].min())
-        ends = np.maximum.accumulate(ends)
+        ends = np.maximum.accumulate(np.maximum.reduceat(end_ns[self.by_step], self.first_of_step))
+        begin = int(start_ns[self.by_step].min())
         return np.diff(ends, prepend=begin).astype(np.float64) - self.kept_ns
