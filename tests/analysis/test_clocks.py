@@ -124,7 +124,7 @@ def test_a_shifted_copy_is_found_to_the_nanosecond(shift: int, times: list[int])
         for seq, time in enumerate(times)
     ]  # fmt: skip
     ends = pl.DataFrame(rows, schema=ARRIVAL_SCHEMA)
-    found = clock_offsets({3: ends, 5: ends.with_columns(pl.col("end_ns") + shift)})[1]
+    found = clock_offsets({3: ends, 5: ends.with_columns(pl.col("start_ns", "end_ns") + shift)})[1]
     assert (found.rank, found.offset_ns, found.spread_ns, found.num_matched) == (5, shift, 0, len(times))
 
 
@@ -132,7 +132,7 @@ def frame(ends: dict[int, int], *, group: str) -> pl.DataFrame:
     """Collectives of a group that end at these times, by sequence number."""
     rows = [
         {"group": group, "group_size": 2, "collective": "all_reduce", "seq": seq, "what": "all_reduce/",
-         "start_ns": end, "end_ns": end, "idle_since_ns": end, "is_barrier": False}
+         "start_ns": end - MS, "end_ns": end, "idle_since_ns": end - MS, "is_barrier": False}
         for seq, end in ends.items()
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=ARRIVAL_SCHEMA)

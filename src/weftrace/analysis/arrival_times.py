@@ -12,6 +12,7 @@ from weftrace.trace.work import Work, as_work
 ARRIVAL_SCHEMA: dict[str, pl.DataType] = {
     "group": pl.Categorical(),  # name of the process group and, where they are recorded, its ranks; "" unknown
     "group_size": pl.Int32(),
+    "world_size": pl.Int32(),  # ranks of the job
     "collective": pl.Categorical(),  # "?" unknown
     "seq": pl.Int64(),  # its number in the group, where the file records that
     "what": pl.Categorical(),  # kind, size and ranks: what is alike on all ranks, for files that number nothing
@@ -56,6 +57,7 @@ def arrivals(source: Trace | Work) -> pl.DataFrame:
     named = rows.filter(pl.col("kind") == "communication").select(
         pl.concat_str(group, ranks, separator=" ").str.strip_chars().alias("group"),
         "group_size",
+        pl.lit(work.trace.world_size, pl.Int32).alias("world_size"),
         collective.alias("collective"),
         pl.when(~(is_between | is_peerless)).then("comm_seq").alias("seq"),  # each rank counts its own
         pl.concat_str(
@@ -110,7 +112,8 @@ def _of_channels(rows: pl.DataFrame) -> pl.DataFrame:
     begins = (pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1).over(*key)).fill_null(True)
     parts = numbered.with_columns(begins.cum_sum().over(*key).alias("part")).group_by(*key, "part", maintain_order=True)
     merged = parts.agg(
-        pl.col("group_size", "collective", "step", "start_ns", "idle_since_ns", "recorded_since_ns", "laid_ns").first(),
+        pl.col("group_size", "world_size", "collective", "step").first(),
+        pl.col("start_ns", "idle_since_ns", "recorded_since_ns", "laid_ns").first(),
         pl.col("end_ns", "payload_bytes").max(),
         pl.col("is_barrier").all(),
         pl.col("sends").first(),

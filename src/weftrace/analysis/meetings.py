@@ -7,15 +7,17 @@ on a common clock. Sends and receives are numbered by each rank for itself, so t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
-from weftrace.analysis.clocks import Array, Clocks, Edge, clocks_along, edges_of
-from weftrace.analysis.end_votes import MOST_APART_NS, MOST_IN_ORDER_NS, agreeing, tolerance_of, vote
+from weftrace.analysis.clock_lines import LOOSE, RECEIVED, SENT, Array, Edge
+from weftrace.analysis.clocks import Clocks, clocks_along, edges_of, way_of
+from weftrace.analysis.end_votes import MOST_APART_NS, MOST_IN_ORDER_NS, Pairs, agreeing, tolerance_of, vote
 from weftrace.units import counted
 
 _KEY = ("group", "collective", "seq")
@@ -125,7 +127,8 @@ def _causal(members: pl.DataFrame, clocks: Clocks) -> tuple[pl.DataFrame, int]:
     Where no file tells which of two sends, both must have run at the same time: a send waits for its receiver.
     """
     is_pair = (pl.col("collective").cast(pl.String) == "send_recv") & (pl.len().over("meeting") == 2)
-    slack_ns = _CAUSAL_NS + 4 * max((clocks.spread(at) for at in range(clocks.number)), default=0)
+    unsure = [max(4 * clocks.spread(at), clocks.uncertainty(at) or 0) for at in range(clocks.number)]
+    slack_ns = _CAUSAL_NS + max(unsure, default=0)
     start, end = (pl.col(name) - pl.col("ahead_ns") for name in ("start_ns", "end_ns"))
     sends, other = pl.col("sends"), pl.col("sends").not_()
     sent = pl.when(sends.any().over("meeting")).then(start.filter(sends).first().over("meeting"))
@@ -194,29 +197,60 @@ def _on_common_clock(frame: pl.DataFrame, clocks: Clocks) -> pl.DataFrame:
 
 
 def _voted(events: pl.DataFrame, known: Clocks) -> Iterator[Edge]:
-    """What ranks without a common clock seem to share, by their ends alone."""
+    """What ranks without a common clock seem to share: by order in their steps, or by their ends alone.
+
+    A kind is shared by all that record it where partners are told, or the group has all ranks of the job, or no more
+    ranks record it than the group has, and the group is named or all files are here.
+    """
+    num_ranks, num_all = pl.col("at").n_unique().over("group", "what"), pl.col("world_size").max()
+    is_here = (pl.col("group").cast(pl.String) != "") | (num_all == known.number)
+    is_shared = pl.any_horizontal(
+        pl.col("sends").is_not_null(),
+        pl.col("group_size") == num_all,
+        is_here
+        & (num_ranks <= pl.coalesce("group_size", pl.when(pl.col("group").cast(pl.String) != "").then(num_ranks))),
+    ).fill_null(False)
+    way = pl.when(is_shared).then(way_of(pl.col("sends"))).otherwise(LOOSE)
+    events = events.with_columns(is_shared.alias("shared"), way.alias("way"), pl.col("step").fill_null(-1))
+    columns = ("start_ns", "end_ns", "step", "way")
+    mine: dict[tuple[bool, bool], dict[int, dict[Any, _Times]]] = {}
+    for (at, *kind), part in events.sort("end_ns", "start_ns").group_by("at", "group", "what", maintain_order=True):
+        times = _Times(*(part.get_column(name).to_numpy() for name in columns))
+        is_message = bool(np.isin(times.way[0], (SENT, RECEIVED)))
+        of = mine.setdefault((not part.get_column("shared")[0], is_message), {})
+        of.setdefault(int(at), {})[tuple(kind)] = times
     roots = [known.root(at) for at in range(known.number)]
-    mine = {int(at): frame for (at,), frame in events.group_by("at", maintain_order=True)}
-    ends = {
-        at: {
-            key: np.sort(part.get_column("end_ns").to_numpy())
-            for key, part in frame.group_by("group", "what", maintain_order=True)
-        }
-        for at, frame in mine.items()
-    }
-    joined = {at: roots[at] for at in sorted(ends)}
-    for b in sorted(ends):
-        tried = 0
-        for a in sorted(ends):
-            if a >= b or tried == _MOST_TRIES:
-                break
-            if joined[a] == joined[b]:
-                continue
-            tried += 1
-            if (edge := vote(ends[a], ends[b])) is not None:
-                yield Edge(a, b, *edge)
-                old, new = max(joined[a], joined[b]), min(joined[a], joined[b])
-                joined = {at: new if root == old else root for at, root in joined.items()}
+    joined = dict(enumerate(roots))
+    for (is_unsure, is_message), ranks in sorted(mine.items(), key=lambda item: item[0]):
+        for b, kinds in sorted(ranks.items()):
+            others = [a for a in ranks if a < b and not kinds.keys().isdisjoint(ranks[a])]
+            others.sort(key=lambda a: b - a)
+            together = dict(enumerate(roots)) if is_message else joined
+            for a in [a for a in others if together[a] != together[b]][:_MOST_TRIES]:
+                if together[a] != together[b] and (pairs := vote(ranks[a], kinds, is_shared=not is_unsure)):
+                    yield _edge(a, b, ranks[a], kinds, pairs)
+                    old, new = max(joined[a], joined[b]), min(joined[a], joined[b])
+                    joined = {at: new if root == old else root for at, root in joined.items()}
+                    together = together if is_message else joined
+
+
+class _Times(NamedTuple):
+    """Of a rank's events of a kind, in order of end. way: as if it were the first of two ranks (`Edge.way`)."""
+
+    starts: Array
+    ends: Array
+    steps: Array
+    way: Array
+
+
+def _edge(a: int, b: int, of_a: Mapping[Any, _Times], of_b: Mapping[Any, _Times], pairs: Pairs) -> Edge:
+    columns = [
+        np.concatenate([getattr(of[kind], name)[places[which]] for kind, places in pairs.items()])
+        for which, of, name in (
+            (0, of_a, "starts"), (0, of_a, "ends"), (1, of_b, "starts"), (1, of_b, "ends"), (0, of_a, "way")
+        )
+    ]  # fmt: skip
+    return Edge(a, b, False, *columns).strict()
 
 
 def _of_the_groups_size(met: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weftrace.analysis.clocks import Array
+from weftrace.analysis.clock_lines import Array
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -10,7 +10,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.analysis.activity import Stretches, stretches_of
-from weftrace.analysis.clocks import END_TOGETHER, Array, ClockOffset, offsets_of
+from weftrace.analysis.clock_lines import Array
+from weftrace.analysis.clocks import END_TOGETHER, ClockOffset, Clocks, offsets_of
 from weftrace.analysis.intervals import union
 from weftrace.analysis.meetings import Meetings, meetings_of
 from weftrace.analysis.root_cause import Blame, Waiting, blame
@@ -50,7 +51,9 @@ class Lateness(InNotebook):
     own clock.
     began: a row a wait and rank with which it began: wait (its number), at (who waited), start_ns, end_ns (own clock),
     origin, part (of the wait; they add up to 1); without waits that are within the clocks' uncertainty.
-    uncertainty_ns: how far apart ends of one collective lie, median. clocks_applied: whether some clock was corrected.
+    uncertainty_ns: how far apart ends of one collective lie, or how uncertain the clocks of its ranks are to each other
+    if that is more, median; a collective counts with its length where its clocks cannot be told.
+    clocks_applied: whether some clock was corrected.
     ahead_ns: of each rank how far its clock was corrected, in the middle of its collectives.
     """
 
@@ -100,7 +103,7 @@ def lateness_of(meetings: Meetings) -> Lateness | None:
     if meetings.members.is_empty():
         return None
     clocks, number = meetings.clocks, meetings.clocks.number
-    uncertainty_ns = _uncertainty(meetings.members)
+    uncertainty_ns = _uncertainty(meetings.members, clocks)
     split = _split(meetings.members, uncertainty_ns)
     members, met = split.members, split.met
     mine, counted = members.filter("counted"), met.filter("counted")
@@ -140,11 +143,22 @@ class _Split:
     notes: tuple[str, ...]
 
 
-def _uncertainty(members: pl.DataFrame) -> int:
-    """How far apart ends of one collective lie, median: of those that leave together, else of sends and receives."""
+def _uncertainty(members: pl.DataFrame, clocks: Clocks) -> int:
+    """The median over collectives, else over sends and receives, of how far their ends lie apart, or how uncertain the
+    clocks of their ranks are to that of the first, if that is more; where it cannot be told, how long they took."""
     kind, end = pl.col("collective").cast(pl.String), pl.col("end_ns") - pl.col("ahead_ns")
+    members = members.with_columns(pl.col("at").first().over("meeting").alias("first"))
+    pairs = members.select("first", "at").unique()
+    unsure = [clocks.uncertainty(at, first) for first, at in pairs.rows()]
+    members = members.join(pairs.with_columns(pl.Series("unsure", unsure, pl.Int64)), on=["first", "at"], how="left")
+    of_clocks = pl.coalesce("unsure", pl.col("end_ns") - pl.col("start_ns"))
     for chosen in (kind.is_in(END_TOGETHER) & ~pl.col("is_barrier"), kind == "send_recv"):
-        apart = members.filter(chosen).group_by("meeting").agg((end.max() - end.min()).alias("ns")).get_column("ns")
+        apart = (
+            members.filter(chosen)
+            .group_by("meeting")
+            .agg(pl.max_horizontal(end.max() - end.min(), of_clocks.max()).alias("ns"))
+            .get_column("ns")
+        )
         if len(apart):
             return int(np.median(apart.to_numpy()))
     return 0
