@@ -59,12 +59,11 @@ def lengths(job: Job, spread: float, seed: int) -> Job:
 
 
 def collections(job: Job, ns: float, share: float, seed: int) -> Job:
+    """A share of the forwards, five at least, is longer: as ranges show that the host collects garbage."""
     draw = random.Random(seed)
-    for op in job.ops:
-        if op.kind == COMPUTE and op.name == "forward-compute" and op.part_of < 0 and draw.random() < share:
-            longer = op.ns + ns * draw.uniform(0.7, 1.3)
-            op.mix = (*op.mix[:-1], op.mix[-1] + sum(op.mix) * (longer / op.ns - 1))
-            op.ns = longer
+    forwards = [op for op in job.ops if op.kind == COMPUTE and op.name == "forward-compute" and op.part_of < 0]
+    for op in draw.sample(forwards, max(5, round(share * len(forwards)))):
+        op.ns += ns * draw.uniform(0.7, 1.3)
     job.planted.append(Planted("garbage collection"))
     return job
 
@@ -72,9 +71,9 @@ def collections(job: Job, ns: float, share: float, seed: int) -> Job:
 def host_collections(job: Job, ns: float, share: float, seed: int) -> Job:
     """As kernels show it: hosts of changing ranks stop, and their devices starve."""
     draw = random.Random(seed)
-    for op in job.ops:
-        if op.kind == HOST and op.name == "pause" and draw.random() < share:
-            op.ns += ns * draw.uniform(0.7, 1.3)
+    pauses = [op for op in job.ops if op.kind == HOST and op.name == "pause"]
+    for op in draw.sample(pauses, max(5, round(share * len(pauses)))):
+        op.ns += ns * draw.uniform(0.7, 1.3)
     job.planted.append(Planted("garbage collection"))
     return job
 
