@@ -177,7 +177,8 @@ def analyze(
 def _slowdown(source: Trace | Job, analysis: Analysis) -> tuple[JobSlowdown | None, str]:
     """How much slower a job is than at its ranks' common pace; or what is to be said of why that is not told."""
     ranks = [rank for rank in analysis.ranks if rank.apart is None]
-    if len(ranks) < 2 or not {rank.basis for rank in ranks} <= {"device", "ranges"}:
+    on_hosts = {rank.basis for rank in ranks} == {"host"}  # a run on CPUs, or a host that only launches
+    if len(ranks) < 2 or not (on_hosts or {rank.basis for rank in ranks} <= {"device", "ranges"}):
         return None, ""
     try:
         from weftrace.advice import infer_lanes_of, slowdown_of
@@ -189,7 +190,7 @@ def _slowdown(source: Trace | Job, analysis: Analysis) -> tuple[JobSlowdown | No
     try:
         return slowdown_of(infer_lanes_of(source)), ""
     except WeftraceError as error:
-        return None, f"the job could not be replayed: {error}"
+        return None, "" if on_hosts else f"the job could not be replayed: {error}"
 
 
 def _devices(trace: Trace, *, asked: ReportOptions, max_events: int, keep_work: bool = False) -> list[RankReport]:

@@ -47,7 +47,8 @@ def headline(
         if not host:
             return "This trace holds no device work and no host operators: there is nothing to account for."
         summary = _of_host(host) + host_sentence(host)
-        return " ".join(filter(None, (summary, _late(host, lateness) if len(host) > 1 else "")))
+        late = slowdown_sentence(host, slowdown) or _late(host, lateness) if len(host) > 1 else ""
+        return " ".join(filter(None, (summary, late)))
     if len(device) == 1:
         serving, summary = serving_sentence(device[0]), _of_devices(device, duration(device[0]["span_ns"])) + "."
         if serving and max(_sum(device, key) for key in _LOSSES.values()) < _MUCH * _sum(device, "span_ns"):
