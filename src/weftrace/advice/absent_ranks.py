@@ -67,7 +67,8 @@ def absent_from(inferred: Inferred) -> Absent:
     """What of a plan depends on ranks that are not in it; nothing of a plan that was not measured.
 
     A collective is complete where as many ranks meet as its group has; without a group's size in the files, where all
-    ranks of the job are here and the collective was matched; sends and receives where a pair meets.
+    ranks of the job are here and the collective was matched; sends and receives where a pair meets, or where a receive
+    waits for its send, which waits for nobody.
     """
     if (known := _KEPT.get(inferred)) is None:
         known = _KEPT[inferred] = _absent(inferred)
@@ -87,6 +88,7 @@ def _absent(inferred: Inferred) -> Absent:
     is_pair = (pl.col("collective") == "send_recv").fill_null(False)
     needed = pl.when(is_pair & pl.lit(all_here)).then(2).otherwise("group_size")
     complete = pl.when(needed.is_null()).then((met > 1) & all_here).otherwise(met >= needed)
+    complete |= is_pair & pl.col("op").is_in(_between_ranks(inferred).implode())
     known = _communication(inferred).with_columns(
         is_open=pl.when(pl.col("what") == "fused").then(not all_here).otherwise(~complete),
         is_global=(pl.col("group_size") == (world or 0)).fill_null(False) & ~is_pair,
@@ -108,6 +110,14 @@ def _absent(inferred: Inferred) -> Absent:
         world_size=world,
         share=_share(inferred, mine),
     )
+
+
+def _between_ranks(inferred: Inferred) -> pl.Series:
+    """Ops of which one waits for the end of the other, on another rank."""
+    rank = inferred.plan.ops.get_column("rank")
+    waits = inferred.plan.waits.filter(pl.col("since").cast(pl.String) == "end").select("op", "on")
+    apart = rank.gather(waits.get_column("op")) != rank.gather(waits.get_column("on"))
+    return pl.concat([waits.get_column(name).filter(apart) for name in ("op", "on")]).unique()
 
 
 def _none(present: int, world: int | None) -> Absent:

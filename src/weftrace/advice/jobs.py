@@ -17,6 +17,7 @@ from weftrace.plan.inference.inferring import infer
 from weftrace.plan.inference.joining import joined
 from weftrace.plan.inference.lanes.inferring import infer_lanes
 from weftrace.plan.inference.values import Inferred
+from weftrace.trace.host_ranges import clock_of_host, is_of_host, of_one_job, ranges_of_host
 from weftrace.trace.job import Failure, Job
 from weftrace.trace.model import Trace
 from weftrace.trace.plain.groups import wrapped
@@ -36,7 +37,7 @@ def infer_job(source: Job | Trace | Iterable[Trace | Work], *, workers: int | No
     ranges = [each for each in found if isinstance(each, Work)]
     ranks, repeats = _one_each([each for each in found if not isinstance(each, Work)])
     if ranges and not ranks:
-        return lanes_of(ranges, notes)
+        return lanes_of(_as_one(ranges), notes)
     notes += [*repeats, *(f"left out: {work.trace.path}, which holds no work on a device" for work in ranges)]
     if not ranks:
         raise TraceError(failures[0].error if failures else "there is no trace to infer a plan from.")
@@ -103,7 +104,10 @@ def lanes_of(works: Sequence[Work], notes: Sequence[str] = ()) -> Inferred:
     if None in numbers or len(set(numbers)) < len(numbers):
         numbers = list(range(len(ranks)))
     works = _wrapped([rank.work for rank in ranks])
-    files = [f"({at})" if rank.work.trace.simulated else rank.path for at, rank in enumerate(ranks)]
+    files = [
+        f"({at})" if rank.work.trace.simulated else clock_of_host(rank.work) or rank.path
+        for at, rank in enumerate(ranks)
+    ]
     meetings = meetings_of([arrivals(work) for work in works], files)
     unsure = meetings.members.select(is_peerless().alias("unsure")).get_column("unsure")
     return infer_lanes(
@@ -138,17 +142,28 @@ def infer_lanes_of(source: Job | Trace | Iterable[Trace | Work], *, workers: int
     """
     failures: list[Failure] = []
     if isinstance(source, Job):
-        outcomes = source.map(works_of, workers=workers)
+        outcomes = source.map(works_to_replay, workers=workers)
         failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
         works = [work for outcome in outcomes for work in outcome.value or ()]
     else:
         each = [source] if isinstance(source, Trace) else list(source)
-        works = [work for one in each for work in ([one] if isinstance(one, Work) else works_of(one))]
+        works = [work for one in each for work in ([one] if isinstance(one, Work) else works_to_replay(one))]
     notes = [f"left out: {failure.error}" for failure in failures]
     used = [work for work in works if work.basis in ("device", "ranges")]
     if not used:
         raise TraceError(failures[0].error if failures else "no rank here ran anything on a device, or holds ranges.")
-    return lanes_of(used, notes)
+    return lanes_of(_as_one(used), notes)
+
+
+def works_to_replay(trace: Trace) -> list[Work]:
+    """As `works_of`; a rank on CPUs that communicates is one of ranges."""
+    ranged = ranges_of_host(trace)
+    return works_of(trace) if ranged is None else [ranged]
+
+
+def _as_one(works: Sequence[Work]) -> Sequence[Work]:
+    """Ranges of hosts tell no stages, and begin one by one."""
+    return of_one_job(works) if all(is_of_host(work) for work in works) else works
 
 
 def source_of(inferred: Inferred) -> str:
@@ -179,7 +194,7 @@ def _inferred(
 def infer_devices(trace: Trace) -> list[Inferred | Work]:
     """The plan of each device that a trace's process drove; of a plain trace the work of each rank, whose plan is made
     of all together."""
-    return [work if work.basis == "ranges" else infer_work(work) for work in works_of(trace)]
+    return [work if work.basis == "ranges" else infer_work(work) for work in works_to_replay(trace)]
 
 
 def infer_work(work: Work) -> Inferred:

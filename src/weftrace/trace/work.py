@@ -447,7 +447,7 @@ def _work_of_worker(trace: Trace, rules: KernelRules | None) -> Work:
     Nothing launches them: launches are null, and each event is known to be of the step that it states.
     """
     assert trace.plain is not None, trace
-    events = trace.events.select("name", "ts_ns", "dur_ns", "pid", "tid", "dtype")
+    events = trace.events.select("name", "ts_ns", "dur_ns", "pid", "tid", "dtype", "src_rank", "dst_rank")
     rows = trace.plain.rows.hstack(events).with_row_index("row").with_columns(*extent())
     rows = _with_own_rules(rows, rules).sort("start_ns", "row")
     occurrence = pl.int_range(pl.len(), dtype=pl.Int32).over("phase", "step").alias("index")

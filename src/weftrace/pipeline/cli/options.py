@@ -47,8 +47,8 @@ class CostsRequest:
     trace: Annotated[
         str | None,
         Option(
-            "A trace whose phases are named by direction, attn(F), mlp(B), mlp(W) …, or the traces (a folder) of a "
-            "pipeline that weftrace ran.",
+            "A trace whose phases are named by direction, attn(F), mlp(B), mlp(W) …, the traces (a folder) of a "
+            "pipeline that weftrace ran, or a timeline of forwards and backwards.",
             metavar="TRACE",
             panel=_PANEL,
         ),

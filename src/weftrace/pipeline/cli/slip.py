@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from msgspec import Meta
+
 from weftrace.cli import options, outputs
 from weftrace.cli.requests import command_of
 from weftrace.files.schemas import Count
@@ -19,7 +21,12 @@ weftrace pipeline slip plan.json measured/
 
 weftrace pipeline slip plan.json measured/ -o slip.html
 
-weftrace pipeline slip plan.json measured/ --costs-from-run -o slip.json -o slip.csv"""
+weftrace pipeline slip plan.json measured/ --costs-from-run -o slip.json -o slip.csv
+
+weftrace pipeline slip auto timeline.json.gz --step 23 --replica 1"""
+
+
+AUTO = "auto"  # in place of a file with the schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,14 +36,16 @@ class Request:
     plan: Annotated[
         str,
         Option(
-            "The schedule that was run: the JSON of `weftrace pipeline show … -o plan.json`, or its .txt or .csv.",
+            "The schedule that was run: the JSON of `weftrace pipeline show … -o plan.json`, or its .txt or .csv; or "
+            "auto: the family in whose order the forwards and backwards ran.",
             is_argument=True, metavar="PLAN",
         ),
     ]  # fmt: skip
     measured: Annotated[
         tuple[str, ...],
         Option(
-            "A folder with a trace of each rank, recorded with weftrace's pipeline runtime; or the traces.",
+            "A folder with a trace of each rank, recorded with weftrace's pipeline runtime, or on CPUs with torch's; "
+            "or the traces; or a timeline of forwards and backwards, with their stage, micro-batch and step.",
             is_argument=True, metavar="TRACE...",
         ),
     ]  # fmt: skip
@@ -50,6 +59,11 @@ class Request:
             "for a plan without costs."
         ),
     ] = False
+    replica: Annotated[
+        int | None,
+        Meta(ge=0),
+        Option("Which data-parallel replica of a timeline, from 0.", metavar="N", shows_default="the slowest"),
+    ] = None
     ranks: options.Ranks = None
     workers: options.Workers = None
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
@@ -57,17 +71,22 @@ class Request:
 
 def run(request: Request, to: outputs.Destination) -> None:
     """Planned against measured: makespans, their difference by cause, each rank's bubble, what took longer."""
-    from weftrace.pipeline.measured.runs import run_of
+    from weftrace.pipeline.measured.plain_runs import measured_run, on_stages_of
     from weftrace.pipeline.outputs import SLIP
     from weftrace.pipeline.plan_vs_measured.document import slip_report
     from weftrace.pipeline.plan_vs_measured.planned_and_measured import slip
+    from weftrace.pipeline.plan_vs_measured.told_schedules import told_schedule
 
     measured = list(request.measured)
-    wanted = to.wanted(writes=SLIP, inputs=options.inputs_of(measured, request.plan))
-    schedule, saved = schedule_from(request.plan)
+    is_told = request.plan != AUTO
+    wanted = to.wanted(writes=SLIP, inputs=options.inputs_of(measured, request.plan if is_told else None))
+    schedule, saved = schedule_from(request.plan) if is_told else (None, None)
     costs = None if saved is None or saved.costs.source == "units" or request.costs_from_run else saved.costs
     with options.opened(measured, ranks=request.ranks, max_bytes=request.max_bytes) as source:
-        run = run_of(source, workers=request.workers)
+        run = measured_run(source, replica=request.replica, workers=request.workers)
+    if schedule is None:
+        schedule = told_schedule(run, request.step)
+    run = on_stages_of(run, schedule)
     outputs.deliver(slip_report(slip(schedule, run, costs, step=request.step)), SLIP, wanted)
 
 

@@ -49,13 +49,14 @@ class MeasuredRun(InNotebook):
 
     actions: frame of `RUN_SCHEMA`, by rank and in order of their ranges; times in ns as the traces' clocks tell them.
     basis: "host", an action lasts as long as its range; "device", from the first start to the last end of what was
-        launched inside it. has_waits: whether waits for messages were recorded, on the host.
+        launched inside it. has_waits: whether waits for messages were recorded, on the host. notes: what was chosen.
     """
 
     actions: pl.DataFrame
     basis: Literal["host", "device"]
     has_waits: bool
     source: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -130,6 +131,12 @@ def has_actions(trace: Trace) -> bool:
     """Whether a trace has ranges that name actions of a pipeline."""
     names = trace.events.filter(is_annotation()).get_column("name").unique().cast(pl.String)
     return any(_named(name) is not None for name in names)
+
+
+def are_of_torch(trace: Trace) -> bool:
+    """Whether torch's pipeline runtime named the actions of a trace."""
+    names = trace.events.filter(is_annotation()).get_column("name").unique().cast(pl.String)
+    return bool(names.str.starts_with(_TORCH).any())
 
 
 def _named(name: str) -> Action | None:

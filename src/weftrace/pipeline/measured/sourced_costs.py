@@ -16,8 +16,9 @@ from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.costs_document import read_costs
 from weftrace.pipeline.measured.phase_costs import costs_of_phases
+from weftrace.pipeline.measured.plain_runs import measured_run
 from weftrace.pipeline.measured.run_costs import costs_of_actions, tells_weight
-from weftrace.pipeline.measured.runs import MeasuredRun, has_actions, run_of
+from weftrace.pipeline.measured.runs import MeasuredRun, has_actions
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
 from weftrace.trace.work import work_of
@@ -63,20 +64,22 @@ class CostsSummary:
 def costs_of_trace(
     source: Trace | Job, *, chunks: int | None = None, weight_share: float | None = None, step: int | None = None
 ) -> SourcedCosts:
-    """Costs from a trace: of a pipeline that weftrace ran, by its actions; else by phases, see `costs_of_phases`.
+    """Costs from a trace: of a pipeline that weftrace ran, or of a timeline, by its actions; else by phases, see
+    `costs_of_phases`.
 
     weight_share: part of a full backward that is W, where the trace tells B alone: an assumption, noted as one.
     Raises `TraceError` where neither tells F, I and W.
     """
     first = source if isinstance(source, Trace) else next(iter(source.traces()))
-    if has_actions(first):
-        run = run_of(source)
+    if has_actions(first) or first.plain is not None or not (first.device_ids or isinstance(source, Trace)):
+        run = measured_run(source, replica="all")
         costs, assumed = with_weight_share(costs_of_actions(run), run, weight_share)
         return SourcedCosts(
             costs=costs, basis="actions", source=run.source,
             notes=(
                 f"medians over the actions of {counted(run.num_ranks, 'rank')}; "
                 "what passes between ranks is not in them",
+                *run.notes,
                 *assumed,
             ),
         )  # fmt: skip

@@ -139,7 +139,7 @@ def slip(
         actions=table,
         path=tuple(path),
         ranks=_ranks(simulation, table[path], done, times),
-        notes=(*((clocks,) if clocks else ()), *_notes(schedule, times, chosen)),
+        notes=(*run.notes, *((clocks,) if clocks else ()), *_notes(schedule, times, chosen)),
     )
 
 

@@ -18,7 +18,8 @@ _BAR = 13
 def print_slip(report: SlipReport, console: Console) -> None:
     """Print a slip: planned and measured, the causes, the ranks, what differs most."""
     width = min(console.width, MAX_WIDTH)
-    step = f"step {report.step}" + (f" of {report.num_steps}" if report.num_steps > 1 else "")
+    of = "of" if report.step < report.num_steps else "of those recorded, which are"  # a timeline numbers its own
+    step = f"step {report.step}" + (f" {of} {report.num_steps}" if report.num_steps > 1 else "")
     blocks: list[RenderableType] = [
         *opening("pipeline slip", (report.schedule, report.source, step), report.headline),
         _causes(report, width),

@@ -46,6 +46,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     graph_node_id: int = msgspec.field(name="graph node id", default=MISSING)
     sequence: int = msgspec.field(name="Sequence number", default=MISSING)
     forward_thread: int = msgspec.field(name="Fwd thread id", default=MISSING)
+    inputs: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=NOTHING)  # scalars' values, with record_shapes
     input_types: msgspec.Raw = msgspec.field(name="Input type", default=NOTHING)
     input_shapes: msgspec.Raw = msgspec.field(name="Input Dims", default=NOTHING)
     call_stack: msgspec.Raw = msgspec.field(name="Call stack", default=NOTHING)  # with_stack before Python frames

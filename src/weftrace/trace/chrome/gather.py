@@ -21,6 +21,7 @@ from weftrace.trace.chrome.argument_texts import (
     launches,
 )
 from weftrace.trace.chrome.events import MISSING, NOTHING, Args, Event
+from weftrace.trace.chrome.peers import PEER_OF, with_peer
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import Ints
 from weftrace.trace.model import DEVICE_CATEGORIES, LAUNCH_CATEGORIES
@@ -156,6 +157,11 @@ class Gatherer:
         put("cat", np.fromiter([cats[e.cat] for e in events], np.uint32, count))
         put("thread", np.fromiter([processes[e.pid][e.tid] for e in events], np.uint32, count))
         args = [e.args for e in events]
+        peers = []
+        if not PEER_OF.keys().isdisjoint(names):
+            peers = [i for i, e in enumerate(events) if e.name in PEER_OF and args[i].inputs is not NOTHING]
+            for i in peers:
+                args[i] = with_peer(args[i], events[i].name)
         put("correlation", self._ints([a.correlation for a in args]))
         external = self._ints([a.external_id for a in args])
         if (absent := external == MISSING).any():
@@ -178,6 +184,7 @@ class Gatherer:
             codes = [number[BETWEEN.join(_LAUNCH(args[i]))] for i in rows]
             put("launch", _codes([number.of_operator(c) if its else c for c, its in zip(codes, own, strict=True)]))
             rows = [i for i, its in zip(rows, own, strict=True) if _has_collective(args[i], any_part=not its)]
+        if rows := sorted({*rows, *peers}):
             self._append_kind("collective", rows, args)
         self._num_pending += count
 

@@ -40,6 +40,7 @@ from weftrace.trace.chrome.facts import (
 )
 from weftrace.trace.chrome.flows import has_orphans, with_flows
 from weftrace.trace.chrome.helpers import MOST_WORKERS, Helpers, default_workers, helpers_can_be
+from weftrace.trace.chrome.peers import with_ranks_of_the_job
 from weftrace.trace.chrome.stated import StatedTable, is_plain
 from weftrace.trace.chrome.table import Table
 from weftrace.trace.chrome.tally import Tally
@@ -114,10 +115,11 @@ def read_stream(
         raise TraceError(f"{stream.path}: {_nothing_kept(tally, stream.truncated)}")
     world = distributed(facts)
     in_file = small_count(world.get("rank"))
+    number = next((r for r in (rank, in_file, rank_in_name(stream.path)) if r is not None), None)
     trace = Trace(
-        events=events,
+        events=with_ranks_of_the_job(events, world, number),
         path=stream.path,
-        rank=next((r for r in (rank, in_file, rank_in_name(stream.path)) if r is not None), None),
+        rank=number,
         world_size=small_count(world.get("world_size")),
         devices=tuple(devices(facts)),
         tracks=tuple(table.tracks()),

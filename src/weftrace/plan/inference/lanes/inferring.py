@@ -139,7 +139,7 @@ def _assembled(
     table = _device_ops(ops, ready)
     host = _between(ops, late, ready, met)
     waits = [_moved_to(edges, between_of), _before_on_lane(ops, late, between_of), _after_between(late, between_of)]
-    waits.append(_pins(ops, pinned, ready))
+    waits.append(_pins(ops, pinned, is_first & ~held & ops.get_column("meet").is_null().to_numpy()))
     frames = [table, host]
     if moved:
         ends, ends_waits = _step_ends(ops, num + len(late), between_of)
@@ -252,12 +252,16 @@ def _after_between(late: _Ints, between_of: _Ints) -> pl.DataFrame:
     return as_waits(frame.with_columns(pl.lit("launch").alias("source"), pl.lit("launch").alias("why")))
 
 
-def _pins(ops: pl.DataFrame, pinned: _Ints, ready: Ready) -> pl.DataFrame:
-    """Lanes of which nothing tells why they began when they did: that long after the first op of all."""
+def _pins(ops: pl.DataFrame, pinned: _Ints, is_free: NDArray[np.bool_]) -> pl.DataFrame:
+    """Lanes of which nothing tells why they began when they did: that long after the first op that waited for nothing.
+
+    is_free: of each op whether it waits for nothing. The first of all may wait for a send of another rank.
+    """
     start = ops.get_column("start_ns").to_numpy()
-    first = int(np.argmin(start))
-    frame = pl.DataFrame({"op": pinned, "lag_ns": start[pinned]}, schema={"op": pl.Int64, "lag_ns": pl.Int64})
-    frame = frame.filter(pl.col("op") != first)
+    first = int(np.argmin(np.where(is_free, start, start.max() + 1))) if is_free.any() else int(np.argmin(start))
+    lag = start[pinned] - start[first]
+    frame = pl.DataFrame({"op": pinned, "lag_ns": lag}, schema={"op": pl.Int64, "lag_ns": pl.Int64})
+    frame = frame.filter(pl.col("op") != first, pl.col("lag_ns") >= 0)
     return as_waits(frame.with_columns(on=pl.lit(first), since=pl.lit("start"), source=pl.lit("origin")))
 
 
