@@ -20,6 +20,8 @@ declare namespace page {
   type LateRank = Lateness["ranks"][number];
   type SlowRank = NonNullable<Report["slow_work"]>["ranks"][number];
   type Bandwidth = NonNullable<Report["bandwidth"]>;
+  type Slowdown = NonNullable<Report["slowdown"]>;
+  type Cause = Slowdown["causes"][number];
   type Phase = Rank["phases"][number];
   type Lane = Rank["lanes"][number];
   type LaneBox = Lane["boxes"][number];

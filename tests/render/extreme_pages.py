@@ -14,7 +14,7 @@ from tests.flops.small_reports import TINY, huge
 from tests.moe.render import documents as profile_documents
 from tests.moe.render import profiles
 from tests.pipeline.render import simulations as pipelines
-from tests.report.job_documents import late_job
+from tests.report.job_documents import late_job, replayed
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
 from weftrace.advice.changes import parse_change
 from weftrace.advice.document import critical_path_report
@@ -37,6 +37,26 @@ LONG = (
     + "void>>(Params)"
 )
 NUM_RANKS = 64
+
+
+def slow_job() -> Any:
+    """64 ranks in 40 steps, whose replay knows 1,000, with long names and with large numbers."""
+    job = replayed(late_job(64, steps=40))
+    slowdown = job["slowdown"]
+    (first, *_) = slowdown["workers"]
+    more = [{**first, "rank": 64 + at, "name": f"DP {at} PP 7 TP 3 CP 1 of a host with a long name, {at}",
+             "slowdown": 1 + at / 40, "compute_ratio": 123.45, "is_bound": True} for at in range(936)]  # fmt: skip
+    slowdown["workers"] += more
+    slowdown["types"][0] |= {"type": LONG, "time_ns": 123_456_789_012}
+    slowdown["stages"] = [{"stage": at, "slowdown": 1.5 - at / 16, "ratio": 12.25} for at in range(16)]
+    slowdown["causes"][0] |= {"ranks": list(range(1, 40)), "saved_each_ns": [123_456_789] * 39}
+    slowdown |= {
+        "is_trusted": False,
+        "error": -0.1234,
+        "absent": "936 of 1,936 ranks have no file here",
+        "num_worst": 58,
+    }
+    return job
 
 
 def strained(folder: Path, *, modules: bool = False) -> Report:
@@ -176,7 +196,7 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "one rank": one_rank,
     "modules": modules,
     "many ranks": many_ranks,
-    "late rank": lambda folder: render_html(late_job(64, steps=40), []),
+    "late rank": lambda folder: render_html(slow_job(), []),
     "flops": lambda folder: render_flops_html(huge(300), "h100"),
     "flops, tiny": lambda folder: render_flops_html(TINY, "h100"),
     "placement": lambda folder: experts.page(experts.large_placement(61, 256, 320, 64, 8, moved=0.2)),

@@ -38,7 +38,8 @@ def late_job(number: int = 4, *, late: int = 1, steps: int = 3) -> Document:
     worst = [
         {
             "collective": "all_reduce", "group": "default_pg", "seq": step, "step": step,
-            "start_ns": step * STEP + LATE, "last": late, "caused_ns": waited, "waiting_ns": waited * (number - 1),
+            "start_ns": step * STEP + LATE, "last": late, "caused_ns": waited,
+            "origin": late, "origin_ns": waited * (number - 1), "waiting_ns": waited * (number - 1),
             "transfer_ns": TRANSFER * number,
         }
         for step in range(1, steps)
@@ -57,7 +58,8 @@ def late_job(number: int = 4, *, late: int = 1, steps: int = 3) -> Document:
         "collectives": [
             {
                 "collective": "all_reduce", "num": steps, "waiting_ns": waited * num_late * (number - 1),
-                "transfer_ns": TRANSFER * number * steps, "last": late, "num_last": num_late,
+                "transfer_ns": TRANSFER * number * steps, "last": late, "num_last": num_late, "origin": late,
+                "origin_ns": waited * num_late * (number - 1),
             }
         ],
         "worst": worst,
@@ -65,6 +67,7 @@ def late_job(number: int = 4, *, late: int = 1, steps: int = 3) -> Document:
             {
                 "step": step,
                 "caused_ns": [waited * (r == late and step > 0) for r in range(number)],
+                "origin_ns": [waited * (number - 1) * (r == late and step > 0) for r in range(number)],
                 "suffered_ns": [waited * (r != late and step > 0) for r in range(number)],
             }
             for step in range(steps)
@@ -116,3 +119,41 @@ def _rank(number: int, steps: int, *, is_late: bool) -> Document:
         )  # fmt: skip
     made = rank(events, number=number)
     return made | {"shift_ns": shift, "waits": waits, "steps": of_steps, "start_ns": made["start_ns"] + shift}
+
+
+def replayed(job: Document, *, late: int = 1) -> Document:
+    """The job with its replay, of made-up numbers: S = 10 ms / 8 ms, so a fifth of the time is lost.
+
+    The late rank makes each step but the first 3 ms longer; the last rank makes the first one 0.5 ms longer.
+    """
+    ranks, steps = [rank["rank"] for rank in job["ranks"]], [row["step"] for row in job["lateness"]["steps"]]
+    alone = {late: 1.25, ranks[-1]: 1.02}
+    longer = [
+        [3 * MS * (r == late and s > 0) + MS // 2 * (r == ranks[-1] and s == 0) for s in range(len(steps))]
+        for r in ranks
+    ]
+    cause = {
+        "kind": "slow compute", "ranks": [late], "stages": [], "saved_ns": 2 * MS, "share": 0.2, "alone_ns": 2 * MS,
+        "saved_each_ns": [], "first_step": 1, "evidence": "gemm 1.50×",
+        "sentence": f"Rank {late} computes 1.50× as long as its peers since step 1: 20.0 % of the job's time.",
+    }  # fmt: skip
+    spread = {**cause, "kind": "spread", "ranks": [], "saved_ns": MS // 10, "share": 0.01, "first_step": None,
+              "sentence": "Single operations that differ without a pattern take 1.0 % of the job's time."}  # fmt: skip
+    slowdown = {
+        "headline": cause["sentence"], "num_ranks": len(ranks), "num_steps": len(steps), "measured_ns": 10 * MS,
+        "replayed_ns": 10 * MS, "ideal_ns": 8 * MS, "slowdown": 1.25, "without_hosts": 1.25, "is_trusted": True,
+        "error": 0.0, "lost_gpu_hours": 0.5, "worst_share": 0.9, "num_worst": max(1, round(0.03 * len(ranks))),
+        "causes": [cause, spread],
+        "workers": [
+            {"rank": r, "name": f"rank {r}", "stage": None, "slowdown": alone.get(r, 1.0), "is_bound": r == ranks[-1],
+             "compute_ratio": 1.5 if r == late else 1.0}
+            for r in ranks
+        ],
+        "types": [{"type": "gemm", "pace": "compute", "slowdown": 1.24, "time_ns": 6 * MS},
+                  {"type": "all_reduce", "pace": "transfer", "slowdown": 1.01, "time_ns": MS},
+                  {"type": "copies", "pace": "host", "slowdown": 1.0, "time_ns": 0}],
+        "stages": [],
+        "steps": [{"step": s, "measured_ns": 10 * MS, "replayed_ns": 10 * MS, "ideal_ns": 8 * MS} for s in steps],
+        "origin_ns": longer, "absent": "", "notes": [],
+    }  # fmt: skip
+    return job | {"slowdown": slowdown}

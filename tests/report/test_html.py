@@ -17,7 +17,7 @@ import pytest
 
 import weftrace as wt
 from tests.fuzz import few
-from tests.pages import check_modules
+from tests.pages import check_modules, rows_of
 from tests.report import documents
 from tests.tracefile import GEMM, TraceFile
 from weftrace.analysis.rank_tables import TABLES
@@ -36,7 +36,7 @@ MB = 1_000_000
 def blocks(html: str) -> dict[str, Any]:
     """The page's JSON blocks, by id."""
     found = re.findall(r'<script type="application/json" id="([^"]+)">(.*?)</script>', html, re.DOTALL)
-    return {name: json.loads(text) for name, text in found}
+    return {name: rows_of(json.loads(text)) for name, text in found}
 
 
 def timeline_of(report: Report) -> Any:

@@ -251,12 +251,16 @@ def test_steps_pairs_and_worst_collectives(open_html: Any) -> None:
     waiting, raised = page.evaluate(role, "waiting"), page.evaluate(role, "raised")
     cells = [[page.evaluate(pixel, ["step-map", row, step]) for step in range(3)] for row in range(4)]
     assert cells == [[raised] * 3, [raised, waiting, waiting], [raised] * 3, [raised] * 3]
-    assert page.locator("#step-legend .ramp-words").inner_text().split("\n") == ["0 ns", "1.50 ms", "3.00 ms"]
+    assert page.locator("#step-legend .ramp-words").inner_text().split("\n") == [
+        "0 ns",
+        "4.50 ms",
+        "9.00 ms",
+    ]  # three waited
     page.locator('[data-measure="suffered_ns"]').click()
     assert page.evaluate(pixel, ["step-map", 0, 1]) == waiting
     assert page.evaluate(pixel, ["step-map", 1, 1]) == raised
     assert [choice.inner_text() for choice in page.locator("#step-choices button").all()] == [
-        "lateness caused", "waited for others", "span", "idle", "exposed",
+        "waits began here", "came last", "waited for others", "span", "idle", "exposed",
     ]  # fmt: skip
     page.locator("#step-map canvas").scroll_into_view_if_needed()
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
@@ -272,11 +276,13 @@ def test_steps_pairs_and_worst_collectives(open_html: Any) -> None:
     assert page.evaluate(pixel, ["pair-map", 1, 2]) == raised
     rows = page.locator("[data-table=late-worst] tbody tr")
     assert rows.count() == 2 and "9.00" in rows.first.inner_text()
+    heads = page.locator("[data-table=late-worst] thead th").all_inner_texts()
+    assert "began with" in heads[3] and rows.first.locator("td").nth(3).inner_text() == "rank 1"
     rows.first.click()
     start, end = window(page, "job")
     assert 10 * MS < start < 16 * MS and 20 * MS < end < 23 * MS
     kinds = page.locator("[data-table=late-kinds] tbody tr").inner_text()
-    assert "rank 1, 2 times (67 %)" in kinds
+    assert "rank 1, 2 times (67 %)" in kinds and "rank 1 (100 %)" in kinds
 
 
 def test_many_ranks_scroll_in_their_own_box_and_list_their_pairs(open_html: Any) -> None:
@@ -289,7 +295,7 @@ def test_many_ranks_scroll_in_their_own_box_and_list_their_pairs(open_html: Any)
     pairs = page.locator("[data-table=pairs]")
     assert pairs.locator("tbody tr").count() == 20
     assert "rank 200" in pairs.locator("tbody tr").first.inner_text()
-    assert "A cell is 3 ranks" in page.locator("#step-legend").inner_text()
+    assert "A cell is 2 ranks" in page.locator("#step-legend").inner_text()
     page.locator('[data-order="late"]').click()
     page.locator("#job-body").evaluate("(box) => box.scrollTo(0, 200)")
     place = page.evaluate("weftrace.job.timeline.drawn().rows[0]")

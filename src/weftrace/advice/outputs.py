@@ -9,7 +9,12 @@ from weftrace.advice.document import CriticalPathReport
 from weftrace.advice.render.checks_terminal import checks_markdown, print_checks
 from weftrace.advice.render.figures import curve_figure, path_figure, sensitivity_figure, waterfall_figure
 from weftrace.advice.render.overlay import annotate_path
-from weftrace.advice.render.page import render_path_html, render_sensitivity_html, render_what_if_html
+from weftrace.advice.render.page import (
+    render_path_html,
+    render_sensitivity_html,
+    render_stragglers_html,
+    render_what_if_html,
+)
 from weftrace.advice.render.schedule_terminal import print_schedule_swap, schedule_swap_markdown, schedule_swap_table
 from weftrace.advice.render.stragglers_terminal import (
     origin_figure,
@@ -107,6 +112,7 @@ STRAGGLERS = Output(
     show=print_stragglers,
     table=lambda found: found.workers,
     markdown=stragglers_markdown,
+    page=render_stragglers_html,
     figures={"ranks": ranks_figure, "origin": origin_figure},
 )
 #: What Python works with; the commands' reports are made of these.

@@ -15,6 +15,8 @@ import zstandard
 from weftrace.errors import DocumentError, WeftraceError
 from weftrace.files.output import write_output
 
+_INDENTED = 4_000_000  # bytes of a document up to which it is indented
+
 
 def read_document(
     path: str | os.PathLike[str], *, error: type[WeftraceError] = DocumentError, schema: str | None = None
@@ -61,8 +63,9 @@ def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) ->
 
 
 def document_text(document: Mapping[str, Any]) -> bytes:
-    """A document as indented JSON, with a line end."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+    """A document as JSON, with a line end: indented, unless it is too long to be read by eye, and twice as long so."""
+    text = msgspec.json.encode(document)
+    return (msgspec.json.format(text, indent=1) if len(text) <= _INDENTED else text) + b"\n"
 
 
 def _decompressed(data: bytes) -> bytes:

@@ -13,12 +13,13 @@ import pytest
 from tests.advice.runs import two_streams
 from tests.browser import Open
 from tests.fuzz import few
-from tests.pages import check_modules
+from tests.pages import check_modules, rows_of
+from tests.report.job_documents import late_job, replayed
 from tests.tracefile import DISPATCH, GEMM, TraceFile
 from weftrace.advice.changes import NoHostGaps, parse_change
 from weftrace.advice.critical_paths import CriticalPath, critical_path_of
 from weftrace.advice.document import critical_path_report
-from weftrace.advice.outputs import CRITICAL_PATH, WHAT_IF
+from weftrace.advice.outputs import CRITICAL_PATH, STRAGGLERS, WHAT_IF
 from weftrace.advice.render.page import HOME, render_path_html, render_sensitivity_html, render_what_if_html
 from weftrace.advice.sensitivities import curve
 from weftrace.advice.waterfalls import waterfall
@@ -84,7 +85,7 @@ def read_back(output: Output, value: Any) -> Any:
 
 
 def test_modules_are_joined_in_order_and_none_is_left_over() -> None:
-    check_modules(HOME, ("path", "sensitivity", "what_if"))
+    check_modules(HOME, ("path", "sensitivity", "stragglers", "what_if"))
 
 
 def test_the_block_says_what_the_frames_say(tmp_path: Path) -> None:
@@ -248,3 +249,15 @@ def test_long_names_stay_within_page_and_cards(open_html: Open, tmp_path: Path, 
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         cards: Any = page.locator(".card-value").evaluate_all("all => all.map(v => v.scrollWidth <= v.clientWidth)")
         assert cards == [True] * 4
+
+
+def test_the_page_of_stragglers_draws_what_the_document_holds(open_html: Open) -> None:
+    slowdown = replayed(late_job(4))["slowdown"]
+    assert STRAGGLERS.load and STRAGGLERS.page
+    html = STRAGGLERS.page(STRAGGLERS.load({"schema": STRAGGLERS.schema, **slowdown}, what="saved"))
+    assert rows_of(block_of(html, "weftrace-stragglers")) == slowdown
+    page = open_html(html)
+    names = page.locator("[data-bars=ranks] .share-name").all_inner_texts()
+    assert names == ["rank 1", "rank 3", "rank 0", "rank 2"]
+    assert page.evaluate("weftrace.grid.place(3, 2).x > weftrace.grid.place(3, 1).x")
+    assert page.locator("#step-legend").inner_text().endswith("The largest, 3.00 ms, is of rank 1 in step 1.")

@@ -1,4 +1,4 @@
-"""HTML of advice: a critical path, with what would be saved, and a what-if, before and after on one scale of time."""
+"""HTML of advice: a critical path, with what would be saved; a what-if, before and after; a job's slowdown."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ from weftrace.advice.render.words import (
     weakest_words,
 )
 from weftrace.advice.whatif_document import SensitivityReport, WhatIfReport
+from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.files.values import to_document
+from weftrace.render.packed import packed_rows
 from weftrace.render.page import render_page
+from weftrace.render.slowdown_words import SLOWDOWN_TERMS
 from weftrace.version import __version__
 
 #: The package that holds the pages' templates and static files.
@@ -118,6 +121,21 @@ def render_what_if_html(report: WhatIfReport) -> str:
 def render_sensitivity_html(report: SensitivityReport) -> str:
     """One self-contained page of a sensitivity and its curves, as text."""
     return _page("sensitivity", SensitivityBlock(document=report, summary=_replay_summary(report)), WHAT_IF_TERMS)
+
+
+def render_stragglers_html(found: JobSlowdown) -> str:
+    """One self-contained page of a job's slowdown, as text."""
+    return render_page(
+        "stragglers.html",
+        home=HOME,
+        entry="stragglers",
+        styles=("render/page.css", "render/charts.css", "render/slowdown.css"),
+        blocks=[("weftrace-stragglers", packed_rows(to_document(found)))],
+        terms=SLOWDOWN_TERMS,
+        title="stragglers",
+        headline=found.headline,
+        version=__version__,
+    )
 
 
 def path_block(

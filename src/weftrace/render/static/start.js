@@ -1,6 +1,7 @@
 // How every page starts: its data, its terms, the theme; then what it draws, and the mark of the first frame.
 
 import { byId, fill, h, readBlock } from "./dom.js";
+import { rowsOf } from "./packed.js";
 import { startTheme } from "./theme.js";
 import { startTooltips } from "./tooltip.js";
 
@@ -20,7 +21,7 @@ export function startPage(id, draw) {
     h("div", { id: `def-${key}` }, h("dt", { text: term }), h("dd", { text })),
   );
   fill(byId("definition-list"), listed);
-  window.weftrace = draw(readBlock(id));
+  window.weftrace = draw(rowsOf(readBlock(id)));
   // After the first frame has been drawn and handed to the screen.
   requestAnimationFrame(() => setTimeout(() => performance.mark("weftrace-first-paint")));
 }

@@ -16,6 +16,7 @@ from weftrace.analysis.transfer_bandwidth import BandwidthRow
 from weftrace.analysis.waiting.idle_account import IdleCauseRow, SeparatedRow
 from weftrace.files.columns import Shown
 from weftrace.render.configuration import configured_terms
+from weftrace.render.packed import packed_rows
 from weftrace.render.page import render_page
 from weftrace.report import document_types as types
 from weftrace.report.render.critical import path_terms
@@ -62,7 +63,7 @@ def render_html(
     Raises ValueError where the document holds a NaN or an infinity, which JSON cannot.
     """
     shown = {**document, "ranks": [{k: v for k, v in rank.items() if k != "shares"} for rank in document["ranks"]]}
-    blocks: list[tuple[str, Mapping[str, Any]]] = [("weftrace-report", shown)]
+    blocks: list[tuple[str, Mapping[str, Any]]] = [("weftrace-report", packed_rows(shown))]
     for number, (timeline, rank) in enumerate(zip(timelines, document["ranks"], strict=False)):
         if timeline is not None:
             # Times in the page count from the rank's start. Absolute nanoseconds do not fit a float64: joined here.
@@ -75,7 +76,7 @@ def render_html(
         "page.html",
         home=HOME,
         entry=ENTRY,
-        styles=["render/page.css", "render/charts.css", "render/icicle.css", "render/path.css"],
+        styles=["render/page.css", "render/charts.css", "render/icicle.css", "render/path.css", "render/slowdown.css"],
         blocks=blocks,
         tables=ROWS | {name: table.row for name, table in TABLES.items()},
         terms={**TERMS, **tables_terms(tables), **(path_terms() if any(paths) else {}), **configured_terms(summary)},

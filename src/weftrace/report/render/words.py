@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from weftrace.render.slowdown_words import SLOWDOWN_TERMS
 from weftrace.report.render.idle_words import IDLE_TERMS
 
 #: key -> (term, what it means). |X| is the length of the union of the intervals of X over all streams of one rank;
@@ -216,6 +217,7 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Exposed over ranks",
             "Sum of the exposed communication of the ranks that count / sum of their spans, as the headline has it.",
         ),
+        **SLOWDOWN_TERMS,
         "waiting": (
             "Waiting for others",
             "Of a collective that was matched over ranks: last start of any rank − own start. The rest, own end − last "

@@ -9,9 +9,9 @@ import { channels, SANS } from "render/theme.js";
  * @typedef {import("render/scene.js").Sheet} Sheet
  * @typedef {import("./job.js").JobRank} JobRank
  *
- * A rank and how busy it was, in its own time. waitsWithin: its waits are a part of its communication.
+ * A rank and how busy it was, in its own time. waitsWithin: its waits are a part of its communication. alone: S_w.
  * @typedef {Record<"compute" | "communication" | "exposed" | "busy" | "waits", Fill>} Fills
- * @typedef {JobRank & Fills & { waitsWithin: boolean }} Row
+ * @typedef {JobRank & Fills & { waitsWithin: boolean, alone: number | null }} Row
  *
  * Shares of one stretch of a rank's time.
  * @typedef {Record<"compute" | "copies" | "communication" | "waiting", Float64Array>} Shares
@@ -19,7 +19,7 @@ import { channels, SANS } from "render/theme.js";
  * Heights of a row in pixels: of all of it, of its two bands, and the rest is the gap to the next.
  * @typedef {{ row: number, upper: number, lower: number }} Heights
  *
- * A collective that a rank came last to: who, and what it says.
+ * A step, or a collective, and the rank that made others wait there: who, and what it says.
  * @typedef {{ time: number, place: number, text: string }} Mark
  *
  * What is seen now. rows: in the order of drawing; chosen: the place of the rank that is open, hovered: of the one
@@ -33,7 +33,7 @@ import { channels, SANS } from "render/theme.js";
  * @property {number} hovered
  */
 
-/** What stands above the rows: the axis, and who came last. */
+/** What stands above the rows: the axis, and who made others wait. */
 export const HEAD = 46;
 const AXIS = 24;
 const ROOM = 520; // pixels that rows share, as long as each has its least
@@ -181,7 +181,7 @@ function paintNames(sheet, scene) {
 }
 
 /**
- * A thin line where the last rank came to a collective, a dot on its row, and above it who it was.
+ * A thin line where a step, or the waiting in a collective, ended, a dot on the row of who made it last, and its name.
  * @param {Sheet} sheet
  * @param {Scene} scene
  */

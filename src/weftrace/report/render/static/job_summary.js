@@ -4,7 +4,7 @@
 import { card } from "render/cards.js";
 import { byId, fill, h } from "render/dom.js";
 import { count, duration, percent, plural } from "render/format.js";
-import { most } from "./job.js";
+import { isTold, most } from "./job.js";
 import { partsList, partsOf, stackedBar, sumLine } from "./parts.js";
 
 /**
@@ -72,7 +72,8 @@ function unrecordedOf(counted) {
  * @param {Job["ranks"]} counted
  * @param {Record<string, number>} sum
  */
-function cards({ lateness, ranks }, counted, sum) {
+function cards(job, counted, sum) {
+  const { lateness } = job;
   const longest = most(counted, ({ rank }) => rank.span_ns);
   /** @type {(ns: number) => [string, string]} */
   const share = (ns) => [percent(ns / sum.span_ns), `of the time of all ranks, ${duration(ns)} in all`];
@@ -87,25 +88,45 @@ function cards({ lateness, ranks }, counted, sum) {
     card("job_span", "mean span", mean, `longest ${duration(longest.rank.span_ns)}, ${longest.name}`),
     card("job_idle", "idle", idle, `${ofAll}${unrecorded ? `; ${duration(unrecorded)} of it unrecorded` : ""}`),
     card("job_exposed", "exposed", ...exposed, "exposed"),
-    ...(lateness ? lateCards(lateness, ranks, sum.span_ns) : []),
+    ...(lateness ? lateCards(job, lateness, sum.span_ns) : []),
   ];
 }
 
 /**
  * How much the ranks waited for each other, and for whom most.
+ * @param {Job} job
  * @param {page.Lateness} lateness
- * @param {Job["ranks"]} ranks
  * @param {number} span of all of them
  */
-function lateCards(lateness, ranks, span) {
+function lateCards(job, lateness, span) {
+  const { ranks, slowdown } = job;
+  const costly = costlyCard(job);
+  const absent = slowdown?.absent;
   const waited = lateness.ranks.reduce((all, { suffered_ns }) => all + suffered_ns, 0);
   const note = `of the time of all ranks, ${duration(waited)} in all`;
   const late = lateness.ranks[lateness.late ?? -1];
   const who = late ? latePart(late, ranks[lateness.late ?? 0].rank.span_ns, lateness.ranks.length, span) : null;
   return [
     card("suffered", "waiting for late ranks", percent(waited / span), note, "waiting"),
-    card("origin", "most late", late?.name ?? "none", who ?? "no rank is told from the others"),
+    costly ??
+      card(
+        "origin",
+        absent ? "most late of those here" : "most late",
+        late?.name ?? "none",
+        who ?? "no rank is told from the others",
+      ),
   ];
+}
+
+/**
+ * Who costs the job most by its replay; null where no replay tells.
+ * @param {Job} job
+ */
+function costlyCard({ slowdown, cause, first }) {
+  if (!isTold(slowdown)) return null;
+  const each = cause && `at its peers' pace a step is ${duration(cause.saved_ns)} shorter, ${percent(cause.share)}`;
+  const note = each ?? "no cause is a single rank's";
+  return card("slowdown_rank", "costs most", cause ? first.name : "no rank", note);
 }
 
 /**

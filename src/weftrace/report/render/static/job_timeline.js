@@ -8,7 +8,9 @@ import { Sheet } from "render/scene.js";
 import { hideTip, tipRows } from "render/tooltip.js";
 import { Viewport } from "render/viewport.js";
 import { zoomButtons, zooming } from "render/zooming.js";
+import { costliestOfSteps, most, originsOf } from "./job.js";
 import { FONT, HEAD, heightsOf, paintJob, sharesOf } from "./job_paint.js";
+import { windowOf } from "./step_map.js";
 
 /**
  * @typedef {import("./job.js").Job} Job
@@ -22,9 +24,10 @@ const MOST_HIGH = 570;
 const LEAST_SHARE = 1e-6; // of a stretch: less is rounding
 const MOST_NAME = 132;
 
-/** @type {{ key: string, word: string, value: ((row: Row) => number) | null }[]} */
+/** @type {{ key: "rank" | "late" | "slow" | "waited", word: string, value: ((row: Row) => number) | null }[]} */
 const ORDERS = [
   { key: "rank", word: "by rank", value: null },
+  { key: "slow", word: "costs most first", value: (row) => row.alone ?? 0 },
   { key: "late", word: "most late first", value: (row) => row.late?.origin_ns ?? 0 },
   { key: "waited", word: "most waiting first", value: (row) => row.late?.suffered_ns ?? 0 },
 ];
@@ -38,7 +41,9 @@ export function jobTimeline(job, onOpen) {
   const body = byId("job-body");
   const canvas = byId("job-canvas", HTMLCanvasElement);
   const view = new Viewport(0, 1);
-  const inOrder = job.ranks.map(rowOf);
+  const inOrder = job.ranks.map((member) => rowOf(member, job.slowdown));
+  const stepMarks = marksOfSteps(job);
+  const originOf = originsOf(job);
   const at = heightsOf(inOrder.length);
   const high = HEAD + inOrder.length * at.row;
   const left = gutter();
@@ -86,6 +91,9 @@ export function jobTimeline(job, onOpen) {
     hovered = -1;
     draw();
   });
+  byId("job-flags").textContent = stepMarks.length
+    ? "a step ends: who alone makes it longest, and by how much; of a part of a step, with whom waiting began"
+    : "waiting ends: with whom it began, and how long the others waited, summed";
   zoomButtons("job", view);
   sorters("rank");
   canvas.setAttribute("aria-label", described(job));
@@ -116,7 +124,13 @@ export function jobTimeline(job, onOpen) {
 
   /** @param {string} current */
   function sorters(current) {
-    const orders = job.lateness ? ORDERS : ORDERS.slice(0, 1);
+    const known = {
+      rank: true,
+      slow: Boolean(job.slowdown),
+      late: Boolean(job.lateness),
+      waited: Boolean(job.lateness),
+    };
+    const orders = ORDERS.filter(({ key }) => known[key]);
     /** @param {(typeof ORDERS)[number]} order */
     const choose = ({ key, value }) => {
       rows = value ? [...inOrder].sort((a, b) => value(b) - value(a)) : inOrder;
@@ -160,8 +174,11 @@ export function jobTimeline(job, onOpen) {
     ]);
   }
 
+  /** Who makes the steps in view longer, by the job's replay; else with whom the waiting in collectives began. */
   function marks() {
     const places = new Map(rows.map((row, place) => [row.position, place]));
+    const ends = stepMarks.filter(({ time }) => time >= view.start && time <= view.end).slice(0, MOST_MARKS);
+    if (ends.length) return ends.map((mark) => ({ ...mark, place: places.get(mark.position) ?? 0 }));
     const seen = (job.lateness?.worst ?? []).filter(
       ({ start_ns: time, waiting_ns: waited }) => time >= view.start && time <= view.end && waited > 0,
     );
@@ -170,9 +187,9 @@ export function jobTimeline(job, onOpen) {
       .filter(({ waiting_ns: waited }) => waited >= least)
       .slice(0, MOST_MARKS)
       .map((worst) => {
-        const last = job.ranks[worst.last];
-        const text = `${last.name} last, ${duration(worst.waiting_ns)} waited`;
-        return { time: worst.start_ns, place: places.get(last.position) ?? 0, text };
+        const { position, name } = originOf(worst) ?? job.ranks[worst.last];
+        const text = `${name}, ${duration(worst.waiting_ns)} waited`;
+        return { time: worst.start_ns, place: places.get(position) ?? 0, text };
       });
   }
 
@@ -209,16 +226,32 @@ export function jobTimeline(job, onOpen) {
 }
 
 /**
+ * At the end of each step the rank that makes it longest, the most first.
+ * @param {Job} job
+ */
+function marksOfSteps(job) {
+  return [...costliestOfSteps(job)]
+    .flatMap(([step, { member, longer }]) => {
+      const window = windowOf(member, step);
+      const text = `${member.name}: step ${step} ${duration(longer)} longer`;
+      return window ? [{ time: window[1], position: member.position, longer, text }] : [];
+    })
+    .sort((one, other) => other.longer - one.longer);
+}
+
+/**
  * @param {JobRank} member
+ * @param {page.Slowdown | null} slowdown
  * @returns {Row}
  */
-function rowOf(member) {
+function rowOf(member, slowdown) {
   const { rank } = member;
   /** @param {string} name */
   const lane = (name) => rank.lanes.find((each) => each.lane === name)?.busy ?? [];
   const waits = rank.waits ?? [];
   return {
     ...member,
+    alone: slowdown?.workers[member.worker]?.slowdown ?? null,
     compute: fillOf(lane("compute")),
     communication: fillOf(lane("communication")),
     exposed: fillOf(rank.exposed),
@@ -263,7 +296,7 @@ function sharesIn(row, stretch) {
 
 /** @param {Job} job */
 function described({ ranks, start, end, lateness }) {
-  const late = [...(lateness?.ranks ?? [])].sort((a, b) => b.origin_ns - a.origin_ns)[0];
+  const late = lateness?.ranks.length ? most(lateness.ranks, (rank) => rank.origin_ns) : null;
   const who = late?.origin_ns ? `Most late: ${late.name}, ${duration(late.origin_ns)}.` : "";
   const keys = "W and S zoom, A and D move, up and down choose a rank, Enter opens it.";
   return `${plural(ranks.length, "rank")} over ${duration(end - start)} of one clock, a row each. ${who} ${keys}`;

@@ -3,6 +3,7 @@
 import { showConfiguration } from "render/configuration.js";
 import { byId } from "render/dom.js";
 import { lanePicture } from "render/lanes.js";
+import { showSlowdown } from "render/slowdown.js";
 import { startPage } from "render/start.js";
 import { onTheme } from "render/theme.js";
 import { accounts, breakdown } from "./account.js";
@@ -12,7 +13,7 @@ import { readTimeline } from "./data.js";
 import { showCritical } from "./critical.js";
 import { dock } from "./dock.js";
 import { keepInFragment } from "./fragment.js";
-import { jobOf } from "./job.js";
+import { jobOf, memberOf } from "./job.js";
 import { showJobSummary } from "./job_summary.js";
 import { jobTimeline } from "./job_timeline.js";
 import { showBox, showEvent, showGap, showRange } from "./inspector.js";
@@ -122,6 +123,13 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
   function jobOverview(of) {
     for (const id of ["job", "late", "nav-job"]) byId(id).hidden = false;
     showJobSummary(report, of);
+    for (const id of ["slowdown", "nav-slowdown"]) byId(id).hidden = !of.slowdown;
+    if (of.slowdown) {
+      showSlowdown(byId("slowdown-body"), of.slowdown, (rank) => {
+        const member = memberOf(of.slowdown, of.ranks, rank);
+        if (member) open(member, null);
+      });
+    }
     const ranks = jobTimeline(of, open);
     ranks.view.onChange(() => changed());
     const zoom = (/** @type {number} */ from, /** @type {number} */ to) => {

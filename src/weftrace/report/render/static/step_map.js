@@ -1,32 +1,26 @@
-// Which rank was late in which step? Ranks down, steps across, one number at a time: lateness caused, suffered, or what
-// the step was made of.
+// Which rank in which step? Ranks down, steps across, one number at a time: what a rank adds to a step by the job's
+// replay, with whom waiting began, lateness caused and suffered, or what the step was made of.
 
-import { choiceButtons, byId, fill, h } from "render/dom.js";
-import { duration, plural } from "render/format.js";
-import { tipRows } from "render/tooltip.js";
-import { heatGrid, ramp } from "./heat_grid.js";
+import { byId } from "render/dom.js";
+import { rankSteps } from "render/rank_steps.js";
+import { originMeasure } from "render/slowdown.js";
 
 /**
  * @typedef {import("./job.js").Job} Job
  * @typedef {import("./job.js").JobRank} JobRank
- *
- * What a map can show. of: its values, [rank][step], null where a rank has no such step; fromLeast: its scale begins at
- * the least value, for all are far from 0.
- * @typedef {object} Measure
- * @property {string} key
- * @property {string} word
- * @property {string} role
- * @property {boolean} [fromLeast]
- * @property {(number | null)[][]} of
+ * @typedef {import("render/rank_steps.js").Measure} Measure
  */
 
 const OF_STEPS = /** @type {const} */ ([
-  ["span_ns", "span", "compute", true],
-  ["idle_ns", "idle", "idle", false],
-  ["exposed_communication_ns", "exposed", "exposed", false],
+  ["span_ns", "span", "How long the step takes on each rank.", "compute", true],
+  ["idle_ns", "idle", "During how much of the step nothing ran.", "idle", false],
+  ["exposed_communication_ns", "exposed", "Communication that no computation hides.", "exposed", false],
 ]);
-const OUTLIER = 2; // the largest value beyond so many times the 99th percentile: the scale ends at that one
-const ALL_BUT = 0.99;
+const OF_LATENESS = /** @type {const} */ ([
+  ["origin_ns", "waits began here", "Waiting of all ranks in collectives that began with this one."],
+  ["caused_ns", "came last", "By how much the rank came last into collectives, others having waited."],
+  ["suffered_ns", "waited for others", "How long the rank waited in its collectives for the last one to come."],
+]);
 
 /**
  * The map in its section; none where there are no steps. onOpen(rank, window): a cell was chosen, and its step's window
@@ -39,79 +33,15 @@ export function stepMap(job, onOpen) {
   const measures = measuresOf(job, steps);
   byId("job-steps").hidden = measures.length === 0 || steps.length === 0;
   if (!measures.length || !steps.length) return null;
-  const names = job.ranks.map(({ name }) => name);
-  let current = measures[0];
-  const grid = heatGrid(byId("step-map"), "rank-steps", (row, column) =>
-    onOpen(job.ranks[row], windowOf(job.ranks[row], steps[column])),
+  const grid = rankSteps(
+    { map: byId("step-map"), legend: byId("step-legend"), told: byId("step-told"), choices: byId("step-choices") },
+    {
+      ranks: job.ranks.map(({ name }) => name),
+      steps: steps.map(String),
+      measures,
+      onOpen: (row, column) => onOpen(job.ranks[row], windowOf(job.ranks[row], steps[column])),
+    },
   );
-
-  /** @param {Measure} measure */
-  function show(measure) {
-    current = measure;
-    const { low, high, most } = scaleOf(measure);
-    grid.show({
-      rows: names,
-      columns: steps.map(String),
-      value: (row, column) => measure.of[row][column],
-      low,
-      high,
-      role: measure.role,
-      widest: 60,
-      label: `${measure.word} of ${plural(names.length, "rank")} in ${plural(steps.length, "step")}`,
-      tip,
-      onPlaced: (rows, perColumn) => showLegend(measure, sharedWords(rows, perColumn, most > high ? most : null)),
-      row: (row, column) => ({
-        ...about(row, column),
-        ...Object.fromEntries(measures.map(({ key, of }) => [key, of[row][column]])),
-      }),
-    });
-    fill(
-      byId("step-choices"),
-      choiceButtons(
-        measures,
-        ({ word }) => word,
-        (each) => each === current,
-        show,
-        ({ key }) => ({ measure: key }),
-      ),
-    );
-  }
-
-  /**
-   * @param {Measure} measure
-   * @param {string} words
-   */
-  function showLegend(measure, words) {
-    const { low, high, most } = scaleOf(measure);
-    const end = most > high ? `${duration(high)} and more` : duration(high);
-    fill(
-      byId("step-legend"),
-      ramp(measure.role, [duration(low), duration((low + high) / 2), end]),
-      h("span", { class: "muted", text: words }),
-    );
-  }
-
-  /**
-   * @param {number} row
-   * @param {number} column
-   */
-  function about(row, column) {
-    return { rank: names[row], step: steps[column] };
-  }
-
-  /**
-   * @param {number} row
-   * @param {number} column
-   */
-  function tip(row, column) {
-    const lines = measures.map(({ word, of }) => {
-      const value = of[row][column];
-      return /** @type {[string, string]} */ ([word, value === null ? "–" : duration(value)]);
-    });
-    return tipRows(`${names[row]}, step ${steps[column]}`, null, [...lines, ["", "click: open it below"]]);
-  }
-
-  show(current);
   return { grid, steps };
 }
 
@@ -119,48 +49,42 @@ export function stepMap(job, onOpen) {
  * The steps that any rank has, in order.
  * @param {Job} job
  */
-function stepsOf({ ranks, lateness }) {
+function stepsOf({ ranks, lateness, slowdown }) {
   const found = new Set(ranks.flatMap(({ rank }) => rank.steps.map(({ step }) => step)));
   for (const { step } of lateness?.steps ?? []) found.add(step);
+  for (const { step } of slowdown?.steps ?? []) if (step !== null) found.add(step);
   return [...found].sort((a, b) => a - b);
 }
 
 /**
+ * The one by replay stands first, unless the replay is not to be trusted.
  * @param {Job} job
  * @param {number[]} steps
  * @returns {Measure[]}
  */
-function measuresOf({ ranks, lateness }, steps) {
+function measuresOf({ ranks, lateness, slowdown }, steps) {
   const late = new Map((lateness?.steps ?? []).map((row) => [row.step, row]));
   const own = ranks.map(({ rank }) => new Map(rank.steps.map((row) => [row.step, row])));
   /** @type {Measure[]} */
   const found = [];
-  if (late.size) {
-    for (const [key, word] of /** @type {const} */ ([
-      ["caused_ns", "lateness caused"],
-      ["suffered_ns", "waited for others"],
-    ])) {
-      const of = ranks.map((_, place) => steps.map((step) => late.get(step)?.[key][place] ?? null));
-      found.push({ key, word, role: "waiting", of });
-    }
+  const replayed = slowdown && originMeasure(slowdown);
+  if (replayed) {
+    const at = new Map(slowdown.steps.map(({ step }, place) => [step, place]));
+    const of = ranks.map(({ worker }) => steps.map((step) => replayed.of[worker]?.[at.get(step) ?? -1] ?? null));
+    found.push({ ...replayed, of });
   }
+  for (const [key, word, told] of OF_LATENESS) {
+    if (!lateness?.steps.some((row) => row[key])) continue;
+    const of = ranks.map((_, place) => steps.map((step) => late.get(step)?.[key]?.[place] ?? null));
+    found.push({ key, word, told, role: "waiting", of });
+  }
+  if (replayed && !slowdown.is_trusted && found.length > 1) found.push(...found.splice(0, 1));
   if (!own.some((rows) => rows.size)) return found;
-  for (const [key, word, role, fromLeast] of OF_STEPS) {
+  for (const [key, word, told, role, fromLeast] of OF_STEPS) {
     const of = own.map((rows) => steps.map((step) => rows.get(step)?.[key] ?? null));
-    found.push({ key, word, role, fromLeast, of });
+    found.push({ key, word, told, role, fromLeast, of });
   }
   return found;
-}
-
-/** @param {Measure} measure */
-function scaleOf({ of, fromLeast }) {
-  const sorted = of
-    .flat()
-    .filter((value) => value !== null)
-    .sort((a, b) => a - b);
-  const most = sorted.at(-1) ?? 0;
-  const usual = sorted[Math.ceil(ALL_BUT * sorted.length) - 1] ?? 0; // of few values, the largest
-  return { low: fromLeast ? (sorted[0] ?? 0) : 0, high: usual > 0 && most > OUTLIER * usual ? usual : most, most };
 }
 
 /**
@@ -169,19 +93,7 @@ function scaleOf({ of, fromLeast }) {
  * @param {number} step
  * @returns {[number, number] | null}
  */
-function windowOf({ rank, shift }, step) {
+export function windowOf({ rank, shift }, step) {
   const row = rank.steps.find((each) => each.step === step);
   return row ? [shift + row.start_ns, shift + row.start_ns + row.span_ns] : null;
-}
-
-/**
- * How many ranks and steps share a cell, where several do; and what is beyond the scale.
- * @param {number} rows
- * @param {number} columns
- * @param {number | null} most
- */
-function sharedWords(rows, columns, most) {
-  const parts = [rows > 1 ? plural(rows, "rank") : null, columns > 1 ? plural(columns, "step") : null].filter(Boolean);
-  const shared = parts.length ? `A cell is ${parts.join(" by ")}, and shows the largest of them. ` : "";
-  return `${shared}${most === null ? "" : `The largest is ${duration(most)}.`}`;
 }

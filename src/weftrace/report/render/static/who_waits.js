@@ -2,9 +2,11 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { count, duration, percent, plural } from "render/format.js";
+import { heatGrid, ramp } from "render/heat_grid.js";
+import { NEAR_ABSENT } from "render/slowdown.js";
 import { columnsOf, sortableTable } from "render/tables.js";
 import { tipRows } from "render/tooltip.js";
-import { heatGrid, ramp } from "./heat_grid.js";
+import { isPipeline, originsOf } from "./job.js";
 
 /**
  * @typedef {import("./job.js").Job} Job
@@ -13,6 +15,9 @@ import { heatGrid, ramp } from "./heat_grid.js";
 
 const MOST_IN_MATRIX = 64; // ranks: of more, the largest pairs are listed
 const MOST_NAMED = 8;
+const BY_NATURE = "Stages of a pipeline also wait while it fills and drains.";
+const WITH_WHOM = "First with whom most of the waiting began: who comes last may have waited itself.";
+const IN_PIPELINES = `First who makes the step longer: who comes last may have waited itself. ${BY_NATURE}`;
 const AROUND = 0.5; // of a wait: shown beside it when it is zoomed to
 
 /**
@@ -25,6 +30,9 @@ export function whoWaits(job, { onOpen, onZoom }) {
   byId("job-collectives").hidden = !lateness?.collectives.length;
   byId("job-clocks").textContent = clockWords(job);
   if (!lateness) return null;
+  const absent = job.slowdown?.absent ? ` ${NEAR_ABSENT}` : "";
+  byId("worst-words").textContent =
+    `${isPipeline(job) ? IN_PIPELINES : WITH_WHOM}${absent} Click a row to see it above.`;
   if (lateness.collectives.length) {
     fill(byId("kind-table"), kindTable(job, lateness));
     fill(byId("worst-table"), worstTable(job, lateness, onZoom));
@@ -38,7 +46,8 @@ export function whoWaits(job, { onOpen, onZoom }) {
     return null;
   }
   byId("pair-words").textContent =
-    "Row: who waited. Column: who came last. Click a cell to open the one that came last.";
+    "Row: who waited. Column: who came last. Click a cell to open the one that came last." +
+    (isPipeline(job) ? ` ${BY_NATURE}` : "");
   return pairMap(job, lateness, onOpen);
 }
 
@@ -110,17 +119,29 @@ function pairTable({ ranks }, { pairs }, onOpen) {
  * @param {Job} job
  * @param {page.Lateness} lateness
  */
-function kindTable({ ranks }, { collectives }) {
+function kindTable(job, { collectives }) {
+  const { ranks } = job;
+  const origin = !isPipeline(job) && collectives.some((row) => row.origin !== undefined) ? "origin " : "";
   return sortableTable({
     name: "late-kinds",
-    rows: collectives.map((row) => ({ ...row, last: ranks[row.last].name })),
+    rows: collectives.map((row) => ({
+      ...row,
+      last: ranks[row.last].name,
+      origin: ranks[row.origin ?? -1]?.name,
+      part: (row.origin_ns ?? 0) / (row.waiting_ns || 1),
+    })),
     limit: 8,
     sort: { key: "waiting_ns", down: true },
-    columns: columnsOf("late-kinds", "collective num waiting_ns transfer_ns share last", {
+    columns: columnsOf("late-kinds", `collective num waiting_ns transfer_ns share ${origin}last`, {
       share: {
         label: "waiting %",
         kind: "percent",
         value: (row) => row.waiting_ns / (row.waiting_ns + row.transfer_ns || 1),
+      },
+      origin: {
+        kind: "text",
+        text: (row) => (row.origin ? `${row.origin} (${percent(row.part, 0)})` : "–"),
+        value: (row) => row.origin_ns,
       },
       last: {
         kind: "text",
@@ -136,12 +157,16 @@ function kindTable({ ranks }, { collectives }) {
  * @param {page.Lateness} lateness
  * @param {(from: number, to: number) => void} onZoom
  */
-function worstTable({ ranks }, { worst }, onZoom) {
+function worstTable(job, { worst }, onZoom) {
+  const { ranks } = job;
+  const originOf = originsOf(job);
+  const by = isPipeline(job) ? { label: "step made longer by", def: "slowdown_rank" } : {};
   const group = worst.some((row) => row.group) ? "group " : "";
+  const origin = worst.some((row) => originOf(row)) ? "origin " : "";
   const step = worst.some((row) => row.step !== null) ? "step " : "";
   return sortableTable({
     name: "late-worst",
-    rows: worst.map((row) => ({ ...row, last: ranks[row.last].name })),
+    rows: worst.map((row) => ({ ...row, last: ranks[row.last].name, origin: originOf(row)?.name ?? null })),
     limit: 10,
     sort: { key: "waiting_ns", down: true },
     onRow: (row) => {
@@ -150,11 +175,16 @@ function worstTable({ ranks }, { worst }, onZoom) {
       const length = longest + row.transfer_ns / ranks.length;
       onZoom(row.start_ns - longest - AROUND * length, row.start_ns + row.transfer_ns / ranks.length + AROUND * length);
     },
-    columns: columnsOf("late-worst", `collective ${group}${step}start_ns last caused_ns waiting_ns transfer_ns`, {
-      collective: { text: (row) => `${row.collective} ${row.seq ?? ""}`.trim() },
-      group: { node: (row) => h("span", { text: groupName(row.group), title: row.group }) },
-      last: { kind: "text" },
-    }),
+    columns: columnsOf(
+      "late-worst",
+      `collective ${group}${step}${origin}waiting_ns last caused_ns start_ns transfer_ns`,
+      {
+        collective: { text: (row) => `${row.collective} ${row.seq ?? ""}`.trim() },
+        group: { node: (row) => h("span", { text: groupName(row.group), title: row.group }) },
+        origin: { kind: "text", ...by, node: (row) => h("b", { text: row.origin ?? "–" }) },
+        last: { kind: "text" },
+      },
+    ),
   }).element;
 }
 

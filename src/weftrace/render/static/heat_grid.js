@@ -1,14 +1,14 @@
 // A heat map: rows by columns, one number a cell, one colour by its size. Where there are more cells than fit, several
 // share one, which then shows the largest of them.
 
-import { answeringCells } from "render/cells.js";
-import { fill, h, oncePerFrame, sizedContext } from "render/dom.js";
-import { exportTools } from "render/exports.js";
-import { labelEvery } from "render/svg.js";
-import { mix, onTheme, palette, SANS } from "render/theme.js";
+import { answeringCells } from "./cells.js";
+import { fill, h, oncePerFrame, sizedContext } from "./dom.js";
+import { exportTools } from "./exports.js";
+import { labelEvery } from "./svg.js";
+import { mix, onTheme, palette, SANS } from "./theme.js";
 
 /**
- * @typedef {import("render/dom.js").Child} Child
+ * @typedef {import("./dom.js").Child} Child
  *
  * What a map shows. value: null where there is none. low, high: what the ends of the scale stand for; more than high is
  * as dark as it.
@@ -41,7 +41,7 @@ import { mix, onTheme, palette, SANS } from "render/theme.js";
 const TOP = 24;
 const LEAST = 5; // pixels: a cell is at least as wide and as high
 const TALLEST = 24;
-const ROOM = 480; // pixels that rows share
+const ROOM = 660; // pixels that rows share
 const MOST_NAME = 110;
 const FONT = `11.5px ${SANS}`;
 
@@ -50,8 +50,9 @@ const FONT = `11.5px ${SANS}`;
  * @param {HTMLElement} holder
  * @param {string} name of the table that it stands for
  * @param {(row: number, column: number) => void} onPick
+ * @param {boolean} [opens] whether a cell that is picked opens anything
  */
-export function heatGrid(holder, name, onPick) {
+export function heatGrid(holder, name, onPick, opens = true) {
   const canvas = h("canvas", { class: "pointing", tabindex: 0, role: "img" });
   const live = h("p", { class: "sr", "aria-live": "polite" });
   /** @type {Values | null} */
@@ -70,7 +71,7 @@ export function heatGrid(holder, name, onPick) {
 
   /** @param {[down: number, right: number]} cell */
   const shownIn = ([down, right]) => place?.cells[down][right] ?? null;
-  /** @type {import("render/cells.js").Cells<[down: number, right: number]>} */
+  /** @type {import("./cells.js").Cells<[down: number, right: number]>} */
   const cells = {
     at: cellAt,
     beside: (down, right) => {
@@ -139,7 +140,7 @@ export function heatGrid(holder, name, onPick) {
       shown = values;
       place = null;
       at = null;
-      canvas.setAttribute("aria-label", `${values.label}. Arrow keys move, Enter opens.`);
+      canvas.setAttribute("aria-label", `${values.label}. Arrow keys move${opens ? ", Enter opens" : ""}.`);
       paint();
     },
     /**
