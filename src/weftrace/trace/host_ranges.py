@@ -261,7 +261,7 @@ def _computed(
 ) -> Iterator[_Range]:  # fmt: skip
     """Runs of operators of one kind in each stretch that nothing else took, without a gap between them."""
     step_starts = set(steps.get_column("host_start_ns").to_list())
-    begin = min([int(start[0]), *step_starts])
+    begin = min([int(start[0]), *step_starts, *(from_ns for from_ns, _ in taken[:1])])
     finish = max([int(end[-1]), *steps.get_column("host_end_ns").to_list()])
     edges = [begin]
     for from_ns, to_ns in taken:
