@@ -71,6 +71,14 @@ def test_the_scatter_has_a_mark_of_the_whole_and_one_of_the_transfer(open_html: 
     assert rest == "3 rows that took less, 70.0 µs in all, are not listed. 5 events record no size, and are in no row."
 
 
+def test_where_only_the_whole_is_known_the_page_says_so(open_html: Any) -> None:
+    document = job()
+    document["bandwidth"]["rows"] = [row("broadcast", 1 << 10, "whole", 0.05, None)]
+    page = open_html(render_html(document, []))
+    assert page.locator("#bandwidth-table thead").inner_text().replace("?", "").split()[-2:] == ["whole", "GB/s"]
+    assert page.locator("#bandwidth-rest").inner_text().startswith("Only the whole is known, with waiting inside")
+
+
 def test_a_page_without_sizes_has_no_bandwidth(open_html: Any) -> None:
     page = open_html(render_html(job_documents.late_job(4), []))
     assert page.locator("#bandwidth").is_hidden()

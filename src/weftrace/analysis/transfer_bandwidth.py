@@ -14,7 +14,7 @@ from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
 from weftrace.analysis.clocks import END_TOGETHER
 from weftrace.analysis.meetings import Meetings, meetings_of
 from weftrace.files.columns import Shown, frame_schema
-from weftrace.files.schemas import Amount, Count, Ns
+from weftrace.files.schemas import Amount, Count, Ns, Positive
 from weftrace.files.values import As
 from weftrace.notebook import InNotebook
 from weftrace.trace.kernels import bus_factor
@@ -46,7 +46,9 @@ class BandwidthRow(TypedDict):
     group: Annotated[str, Meta(description="Its name and ranks; of more than 8 ranks the first three and the last.")]
     group_size: Annotated[Count | None, Meta(description="Null where it is not recorded."), Shown("ranks")]
     payload_bytes: Annotated[
-        Count, Meta(description="The larger of what a rank gives and gets, of the rank with the most."), Shown("size")
+        Positive,
+        Meta(description="The larger of what a rank gives and gets; of ranks that differ, the most."),
+        Shown("size"),
     ]
     num_events: Annotated[Count, Meta(description="On all ranks that are here.")]
     num_matched: Annotated[Count, Meta(description="Collectives that were found on two ranks or more.")]

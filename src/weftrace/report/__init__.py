@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # what a type checker sees
     from weftrace.report.render.figures import lanes_figure as lanes_figure
     from weftrace.report.render.figures import overlap_figure as overlap_figure
     from weftrace.report.render.figures import ranks_figure as ranks_figure
+    from weftrace.report.render.figures_bandwidth import bandwidth_figure as bandwidth_figure
     from weftrace.report.render.figures_job import job_figure as job_figure
     from weftrace.report.render.figures_job import lateness_figure as lateness_figure
     from weftrace.report.render.figures_job import steps_figure as steps_figure

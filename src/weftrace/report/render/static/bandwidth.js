@@ -18,9 +18,8 @@ const RIGHT = 14;
 const HEIGHT = 320;
 const RADIUS = 5;
 const ROOM = 1.6; // times the largest, and the smallest, on each axis
-const COLUMNS =
-  "collective group group_size payload_bytes num_events whole_ns whole_busbw_GBps transfer_ns busbw_GBps " +
-  "least_busbw_GBps best_busbw_GBps basis";
+const COLUMNS = "collective group group_size payload_bytes num_events whole_ns whole_busbw_GBps";
+const OF_TRANSFER = " transfer_ns busbw_GBps least_busbw_GBps best_busbw_GBps basis";
 
 /**
  * @param {page.Report} report
@@ -31,7 +30,8 @@ export function showBandwidth({ bandwidth }, isJob) {
   byId("bandwidth").hidden = rows.length === 0;
   if (!bandwidth || !rows.length) return;
   if (!isJob) byId("phases").after(byId("bandwidth"));
-  byId("bandwidth-rest").textContent = leftOut(bandwidth);
+  const isTold = rows.some((row) => row.transfer_ns !== null);
+  byId("bandwidth-rest").textContent = leftOut(bandwidth, isTold);
   const drawn = rows.filter((row) => row.whole_busbw_GBps);
   if (drawn.length) drawnToWidth(byId("bandwidth-chart"), (width) => scatter(drawn, width));
   fill(
@@ -48,7 +48,7 @@ export function showBandwidth({ bandwidth }, isJob) {
     limit: 8,
     sort: { key: "", down: true },
     unitEach: true,
-    columns: columnsOf("bandwidth", COLUMNS, {
+    columns: columnsOf("bandwidth", COLUMNS + (isTold ? OF_TRANSFER : ""), {
       collective: { node: (row) => h("b", { text: row.collective }) },
       group: { text: (row) => row.group || "–" },
       payload_bytes: { kind: "count", text: (row) => bytes(row.payload_bytes) },
@@ -84,7 +84,7 @@ function rate(value, bound = false) {
  */
 function scatter(rows, width) {
   const sizes = rows.map((row) => row.payload_bytes);
-  const rates = rows.flatMap((row) => [row.whole_busbw_GBps, row.busbw_GBps]).filter((value) => value !== null);
+  const rates = rows.flatMap((row) => [row.whole_busbw_GBps ?? 0, row.busbw_GBps ?? 0]).filter((value) => value > 0);
   const floor = HEIGHT - BOTTOM;
   const across = logAxis(sizes, LEFT, width - RIGHT, 2, Math.max(2, Math.floor((width - LEFT) / 84)));
   const up = logAxis(rates, floor, TOP, 10, 6);
@@ -189,10 +189,14 @@ function logAxis(values, from, to, base, most) {
 /**
  * What is in no row, and why.
  * @param {page.Bandwidth} bandwidth
+ * @param {boolean} isTold whether any transfer is known
  */
-function leftOut(bandwidth) {
+function leftOut(bandwidth, isTold) {
   const { num_rows_left: rows, left_ns: left, num_unsized: unsized, num_without_factor: without } = bandwidth;
   const parts = [
+    isTold
+      ? null
+      : "Only the whole is known, with waiting inside: the transfer shows where other ranks' files are here.",
     rows ? `${plural(rows, "row")} that took less, ${duration(left)} in all, are not listed.` : null,
     unsized ? `${plural(unsized, "event")} record no size, and are in no row.` : null,
     without ? `${plural(without, "event")} have no busbw: their group's size, or a factor, is not known.` : null,
