@@ -14,8 +14,10 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+from zlib import crc32
 
 import weftrace as wt
 from tests.jobs import plants as put
@@ -35,32 +37,54 @@ _ABSENT = re.compile(r"missing|not here|no file|absent|not among", re.IGNORECASE
 _NAMES_SOMEONE = re.compile(r"\b(?:rank|stage) \d+|\b(?:DP|PP|TP) \d+", re.IGNORECASE)
 _DENIES = re.compile(r"no rank is late|nothing slows|no rank stands out", re.IGNORECASE)
 
-SHAPES: dict[str, Callable[[], Job]] = {
-    "1f1b 2x4": lambda: recipes.pipeline(2, 4),
-    "1f1b 4x2": lambda: recipes.pipeline(4, 2),
-    "1f1b 1x4": lambda: recipes.pipeline(1, 4),
-    "1f1b 4x4 zero0": lambda: recipes.pipeline(4, 4, zero=0, num_mb=8, steps=3),
-    "gpipe 2x2": lambda: recipes.pipeline(2, 2, schedule="gpipe"),
-    "interleaved 2x2": lambda: recipes.pipeline(2, 2, schedule="interleaved"),
-    "interleaved 2x4": lambda: recipes.pipeline(2, 4, schedule="interleaved", num_mb=8, steps=3),
-    "async 2x4": lambda: recipes.pipeline(2, 4, sends_wait=False),
-    "dualpipe 2x4": lambda: recipes.pipeline(2, 4, schedule="dualpipe", num_mb=10),
-    "dualpipe 2x8": lambda: recipes.pipeline(2, 8, schedule="dualpipe", num_mb=16, steps=3),
-    "zb1p 2x4": lambda: recipes.pipeline(2, 4, schedule="zb1p", num_mb=8),
-    "ddp 4": lambda: recipes.ddp(4),
-    "ddp 8": lambda: recipes.ddp(8),
-    "zero2 4": lambda: recipes.ddp(4, zero=2),
-    "fsdp 4": lambda: recipes.fsdp(4),
-    "fsdp 8": lambda: recipes.fsdp(8, layers=6),
-    "tp 2x2x2": lambda: recipes.pipeline(2, 2, tp=2),
-    "tp 2x2x4": lambda: recipes.pipeline(2, 4, tp=2, steps=3),
-    "tp 4x2x1": lambda: recipes.pipeline(2, 1, tp=4),
-    "tp interleaved 2x2x2": lambda: recipes.pipeline(2, 2, tp=2, schedule="interleaved"),
-    "tp dualpipe 2x2x4": lambda: recipes.pipeline(2, 4, tp=2, schedule="dualpipe", num_mb=8, steps=3),
-    "1f1b 8x8": lambda: recipes.pipeline(8, 8, num_mb=12, steps=2),
-    "tp 4x4x4": lambda: recipes.pipeline(4, 4, tp=4, num_mb=6, steps=2),
-    "tp 8x8x8": lambda: recipes.pipeline(8, 8, tp=8, num_mb=8, steps=2),
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A job that can be made, and its size. empty: without ops."""
+
+    make: Callable[[], Job]
+    empty: Job
+
+    @classmethod
+    def pipeline(cls, dp: int, pp: int, *, tp: int = 1, **facts: Any) -> Shape:
+        return cls(lambda: recipes.pipeline(dp, pp, tp=tp, **facts), Job(dp=dp, pp=pp, tp=tp))
+
+    @classmethod
+    def ddp(cls, dp: int, **facts: Any) -> Shape:
+        return cls(lambda: recipes.ddp(dp, **facts), Job(dp=dp, pp=1))
+
+    @classmethod
+    def fsdp(cls, dp: int, **facts: Any) -> Shape:
+        return cls(lambda: recipes.fsdp(dp, **facts), Job(dp=dp, pp=1))
+
+
+SHAPES: dict[str, Shape] = {
+    "1f1b 2x4": Shape.pipeline(2, 4),
+    "1f1b 4x2": Shape.pipeline(4, 2),
+    "1f1b 1x4": Shape.pipeline(1, 4),
+    "1f1b 4x4 zero0": Shape.pipeline(4, 4, zero=0, num_mb=8, steps=3),
+    "gpipe 2x2": Shape.pipeline(2, 2, schedule="gpipe"),
+    "interleaved 2x2": Shape.pipeline(2, 2, schedule="interleaved"),
+    "interleaved 2x4": Shape.pipeline(2, 4, schedule="interleaved", num_mb=8, steps=3),
+    "async 2x4": Shape.pipeline(2, 4, sends_wait=False),
+    "dualpipe 2x4": Shape.pipeline(2, 4, schedule="dualpipe", num_mb=10),
+    "dualpipe 2x8": Shape.pipeline(2, 8, schedule="dualpipe", num_mb=16, steps=3),
+    "zb1p 2x4": Shape.pipeline(2, 4, schedule="zb1p", num_mb=8),
+    "ddp 4": Shape.ddp(4),
+    "ddp 8": Shape.ddp(8),
+    "zero2 4": Shape.ddp(4, zero=2),
+    "fsdp 4": Shape.fsdp(4),
+    "fsdp 8": Shape.fsdp(8, layers=6),
+    "tp 2x2x2": Shape.pipeline(2, 2, tp=2),
+    "tp 2x2x4": Shape.pipeline(2, 4, tp=2, steps=3),
+    "tp 4x2x1": Shape.pipeline(2, 1, tp=4),
+    "tp interleaved 2x2x2": Shape.pipeline(2, 2, tp=2, schedule="interleaved"),
+    "tp dualpipe 2x2x4": Shape.pipeline(2, 4, tp=2, schedule="dualpipe", num_mb=8, steps=3),
+    "1f1b 8x8": Shape.pipeline(8, 8, num_mb=12, steps=2),
+    "tp 4x4x4": Shape.pipeline(4, 4, tp=4, num_mb=6, steps=2),
+    "tp 8x8x8": Shape.pipeline(8, 8, tp=8, num_mb=8, steps=2),
 }  # fmt: skip
+ABSENT_FORMS = ("ranks", "kineto", "kineto clocks", "ranks clocks")
 LARGE = ("1f1b 8x8", "tp 4x4x4", "tp 8x8x8")
 
 
@@ -94,6 +118,12 @@ PLANTS: dict[str, Callable[[Job, int], Job]] = {
 DOUBLES = (("slow", "last stage"), ("slow", "host far"), ("slow", "link pair"), ("host far", "link pair"),
            ("lengths", "slow far"), ("collections", "slow far"), ("last stage", "link pair"), ("host", "last stage"),
            ("lengths", "last stage"), ("collections", "host"))  # fmt: skip
+#: The same work, evenly divided: what repairs these causes.
+EVENED: dict[str, Callable[[Job, int], Job]] = {
+    "last stage": lambda job, seed: put.slow_stage(job, job.pp - 1, 1.4, is_even=True),
+    "first stage": lambda job, seed: put.slow_stage(job, 0, 1.3, is_even=True),
+    "lengths": lambda job, seed: put.lengths(job, 0.22, seed, is_even=True),
+}
 PLANTS |= {
     "slow far": lambda job, seed: put.slow_worker(job, _others(job, seed)[1], 1.45),
     "host far": lambda job, seed: put.late_host(job, _others(job, seed)[1], 5e6),
@@ -151,12 +181,16 @@ class Case:
         return " · ".join(filter(None, (self.shape, plants, self.form, self.absent and f"absent {self.absent}")))
 
     def job(self, plants: Sequence[str] | None = None) -> Job:
-        job = put.noisy(SHAPES[self.shape](), self.noise, self.seed)
+        """plants: of its causes those that are there, of the others their repair; all where None."""
+        job = put.noisy(SHAPES[self.shape].make(), self.noise, self.seed)
         one_of = job.tp if self.form.startswith("collapsed") else 1  # the rank that is recorded
         for at, plant in enumerate(self.plants):
+            seed = (self.seed + 3 * at) * one_of
             if plants is None or plant in plants:
                 by_host = plant == "collections" and self.form.startswith("kineto")
-                job = PLANTS["host collections" if by_host else plant](job, (self.seed + 3 * at) * one_of)
+                job = PLANTS["host collections" if by_host else plant](job, seed)
+            elif plant in EVENED:
+                job = EVENED[plant](job, seed)
         if self.form.startswith(("collapsed", "tp hidden")):
             return sim.tensor_groups_hidden(job, is_one_each=self.form.startswith("collapsed"))
         return sim.with_hosts(job) if self.form.startswith("kineto") else job
@@ -182,7 +216,8 @@ class Outcome:
     case: Case
     told: str
     wrong: str  # what is wrong with the causes; empty where they are right
-    extra: str
+    extra: str  # who is named beside
+    since: str  # where the first step of the first cause is another
     error: float
     truth: float
     sentence: str
@@ -215,14 +250,15 @@ def outcome(case: Case) -> Outcome:
             report = str(analyze(path).document["headline"]) if case.absent else ""
         except WeftraceError as error:
             if case.absent:  # nothing is said of anyone
-                return Outcome(case, "refused", "", "", 0.0, truth, str(error))
-            return Outcome(case, "refused", "refused", "", 9.0, truth, str(error))
+                return Outcome(case, "refused", "", "", "", 0.0, truth, str(error))
+            return Outcome(case, "refused", "refused", "", "", 9.0, truth, str(error))
         except Exception as error:  # a crash is an outcome of this one job
-            return Outcome(case, "crash", f"crash {type(error).__name__}", "", 9.0, truth, str(error))
+            return Outcome(case, "crash", f"crash {type(error).__name__}", "", "", 9.0, truth, str(error))
     causes = [
         cause
         for cause in found.causes
-        if cause.kind != "spread" and max(cause.share, cause.alone_ns / found.replayed_ns) >= _TOLD_FROM
+        if cause.kind not in ("spread", *(("absent ranks",) if case.absent else ()))
+        and max(cause.share, cause.alone_ns / found.replayed_ns) >= _TOLD_FROM
     ]
     here = set(range(job.num_ranks)) - set(case.absent_ranks(job))
     whose = {cause: _ranks(job, cause, found, here) for cause in causes}
@@ -231,12 +267,14 @@ def outcome(case: Case) -> Outcome:
     )
     if case.absent:
         wrong = _absent_wrong(case, job, found, report, extra, here)
-        return Outcome(case, causes[0].kind if causes else NOTHING, wrong, "", 0.0, truth,
+        return Outcome(case, causes[0].kind if causes else NOTHING, wrong, "", "", 0.0, truth,
                        f"S={found.slowdown:.4f} {found.headline} REPORT: {report}")  # fmt: skip
     wrong = _wrong(case, job, causes, whose, here)
+    begins = {each.since or None for each in job.planted if causes and _fits(job, causes[0], whose, each, here)}
+    since = f"since {causes[0].first_step}" if begins and causes[0].first_step not in begins else ""
     if not wrong and _ABSENT.search(found.headline):
         wrong = "speaks of absent ranks where all are here"
-    return Outcome(case, causes[0].kind if causes else NOTHING, wrong, extra, found.slowdown / truth - 1, truth,
+    return Outcome(case, causes[0].kind if causes else NOTHING, wrong, extra, since, found.slowdown / truth - 1, truth,
                    f"S={found.slowdown:.4f} {found.headline}")  # fmt: skip
 
 
@@ -337,42 +375,40 @@ def _is_a_whole_job(job: Job, here: set[int]) -> bool:
     return here == whole
 
 
+def _case(shape: str, plants: tuple[str, ...], form: str, absent: str = "") -> Case:
+    """With noise and a seed that follow from its name, so that other cases do not change it."""
+    named = Case(shape, plants, form, 0.0, 0, absent)
+    number = crc32(named.name.encode())
+    noise = (0.003, 0.01, 0.02, 0.03)[: 3 if absent else 4]
+    return replace(named, noise=noise[number % len(noise)], seed=number // 7 % 1000)
+
+
 def cases() -> Iterator[Case]:
     """The grid: shapes of jobs x causes x forms x noise."""
-    number = 0
-    for shape, make in SHAPES.items():
-        job = make()
+    for shape, its in SHAPES.items():
+        job = its.empty
         few = shape in LARGE
         chosen: list[tuple[str, ...]] = [(), *((plant,) for plant in _SINGLES), *DOUBLES]
         if few:
             chosen = [(), ("slow",), ("last stage",), ("host",), ("nic",), ("slow", "last stage")]
-        forms = forms_of(shape, job)
         for plants in chosen:
-            possible = [form for form in forms if all(is_possible(shape, plant, form, job) for plant in plants)]
-            turn = number % max(1, len(possible))
-            here = (possible[turn:] + possible[:turn])[
-                : 1 if few and shape != "1f1b 8x8" else len(forms) if not plants else 4
+            possible = [
+                form for form in forms_of(shape, job) if all(is_possible(shape, plant, form, job) for plant in plants)
             ]
-            for form in here:
-                number += 1
-                yield Case(shape, plants, form, (0.003, 0.01, 0.02, 0.03)[number % 4], number)
+            turn = crc32(f"{shape} {plants}".encode()) % max(1, len(possible))
+            most = 1 if few and shape != "1f1b 8x8" else len(possible) if not plants else 4
+            for form in (possible[turn:] + possible[:turn])[:most]:
+                yield _case(shape, plants, form)
     for shape in ("1f1b 2x4", "ddp 8", "fsdp 4", "1f1b 4x2", "tp 2x2x2", "dualpipe 2x4", "interleaved 2x4", "zero2 4"):
-        job = SHAPES[shape]()
+        job = SHAPES[shape].empty
         for plants in (("slow",), ("host",), ("last stage",), ("slow since",), ("two slow",)):
             for absent in ("one", "half", "all but 2", "stage", "one here", "half here"):
-                if plants[0] == "last stage" and absent != "stage":
+                if (plants[0] == "last stage" and absent != "stage") or (absent == "stage" and job.pp == 1):
                     continue
-                if absent == "stage" and job.pp == 1:
-                    continue
-                own = (
-                    ("tp apart", "kineto", "tp clocks")
-                    if job.tp > 1
-                    else ("ranks", "kineto", "ranks clocks", "kineto clocks")
-                )
-                possible = [form for form in own if is_possible(shape, plants[0], form, job)]
-                for form in possible[number % 2 :: 2]:
-                    number += 1
-                    yield Case(shape, plants, form, (0.003, 0.01, 0.02)[number % 3], number, absent)
+                forms = ("tp apart", "kineto", "tp clocks") if job.tp > 1 else ABSENT_FORMS
+                possible = [form for form in forms if is_possible(shape, plants[0], form, job)]
+                for form in possible[crc32(f"{shape} {plants} {absent}".encode()) % 2 :: 2]:
+                    yield _case(shape, plants, form, absent)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -388,16 +424,10 @@ def main(argv: list[str] | None = None) -> int:
     for case in chosen:
         one = outcome(case)
         found.append(one)
-        if one.wrong or abs(one.error) > _WITHIN or one.extra or given.all:
-            mark = (
-                f"WRONG ({one.wrong}) "
-                if one.wrong
-                else "S OFF "
-                if abs(one.error) > _WITHIN
-                else "EXTRA "
-                if one.extra
-                else ""
-            )
+        if one.wrong or abs(one.error) > _WITHIN or one.extra or one.since or given.all:
+            mark = f"WRONG ({one.wrong}) " if one.wrong else ""
+            mark += "S OFF " if abs(one.error) > _WITHIN else ""
+            mark += ("EXTRA " if one.extra else "") + (f"SINCE ({one.since}) " if one.since else "")
             said = " ".join(one.sentence.split())[:500] + (f" EXTRA: {one.extra[:300]}" if one.extra else "")
             print(f"{mark}{case.name} [noise {case.noise}]: S {one.truth:.4f}, off {one.error:+.2%}: "
                   f"told {one.told}: {said}", flush=True)  # fmt: skip
@@ -423,7 +453,8 @@ def summary(found: list[Outcome]) -> str:
         extra = sum(bool(each.extra) for each in mine)
         part = right / max(1, len(mine))
         lines.append(f"{form:16} {len(mine):4} jobs: owner and kind right in {right:4} ({part:.1%}), S "
-                     f"within 1 % in {near:4}, worst {worst:.2%}; {extra} name an innocent beside")  # fmt: skip
+                     f"within 1 % in {near:4}, worst {worst:.2%}; {extra} name an innocent beside, "
+                     f"{sum(bool(each.since) for each in mine)} another first step")  # fmt: skip
     return "\n".join(lines)
 
 

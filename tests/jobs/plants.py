@@ -21,7 +21,7 @@ def slow_worker(job: Job, rank: int, factor: float, *, since: int = 0, only: str
     for op in job.ops:
         if op.kind == COMPUTE and op.rank == rank and op.step >= since and only in op.name:
             op.ns *= factor
-    job.planted.append(Planted("slow compute", (rank,)))
+    job.planted.append(Planted("slow compute", (rank,), since=since))
     return job
 
 
@@ -37,16 +37,20 @@ def slow_kernel(job: Job, rank: int, factor: float) -> Job:
     return job
 
 
-def slow_stage(job: Job, stage: int, factor: float) -> Job:
+def slow_stage(job: Job, stage: int, factor: float, *, is_even: bool = False) -> Job:
+    """is_even: the same work, divided evenly over the stages."""
     for op in job.ops:
-        if op.kind == COMPUTE and op.stage == stage and op.name != "optimizer":
-            op.ns *= factor
+        if op.kind == COMPUTE and (op.stage == stage or is_even) and op.name != "optimizer":
+            op.ns *= (factor + job.pp - 1) / job.pp if is_even else factor
+    if is_even:
+        return job
     job.planted.append(Planted("uneven stages", (), (stage,)))
     return job
 
 
-def lengths(job: Job, spread: float, seed: int) -> Job:
-    """Sequences of a micro-batch are as long on all stages: half of the work grows with the square."""
+def lengths(job: Job, spread: float, seed: int, *, is_even: bool = False) -> Job:
+    """Sequences of a micro-batch are as long on all stages: half of the work grows with the square. is_even: the same
+    work, divided evenly over the micro-batches."""
     draw = random.Random(seed)
     length: dict[tuple[int, int, int], float] = {}
     for op in job.ops:
@@ -54,7 +58,18 @@ def lengths(job: Job, spread: float, seed: int) -> Job:
             key = (op.dp, op.step, op.micro_batch)
             part = length.setdefault(key, draw.lognormvariate(0, spread))
             op.ns *= (part + part * part) / 2
+    if is_even:
+        return lengths_evened(job, length)
     job.planted.append(Planted("uneven sequence lengths"))
+    return job
+
+
+def lengths_evened(job: Job, length: dict[tuple[int, int, int], float]) -> Job:
+    works = [(part + part * part) / 2 for part in length.values()]
+    for op in job.ops:
+        if op.kind == COMPUTE and op.name != "optimizer":
+            part = length[op.dp, op.step, op.micro_batch]
+            op.ns *= sum(works) / len(works) / ((part + part * part) / 2)
     return job
 
 
@@ -114,5 +129,5 @@ def late_host(job: Job, rank: int, ns: float, *, since: int = 0, name: str = "lo
         if op.kind == HOST and op.rank == rank and op.step >= since and op.name == name:
             op.ns += ns if number % every == 0 else 0.0
             number += 1
-    job.planted.append(Planted("late host", (rank,)))
+    job.planted.append(Planted("late host", (rank,), since=since))
     return job

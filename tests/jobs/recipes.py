@@ -99,8 +99,8 @@ def _add(job: Job, action: Action, d: int, p: int, step: int, made: dict[tuple[s
                            after=[made[source][t]], meet=meet, stage=from_stage, chunk=from_place // job.pp,
                            **facts)  # fmt: skip
             after[t].append(job.add(rank=job.rank(p, d, t), lane=f"{way}-recv{suffix}", kind=RECV, name=f"{way}-recv",
-                                    after=[] if sends_wait else [send], meet=meet, stage=p,
-                                    chunk=part[2] // job.pp, **facts))  # fmt: skip
+                                    data=-1 if sends_wait else send, meet=meet, stage=p, chunk=part[2] // job.pp,
+                                    **facts | ({} if sends_wait else {"ns": transfer / 6})))  # fmt: skip
     letters = "".join(part[0] for part in action)
     cost = overlapped if letters == "FB" else _COSTS[letters]
     chunk = action[0][2] // job.pp if rank_of[action[0][1]] == rank_of[0] else 1

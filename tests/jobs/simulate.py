@@ -36,15 +36,17 @@ class Op:
     tp: int = 0
     mix: tuple[float, ...] = (1.0, 1.0, 1.0)  # of a computation: its kernels' parts
     launch: int = -1  # the host's op that launches it
+    data: int = -1  # of a receive that does not hold up its send: that send
 
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A cause that was put into a job. ranks: whose it is; of a link, those that it slows."""
+    """A cause that was put into a job. ranks: whose it is; of a link, those that it slows. since: its first step."""
 
     kind: str
     ranks: tuple[int, ...] = ()
     stages: tuple[int, ...] = ()
+    since: int = 0
 
 
 @dataclass(slots=True)
@@ -92,7 +94,7 @@ def run(job: Job, ns: Sequence[float] | None = None) -> Times:
     waits, then = [0] * number, [[] for _ in range(number)]  # type: tuple[list[int], list[list[int]]]
     last_of: dict[tuple[int, str], int] = {}
     for at, op in enumerate(job.ops):
-        before = {*op.after, last_of[op.rank, op.lane]} if (op.rank, op.lane) in last_of else set(op.after)
+        before = {*op.after, last_of.get((op.rank, op.lane), -1), op.data} - {-1}
         last_of[op.rank, op.lane] = at
         waits[at] = len(before)
         for one in before:
@@ -107,10 +109,12 @@ def run(job: Job, ns: Sequence[float] | None = None) -> Times:
             absent[meet] -= 1
             leaving = [] if absent[meet] else members[meet]
         last = max((came[one] for one in leaving), default=0.0)
+        last = max(last, end[job.ops[at].data]) if job.ops[at].data >= 0 else last
         for one in leaving:
             began[one], end[one] = last, last + times[one]
             for later in then[one]:
-                came[later] = max(came[later], end[one])
+                if one != job.ops[later].data:
+                    came[later] = max(came[later], end[one])
                 waits[later] -= 1
                 if not waits[later]:
                     ready.append(later)
@@ -194,6 +198,7 @@ def tensor_groups_hidden(job: Job, *, is_one_each: bool) -> Job:
                                  part_of=place.get(op.part_of, -1)))  # fmt: skip
     for op in found.ops:
         op.after = [place[one] for one in op.after]
+        op.data = place.get(op.data, -1)
     return found
 
 
@@ -216,6 +221,7 @@ def with_hosts(job: Job, *, launch: float = 12e3) -> Job:
             last[op.rank, op.step] = place[at]
     for op in found.ops:
         op.after = [place[one] for one in op.after]
+        op.data = place.get(op.data, -1)
         op.part_of = place.get(op.part_of, -1)
         if op.launch >= 0:
             op.after.append(op.launch)

@@ -17,7 +17,15 @@ from weftrace.report.build import analyze
 
 #: A few of each kind of job, of file and of cause.
 _CHOSEN = (
-    "1f1b 2x4 · slow · plain",
+    "1f1b 2x4 · nothing · kineto clocks", "1f1b 2x4 · slow · plain", "1f1b 2x4 · slow kernel · kineto",
+    "1f1b 2x4 · slow since · table", "1f1b 2x4 · lengths · ranks", "1f1b 2x4 · collections · table",
+    "1f1b 2x4 · link pair · ranks clocks", "1f1b 2x4 · nic · table", "1f1b 2x4 · slow and last stage · ranks clocks",
+    "1f1b 2x4 · slow and link pair · plain", "1f1b 4x2 · two slow · ranks", "1f1b 4x2 · host · plain",
+    "gpipe 2x2 · first stage · transfers", "interleaved 2x2 · last stage · table", "async 2x4 · slow · ranks",
+    "zb1p 2x4 · slow backward · plain", "ddp 4 · nothing · kineto old", "ddp 4 · slow · ranks clocks",
+    "zero2 4 · slow since · kineto old", "fsdp 4 · two slow · kineto noseq", "tp 2x2x2 · slow · collapsed ranks",
+    "tp 2x2x2 · slow · tp nested", "ddp 8 · slow · ranks · absent half",
+    "ddp 8 · two slow · kineto · absent all but 2", "zero2 4 · slow since · kineto · absent one here",
 )  # fmt: skip
 
 
@@ -34,7 +42,7 @@ def test_the_grid_holds_what_is_tested() -> None:
 
 @pytest.mark.thorough
 def test_nearly_all_of_the_grid_is_told_right() -> None:
-    found = [outcome(case) for case in cases()]
+    found = [outcome(case) for case in cases() if case.seed % 8 == 0]
     assert sum(not one.wrong for one in found) >= 0.98 * len(found), summary(found)
 
 
