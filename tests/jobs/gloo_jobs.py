@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-WIDTH, BATCH, STEPS, WARM = 16, 4, 4, 2
+WIDTH, BATCH, STEPS, WARM = 16, 4, 4, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ PLANTED: dict[str, tuple[str, Slow]] = {
     "1f1b, forward": ("1f1b", Slow(rank=2, seconds=0.006, where="forward")),
     "1f1b, backward": ("1f1b", Slow(rank=1, seconds=0.006, where="backward")),
     "gpipe, forward": ("gpipe", Slow(rank=1, seconds=0.006, where="forward")),
-    "interleaved, forward": ("interleaved", Slow(rank=2, seconds=0.004, where="forward")),
+    "interleaved, forward": ("interleaved", Slow(rank=2, seconds=0.003, where="forward")),
 }
 
 
@@ -134,9 +134,9 @@ def _pipeline(kind: str, rank: int, size: int, slow: Slow | None, group: Any) ->
 
     micro_batches = 8
     held = [rank, rank + size] if kind == "interleaved" else [rank]
-    layers = [_takes(0.005, slow) for _ in held]
+    layers = [_takes(0.005 / len(held), slow) for _ in held]
     number = size * len(held)
-    stages = [
+    stages: list[Any] = [
         PipelineStage(layer, at, number, torch.device("cpu"), group=group)
         for at, layer in zip(held, layers, strict=True)
     ]
@@ -166,7 +166,7 @@ def record(ranks: Any, kind: str, folder: Path, slow: Slow | None = None) -> flo
     folder.mkdir(parents=True, exist_ok=True)
     facts = None if slow is None else asdict(slow)
     took = ranks.run("tests.jobs.gloo_jobs:recorded", kind=kind, folder=str(folder), slow=facts)
-    return max(sum(each) for each in took) / STEPS
+    return max(float(sum(each)) for each in took) / STEPS
 
 
 def main(folder: Path, runs: int = 3) -> None:
@@ -178,20 +178,19 @@ def main(folder: Path, runs: int = 3) -> None:
     ranks = Ranks(Path(sys.executable))
     print("job                    step ms: without       slow     evenly    slow/evenly  S             first cause")
     for name, (kind, slow) in PLANTED.items():
-        found = []
+        steps: dict[str, list[float]] = {"without": [], "slow": [], "evenly": []}
+        told: list[float] = []
+        first: list[str] = []
         for run in range(runs):
             at = folder / name.replace(", ", "_") / str(run)
-            steps = [record(ranks, kind, at / each, what) for each, what in
-                     (("without", None), ("slow", slow), ("evenly", slow.of_all(SIZE)))]  # fmt: skip
-            found.append((*steps, slowdown_of(infer_lanes_of(open_trace(at / "slow")))))
-        without, long, even = (sorted(1000 * each[at] for each in found) for at in range(3))
-        ratios = [each[1] / each[2] for each in found]
-        told = [each[3].slowdown for each in found]
-        first = [f"{each[3].causes[0].kind} {each[3].causes[0].ranks}" for each in found if each[3].causes]
-        print(
-            f"{name:22s} {_range(without)} {_range(long)} {_range(even)}  {_range(ratios, 3)}  {_range(told, 3)}"
-            f"  {', '.join(first)}", flush=True,
-        )  # fmt: skip
+            for each, planted in (("without", None), ("slow", slow), ("evenly", slow.of_all(SIZE))):
+                steps[each].append(1000 * record(ranks, kind, at / each, planted))
+            answer = slowdown_of(infer_lanes_of(open_trace(at / "slow")))
+            told.append(answer.slowdown)
+            first += [f"{cause.kind} {cause.ranks or cause.stages}" for cause in answer.causes[:1]]
+        ratios = [a / b for a, b in zip(steps["slow"], steps["evenly"], strict=True)]
+        times = " ".join(_range(each) for each in steps.values())
+        print(f"{name:22s} {times}  {_range(ratios, 3)}  {_range(told, 3)}  {', '.join(first)}", flush=True)
     ranks.end()
 
 
