@@ -110,7 +110,15 @@ def job(number: int = 4) -> Document:
             {"path": "rank9.json.gz", "error": "the gzip stream ends early at byte 1,048,576"},
         ],
         clocks=[
-            {"rank": r, "offset_ns": 12_000 * r, "spread_ns": 500, "num_matched": 6, "applied": False, "drift_ppm": 0.0}
+            {
+                "rank": r,
+                "offset_ns": 12_000 * r,
+                "spread_ns": 500,
+                "num_matched": 6,
+                "applied": False,
+                "drift_ppm": 0.0,
+                "uncertainty_ns": 500,
+            }
             for r in range(number)
         ],
     )

@@ -83,6 +83,7 @@ def late_job(number: int = 4, *, late: int = 1, steps: int = 3) -> Document:
             "num_matched": steps,
             "applied": True,
             "drift_ppm": 0.0,
+            "uncertainty_ns": 2_000,
         }
         for r in range(number)
     ]
