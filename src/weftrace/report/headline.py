@@ -47,7 +47,8 @@ def headline(
         if not host:
             return "This trace holds no device work and no host operators: there is nothing to account for."
         summary = _of_host(host) + host_sentence(host)
-        late = slowdown_sentence(host, slowdown) or _late(host, lateness) if len(host) > 1 else ""
+        cause = "" if slowdown is None or slowdown["absent"] else slowdown_sentence(host, slowdown)
+        late = cause or _late(host, lateness) if len(host) > 1 else ""
         return " ".join(filter(None, (summary, late)))
     if len(device) == 1:
         serving, summary = serving_sentence(device[0]), _of_devices(device, duration(device[0]["span_ns"])) + "."
