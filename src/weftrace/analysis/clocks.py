@@ -46,7 +46,8 @@ class ClockOffset(InNotebook):
     spread_ns: median distance from that median. uncertainty_ns: how far the offset may be off: the sum along the chain
     of each link's spread, or of what causality leaves open where that tells more (`clock_lines.line_between`). None,
     where it cannot be told. num_matched: collectives it rests on. applied: whether lateness subtracts it, for it is
-    beyond its uncertainty, three times the spread and 10 us. drift_ppm: how much faster the clock runs, where that
+    beyond its uncertainty, three times the spread and 10 us; or, though nothing tells its uncertainty, beyond ten times
+    the spread and 10 ms. drift_ppm: how much faster the clock runs, where that
     explains the spread; offset_ns is then that of the middle of its collectives.
     """
 
@@ -125,9 +126,14 @@ class Clocks:
         return unsure is not None and (unsure <= MAX_SPREAD_NS or abs(self.offset(at)) > _SURE * unsure)
 
     def is_needed(self, at: int) -> bool:
-        """Whether the offset says more than its uncertainty and the disagreement of the matches that it rests on."""
+        """Whether the offset says more than its uncertainty and the disagreement of the matches that it rests on. One that
+        cannot be told does where it is ten times what matches disagree, and ten milliseconds besides."""
         chain = self.chain(at)
-        if not chain or not self.is_known(at):
+        if not chain:
+            return False
+        if self.uncertainty(at) is None:
+            return abs(self.offset(at)) > _SURE * (self.spread(at) + MAX_SPREAD_NS)
+        if not self.is_known(at):
             return False
         least = SMALL_NS if min(line.num_matched for line in chain) >= FEW else MAX_SPREAD_NS
         least = max(least, NEEDED * self.spread(at), self.uncertainty(at) or 0)

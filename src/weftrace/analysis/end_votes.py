@@ -82,11 +82,11 @@ def vote(a: Kinds, b: Kinds, *, is_shared: bool) -> Pairs | None:
         return None
     tolerance = min(_tolerance(ends[kind].ends) for kind in kinds for ends in (a, b))
     in_order = _offset_in_order(a, b, kinds)
-    differences = np.sort(np.concatenate([_differences(a[kind].ends, b[kind].ends) for kind in kinds]))
     best: tuple[float, int, int] | None = None
     chosen: Pairs = {}
     offset = 0
-    for tried in dict.fromkeys([0, *([] if in_order is None else [in_order]), *_peaks(differences, 2 * tolerance)]):
+    common = _peaks(_every_difference(a, b, kinds), 2 * tolerance) if is_shared else []
+    for tried in dict.fromkeys([0, *([] if in_order is None else [in_order]), *common]):
         pairs = _pairs(a, b, kinds, tried, tolerance)
         if not pairs:
             continue
@@ -105,10 +105,12 @@ def vote(a: Kinds, b: Kinds, *, is_shared: bool) -> Pairs | None:
     is_as_is = abs(middle) <= (close if is_shared else max(_CLOSE_NS, spread))
     if is_as_is and offset == in_order:
         return chosen
+    if not (is_shared or is_as_is):
+        return None
     least = max(2, _FEWEST * int((np.abs(apart - middle) <= close).sum()))
-    others = [other for other in _peaks(differences, 2 * close) if abs(other - middle) > 4 * close]
+    others = [other for other in _peaks(_every_difference(a, b, kinds), 2 * close) if abs(other - middle) > 4 * close]
     is_alone = not any(_is_as_good(a, b, kinds, other, close, least) for other in others)
-    return chosen if is_alone and (is_shared or is_as_is) else None
+    return chosen if is_alone else None
 
 
 def _fewer(a: Kinds, b: Kinds, kinds: list[Any]) -> int:
@@ -174,6 +176,10 @@ def _peaks(differences: Array, reach_ns: int) -> list[int]:
         found.append(_middle(differences[first : first + reach[first]]))
         reach[np.abs(differences - found[-1]) < 2 * reach_ns] = 0
     return found
+
+
+def _every_difference(a: Kinds, b: Kinds, kinds: list[Any]) -> Array:
+    return np.sort(np.concatenate([_differences(a[kind].ends, b[kind].ends) for kind in kinds]))
 
 
 def _differences(a: Array, b: Array) -> Array:

@@ -94,7 +94,11 @@ def meetings_of(ranks: Sequence[pl.DataFrame], files: Sequence[str] | None = Non
     unsure, others = others.filter(is_unsure), others.filter(~is_unsure)
     met, num_unsure = _by_ends(unsure, ("group", "what"), in_order=False, most=2, within_ns=_CAUSAL_NS)
     found.append(met)
-    met, num_alone = _by_ends(others, ("group", "what"), in_order=True)
+    root = pl.Series("root", [clocks.root(at) for at in range(clocks.number)], pl.Int64)
+    others = others.with_columns(
+        root.gather(others.get_column("at"))
+    )  # on clocks that nothing links, ends tell nothing
+    met, num_alone = _by_ends(others, ("group", "what", "root"), in_order=True)
     num_alone += num_unsure
     found.append(_of_the_groups_size(met, others))
     every = _on_common_clock(events, clocks)
@@ -223,8 +227,7 @@ def _voted(events: pl.DataFrame, known: Clocks) -> Iterator[Edge]:
     joined = dict(enumerate(roots))
     for (is_unsure, is_message), ranks in sorted(mine.items(), key=lambda item: item[0]):
         for b, kinds in sorted(ranks.items()):
-            others = [a for a in ranks if a < b and not kinds.keys().isdisjoint(ranks[a])]
-            others.sort(key=lambda a: b - a)
+            others = [a for a in sorted(ranks) if a < b and not kinds.keys().isdisjoint(ranks[a])]
             together = dict(enumerate(roots)) if is_message else joined
             for a in [a for a in others if together[a] != together[b]][:_MOST_TRIES]:
                 if together[a] != together[b] and (pairs := vote(ranks[a], kinds, is_shared=not is_unsure)):
