@@ -33,7 +33,7 @@ def test_a_slow_worker_is_named(tmp_path: Path, worker: tuple[int, int], cut: bo
     dp, pp = worker
     ops = simulate(3, 4, cost=slow(dp, pp, 1.6), steps=(1, 2), transfers_only=cut)
     document = report_of(tmp_path / "t.json", artefact(ops) if cut else converted(ops))
-    assert f"DP {dp} PP {pp} computes 1.59× as long as the ranks of its stage" in document["headline"]
+    assert f"DP {dp} PP {pp} computes 1.59× as long as its peers" in document["headline"]
     assert [r["name"] for r in document["slow_work"]["ranks"] if r["is_slow"]] == [f"DP {dp} PP {pp}"]  # type: ignore[index]
     assert not any(stage["is_slow"] for stage in document["slow_work"]["stages"])  # type: ignore[index]
 
@@ -48,7 +48,7 @@ def test_the_same_file_is_told_in_the_same_way_each_time(tmp_path: Path) -> None
 def test_a_last_stage_that_is_too_long_is_named(tmp_path: Path) -> None:
     ops = simulate(2, 4, cost=slow_stage(3, 1.4), steps=(23, 25))
     document = report_of(tmp_path / "t.json", artefact(ops))
-    assert "Stage 3 (the last) is too long: each of its ranks computes 1.39× as long" in document["headline"]
+    assert "Stage 3 (the last) computes 1.39× as long as the others" in document["headline"]
     assert not any(r["is_slow"] for r in document["slow_work"]["ranks"])  # type: ignore[index]
 
 
@@ -58,14 +58,14 @@ def test_sequences_of_all_lengths_blame_nobody(tmp_path: Path) -> None:
     ops = simulate(6, 2, cost=lambda dp, pp, step, mb: 1000 * chance.lognormvariate(0, 0.6), steps=tuple(range(8)))
     document = report_of(tmp_path / "t.json", artefact(ops))
     assert not any(r["is_slow"] for r in document["slow_work"]["ranks"])  # type: ignore[index]
-    assert "No rank is slow in every step" in document["headline"]
+    assert document["headline"].startswith("Single operations that differ without a pattern take")
 
 
 @pytest.mark.parametrize(
     ("cost", "line"),
     [
-        (slow(0, 1, 1.6), "DP 0 PP 1       28.80   18.00  1.60×  backward-compute  1.60×"),
-        (slow_stage(1, 1.4), "stage 1       25.20   18.00  1.40×"),
+        (slow(0, 1, 1.6), "DP 0 PP 1  1.386     1.60×"),
+        (slow_stage(1, 1.4), "stage 1  1.142     1.17×"),
     ],
 )
 def test_the_terminal_tells_how_much_longer(tmp_path: Path, cost: Any, line: str) -> None:
@@ -141,7 +141,7 @@ def test_ranks_in_one_file_are_told_by_their_numbers_alone(tmp_path: Path) -> No
     document = report_of(tmp_path / "t.json", {"traceEvents": events})
     assert document["lateness"] is not None
     assert [rank["name"] for rank in document["lateness"]["ranks"]] == ["rank 0", "rank 1", "rank 2"]
-    assert "Rank 2 made the others wait" in document["headline"]
+    assert "Rank 2 computes 1.60× as long as its peers" in document["headline"]
     assert "device" not in document["headline"]
 
 

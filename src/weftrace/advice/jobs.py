@@ -94,12 +94,13 @@ def lanes_of(works: Sequence[Work], notes: Sequence[str] = ()) -> Inferred:
             _RankOfLanes(
                 work=work, rank=work.trace.rank, path=work.trace.path, name=worker.name if worker else "",
                 places=worker.places if worker else (), device=work.device, basis=work.basis,
+                world_size=work.trace.world_size,
             )
         )  # fmt: skip
-    ordered = sorted(ranks, key=by_rank)
-    counted = [rank for rank, why in zip(ordered, apart_of(ordered), strict=True) if why is None]
-    left = [f"left out: {rank.path}" for rank in ordered if rank not in counted]
-    ranks, renumbered = placed(counted)
+    ordered, renumbered = placed(sorted(ranks, key=by_rank))
+    reasons = apart_of(ordered)
+    ranks = [rank for rank, why in zip(ordered, reasons, strict=True) if why is None]
+    left = [f"left out: {rank.path}" for rank, why in zip(ordered, reasons, strict=True) if why is not None]
     numbers = [rank.rank for rank in ranks]
     if None in numbers or len(set(numbers)) < len(numbers):
         numbers = list(range(len(ranks)))
@@ -114,10 +115,21 @@ def lanes_of(works: Sequence[Work], notes: Sequence[str] = ()) -> Inferred:
         works,
         meetings.members.filter(~unsure),
         numbers=[number or 0 for number in numbers],
-        names=[rank.name or f"rank {number}" for rank, number in zip(ranks, numbers, strict=True)],
+        names=_called(ranks, numbers),
         to_common=meetings.clocks.to_common,
         notes=[*notes, *left, *renumbered, *meetings.notes],
     )
+
+
+def _called(ranks: Sequence[_RankOfLanes], numbers: Sequence[int | None]) -> list[str]:
+    """What each is called; devices of one file by their device."""
+    several = Counter(rank.path for rank in ranks)
+    devices = [f"device {rank.device}" if several[rank.path] > 1 and rank.device is not None else "" for rank in ranks]
+    found = []
+    for rank, number, device in zip(ranks, numbers, devices, strict=True):
+        known = rank.name or f"rank {rank.rank if device else number}"
+        found.append(device if device and len(several) == 1 else ", ".join(filter(None, (known, device))))
+    return found
 
 
 def _wrapped(works: Sequence[Work]) -> list[Work]:

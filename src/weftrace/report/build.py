@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from weftrace.analysis.excluded_ranks import by_rank
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank, collect
-from weftrace.errors import WeftraceError
+from weftrace.errors import AdviceError, WeftraceError
 from weftrace.facts import Hardware
 from weftrace.notebook import InNotebook
 from weftrace.report.document import MOST_STRETCHES, document_of
@@ -189,6 +189,8 @@ def _slowdown(source: Trace | Job, analysis: Analysis) -> tuple[JobSlowdown | No
         return None, f"{events:,} events are too many to replay in a report: weftrace stragglers tells the job's S"
     try:
         return slowdown_of(infer_lanes_of(source)), ""
+    except AdviceError:  # ranks that do nothing together
+        return None, ""
     except WeftraceError as error:
         return None, "" if on_hosts else f"the job could not be replayed: {error}"
 

@@ -21,9 +21,8 @@ def slowdown_sentence(ranks: Sequence[RankDocument], slowdown: Block | None) -> 
     cause = _largest(slowdown)
     if cause is None and not all(rank["basis"] == "ranges" for rank in ranks):
         return ""
-    if cause is None or slowdown["absent"]:
-        return str(slowdown["headline"])
-    return f"{cause['sentence']} S = {slowdown['slowdown']:.2f}."
+    of_all = "" if slowdown["absent"] or "S = " in slowdown["headline"] else f" S = {slowdown['slowdown']:.2f}."
+    return f"{slowdown['headline']}{of_all}"
 
 
 def absent_clause(ranks: Sequence[RankDocument], slowdown: Block | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -22,6 +23,8 @@ from weftrace.analysis.job_slowdown import (
     StageRow,
     WorkerRow,
 )
+from weftrace.analysis.waiting.cause_words import WORDS
+from weftrace.analysis.waiting.idle_account import idle_account
 from weftrace.errors import AdviceError
 from weftrace.files.columns import frame_schema
 from weftrace.plan.inference.replaying import MOST_ERROR
@@ -32,6 +35,7 @@ _MOST_REPLAYED = 80_000_000  # ops that replays of each rank alone may take toge
 _EXACT = 16  # ranks, of more, that are replayed alone
 _MOST_TYPES = 24
 _SLOWEST = 0.03  # of the ranks
+_NOT_THE_HOSTS = ("held", "turnaround", "launch_latency", "unknown")  # of the causes of idle time
 _WORTH = 0.005  # of a step: a cause that neither saves nor adds as much is left out
 
 _Floats = NDArray[np.float64]
@@ -47,18 +51,28 @@ def slowdown_of(inferred: Inferred) -> JobSlowdown:
     stages. M_w: (T - T without the slowest 3 % of ranks) / (T - T_ideal). What a cause's repair saves: T less T with
     that alone repaired.
 
-    Raises `AdviceError` of fewer than two ranks, and where nothing ran.
+    Raises `AdviceError` of fewer than two ranks, of ranks that do not communicate, and where nothing ran.
     """
     if len(inferred.works) < 2:
         raise AdviceError("one rank has no peers whose pace it could be held to: give the files of several.")
     if not inferred.names:
         inferred = lanes_of(inferred.works, notes=inferred.notes)
+    if inferred.plan.ops.get_column("meet").null_count() == inferred.plan.ops.height and not _are_linked(inferred):
+        raise AdviceError("no rank here communicates with another, as far as their files tell: they make no one job.")
     stages, known = stages_of(inferred)
     absent = absent_ranks(inferred)
     ops = paced(inferred, stages, absent.is_open)
     if not (ops.get_column("pace") != "fixed").any():
         raise AdviceError("nothing ran that could be at its peers' pace.")
     return _Answer(inferred, ops, stages, known, absent).value()
+
+
+def _are_linked(inferred: Inferred) -> bool:
+    """Whether an op of some rank waits for another rank's."""
+    at = inferred.measured.get_column("at").to_numpy()
+    told = (inferred.edges.get_column("source").cast(pl.String) != "origin").to_numpy()
+    op, on = (inferred.plan.waits.get_column(name).to_numpy()[told] for name in ("op", "on"))
+    return bool((at[op] != at[on]).any())
 
 
 class _Answer:
@@ -225,7 +239,7 @@ class _Answer:
 
     def _causes(self) -> tuple[Cause, ...]:
         found = found_causes(self.ops, is_pipeline=self.known, are_ranges=are_ranges(self.inferred))
-        found += waiting_for(self.absent, self.ops)
+        found = [self._with_gaps(each) for each in found] + list(waiting_for(self.absent, self.ops))
         weighed = [self._weighed(each) for each in found]
         weighed = [cause for cause in weighed if max(cause.saved_ns, cause.alone_ns) >= _WORTH * self.replayed]
         weighed.sort(key=lambda cause: -(cause.saved_ns + cause.alone_ns))
@@ -233,6 +247,18 @@ class _Answer:
         if left.saved_ns >= 2 * _WORTH * self.replayed:
             weighed.append(left)
         return tuple(weighed)
+
+    def _with_gaps(self, found: Found) -> Found:
+        """A late host with what its device waited for, where that was recorded."""
+        if found.kind != "late host" or not found.ranks or are_ranges(self.inferred):
+            return found
+        causes = idle_account(self.inferred.works[found.ranks[0]]).causes
+        host = causes.filter(~pl.col("cause").is_in(_NOT_THE_HOSTS))
+        if host.is_empty():
+            return found
+        cause, name = host.select("cause", "name").row(0)
+        where = f" in {name}" if name else ""
+        return replace(found, evidence=f"{found.evidence}; its device waited most for {WORDS[cause]}{where}")
 
     def _weighed(self, found: Found) -> Cause:
         saved = self.replayed - self._mean(found.repaired_ns)

@@ -8,12 +8,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.plan.inference.lanes.inferring import BETWEEN, STEP_END
+from weftrace.plan.inference.lanes.inferring import STEP_END
 from weftrace.plan.inference.values import FIRST_THREAD, Inferred
 
 #: What of an op can be at its peers' pace. transfer: of communication whose waiting is known. host: host threads, and
 #: time between ranges. fixed: neither; it stays as measured.
 PACES = ("compute", "transfer", "host", "fixed")
+
+#: What the type is called of time in which nothing held a lane's next op, of the type that follows.
+BEFORE = "before "
 
 #: Columns of `paced`, a row an op of the plan.
 PACED: dict[str, pl.DataType] = {
@@ -47,6 +50,7 @@ def paced(inferred: Inferred, stages: Sequence[int] | None, is_open: NDArray[np.
     rows = pl.concat([part.select("row", "type", "ideal_ns") for part in parts])
     every = ops.join(rows, on="row", how="left", maintain_order="left", suffix="_own")
     assert every.height == ops.height
+    every = every.with_columns(pl.coalesce("type_own", "type").alias("type"))
     return every.select(pl.col(name).cast(dtype) for name, dtype in PACED.items())
 
 
@@ -163,7 +167,7 @@ def _between(ops: pl.DataFrame, transfer_only: Sequence[str]) -> pl.DataFrame:
     by = ("name", "nth", pl.when(peers).then("stage").otherwise(-1))
     table = table.with_columns(_lower_median("late_ns").over(*by).alias("peers_ns"))
     told = table.filter(pl.col("row").is_not_null())
-    label = pl.when(pl.col("type").is_not_null()).then(pl.lit(f"{BETWEEN}: before ") + pl.col("type"))
+    label = pl.when(pl.col("type").is_not_null()).then(pl.lit(BEFORE) + pl.col("type"))
     return told.select("row", label.alias("type"), pl.min_horizontal("duration_ns", "peers_ns").alias("ideal_ns"))
 
 

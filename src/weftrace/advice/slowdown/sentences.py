@@ -21,8 +21,11 @@ def headline_of(causes: Sequence[Cause], slowdown: float, is_trusted: bool, abse
     if absent:
         here = [cause for cause in named if cause.kind not in ("absent ranks", "late host")]
         return _of_those_here(named[0] if named and named[0].kind == "absent ranks" else None, here, absent)
-    if named:
+    spread = next((cause for cause in causes if cause.kind == "spread"), None)
+    if named and (spread is None or spread.share < named[0].share):
         return named[0].sentence
+    if named and spread:
+        return f"{spread.sentence} With one: {_uncapital(named[0].sentence)}"
     if slowdown < _LITTLE:
         return f"No rank, stage or link slows the job down: S = {slowdown:.3f}."
     return (
@@ -98,6 +101,10 @@ def _listed(names: Sequence[str]) -> str:
     if len(names) > _MOST_NAMES:
         return f"{', '.join(shown)} and {len(names) - _MOST_NAMES} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else (shown[0] if shown else "")
+
+
+def _uncapital(text: str) -> str:
+    return text if text[:2].isupper() else text[:1].lower() + text[1:]
 
 
 def _capital(text: str) -> str:
