@@ -18,9 +18,11 @@ from weftrace.trace.work import Work
 class Rank(TraceFile):
     """What torch.profiler writes of a rank on CPUs. Times in µs; a backend's thread is 2."""
 
-    def __init__(self, rank: int = 0, *, backend: str = "gloo", groups: list[list[int]] | None = None) -> None:
+    def __init__(self, rank: int = 0, *, backend: str = "gloo", groups: list[list[int]] | None = None,
+                 pipeline: list[int] | None = None) -> None:  # fmt: skip
         super().__init__(rank=rank, world_size=4)
         listed = [{"pg_name": str(at), "ranks": ranks} for at, ranks in enumerate(groups or [])]
+        listed += [{"pg_name": "9", "pg_desc": "mesh_pp", "ranks": pipeline}] if pipeline else []
         self.facts |= {"deviceProperties": [], "host_name": "box"}
         self.facts["distributedInfo"] |= {"backend": backend, "pg_config": listed}
 
@@ -106,6 +108,8 @@ def test_a_stage_of_a_pipeline(tmp_path: Path) -> None:
 def test_partners_are_ranks_of_the_job(tmp_path: Path) -> None:
     # of its group [1, 3] the other is rank 1 of the group, rank 3 of the job
     file = Rank(1, groups=[[1, 3]]).forward(1, 0, 900).peer("send", 1, 1_000, 1_100)
+    assert ("forward_send", 0, 1_000, 1_020, "pair 1>3") in ranges(file.trace(tmp_path))
+    file = Rank(1, groups=[[0, 1], [0, 1, 2, 3]], pipeline=[1, 3]).forward(1, 0, 900).peer("send", 1, 1_000, 1_100)
     assert ("forward_send", 0, 1_000, 1_020, "pair 1>3") in ranges(file.trace(tmp_path))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from weftrace.trace.chrome.events import Args
 #: Operators of torch.distributed, and the column of whom they name; `inputs` of both are tensors, group, rank, tag.
 PEER_OF = {"c10d::send": "dst_rank", "c10d::recv_": "src_rank"}
 _NUMBER = 2  # of the scalar that tells it
+_PIPELINE = re.compile("pp|pipe")  # in what a group is called: "mesh_pp", as torch's device meshes do
 
 
 def with_peer(args: Args, name: str) -> Args:
@@ -28,7 +30,8 @@ def with_ranks_of_the_job(events: pl.DataFrame, world: Mapping[str, Any], rank: 
     """The events with ranks of the job in place of those in a group, which no operator names: null where groups of this
     rank differ in that.
 
-    world: `distributedInfo`, of whose groups each that holds this rank may be the one.
+    world: `distributedInfo`, of whose groups each that holds this rank may be the one; those called a pipeline's come
+    first.
     """
     is_named = pl.col("name").cast(pl.String).is_in(list(PEER_OF)) & (pl.col("cat") == "cpu_op")
     if (
@@ -53,8 +56,10 @@ def _most(events: pl.DataFrame) -> int:
 
 def _in_job(number: int, rank: int, world: Mapping[str, Any]) -> int | None:
     listed = world.get("pg_config")
-    groups = [each.get("ranks") for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-    mine = [ranks for ranks in groups if isinstance(ranks, list) and rank in ranks]
+    groups = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    groups = [each for each in groups if isinstance(each.get("ranks"), list) and rank in each["ranks"]]
+    pipelines = [each for each in groups if _PIPELINE.search(str(each.get("pg_desc")))]
+    mine = [each["ranks"] for each in pipelines or groups]
     if not mine:
         return number
     found = {ranks[number] for ranks in mine if number < len(ranks) and ranks[number] != rank}
