@@ -270,7 +270,8 @@ def outcome(case: Case) -> Outcome:
         return Outcome(case, causes[0].kind if causes else NOTHING, wrong, "", "", 0.0, truth,
                        f"S={found.slowdown:.4f} {found.headline} REPORT: {report}")  # fmt: skip
     wrong = _wrong(case, job, causes, whose, here)
-    begins = {each.since or None for each in job.planted if causes and _fits(job, causes[0], whose, each, here)}
+    begins = {each.since or None for each in job.planted if causes and each.kind == causes[0].kind and each.ranks
+              and _fits(job, causes[0], whose, each, here)}  # fmt: skip
     since = f"since {causes[0].first_step}" if begins and causes[0].first_step not in begins else ""
     if not wrong and _ABSENT.search(found.headline):
         wrong = "speaks of absent ranks where all are here"
@@ -348,6 +349,8 @@ def _fits(job: Job, cause: Cause, whose: dict[Cause, frozenset[int]], planted: P
     if planted.kind == "slow link":
         return bool(ranks) and ranks <= set(planted.ranks)
     of_kind = {rank for each in job.planted if each.kind == planted.kind for rank in each.ranks}
+    if planted.kind == "late host" and any(each.kind == "garbage collection" for each in job.planted):
+        of_kind |= ranks  # hosts stop elsewhere too
     return not planted.ranks or (set(planted.ranks) <= ranks <= of_kind)
 
 
