@@ -10,6 +10,7 @@ import pytest
 from tests.analysis.clock_jobs import MS, NAMES, US, ClockJob, Judged, deceptions, judged, record
 from tests.fuzz import thorough
 from weftrace.analysis.meetings import meetings_of
+from weftrace.analysis.stragglers import lateness_of
 
 PLAIN = ClockJob(tp=2, dp=2, pp=2, seed=1, steps=6, noise=0.002, jitter=2 * US)
 
@@ -70,6 +71,22 @@ def test_drifting_clocks_along_a_chain() -> None:
     job = replace(PLAIN, ppm=20.0, steps=30, apart_ns=900 * MS)
     found = told(job)
     assert found.told == found.ranks and not found.violations and max(found.told_ns) < 60 * US
+
+
+def test_waiting_is_not_told_below_what_clocks_are_uncertain_by() -> None:
+    """Two stages that share messages alone, whose sends end 125 us before they are received."""
+    recorded = record(replace(PLAIN, tp=1, dp=1, eager=True))
+    meetings = meetings_of(recorded.frames)
+    found, unsure = lateness_of(meetings), meetings.clocks.uncertainty(1, 0)
+    assert found is not None and unsure is not None and found.uncertainty_ns >= unsure > 100 * US
+    assert meetings.clocks.uncertainty(0, 1) == unsure and meetings.clocks.uncertainty(1, 1) == 0
+
+
+def test_where_clocks_cannot_be_told_no_rank_is_late() -> None:
+    """Messages one way between stages, of which the second is slow: no clock links the two, nor what they wait."""
+    recorded = record(replace(PLAIN, tp=1, dp=1, one_way=True, eager=True, late=((1, 1.6),)))
+    found = lateness_of(meetings_of(recorded.frames))
+    assert found is None or found.late is None
 
 
 def test_jobs_are_the_same_each_time() -> None:

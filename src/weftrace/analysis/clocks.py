@@ -47,7 +47,7 @@ class ClockOffset(InNotebook):
     of each link's spread, or of what causality leaves open where that tells more (`clock_lines.line_between`). None,
     where it cannot be told. num_matched: collectives it rests on. applied: whether lateness subtracts it, for it is
     beyond its uncertainty, three times the spread and 10 us; or, though nothing tells its uncertainty, beyond ten times
-    the spread and 10 ms. drift_ppm: how much faster the clock runs, where that
+    the spread and 10 ms besides. drift_ppm: how much faster the clock runs, where that
     explains the spread; offset_ns is then that of the middle of its collectives.
     """
 
@@ -126,8 +126,8 @@ class Clocks:
         return unsure is not None and (unsure <= MAX_SPREAD_NS or abs(self.offset(at)) > _SURE * unsure)
 
     def is_needed(self, at: int) -> bool:
-        """Whether the offset says more than its uncertainty and the disagreement of the matches that it rests on. One that
-        cannot be told does where it is ten times what matches disagree, and ten milliseconds besides."""
+        """Whether the offset says more than its uncertainty and the disagreement of the matches that it rests on. Where
+        nothing tells the uncertainty: whether it is ten times what the matches disagree, and 10 ms besides."""
         chain = self.chain(at)
         if not chain:
             return False
