@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from weftrace.plan.inference.lanes.ops import Grain, Voters
 
-_EXPLAINS = 0.5  # of how late it is: a cause leaves less unexplained
+_EXPLAINS = 0.1  # of how late it is, or twice as little as counts: a cause leaves less unexplained
 _SURELY = 0.95  # of the votes are for the n-th
 _LEAST = 2  # times that a name was held by another
 _SHARE = 0.2  # of the times that it was late
@@ -91,7 +91,7 @@ def voted(ops: pl.DataFrame, ready: Ready, grain: Grain, by: Voters) -> pl.DataF
     late = late.filter(came.gather(late.get_column("row")))
     held = held.filter(
         came.gather(held.get_column("row")),
-        pl.col("left") < _EXPLAINS * pl.col("late"),
+        pl.col("left") < pl.max_horizontal(_EXPLAINS * pl.col("late"), pl.lit(2.0 * grain.late_ns)),
         pl.col("lane") != pl.col("lane_on"),
     )
     held = held.with_columns(turns=pl.col("turn_on") - pl.col("turn"), places=pl.col("nth_on") - pl.col("nth"))
