@@ -335,15 +335,18 @@ def _fits(job: Job, cause: Cause, whose: dict[Cause, frozenset[int]], planted: P
     ranks = whose[cause]
     if planted.kind == "slow nic":
         return cause.kind == "slow link" and set(planted.ranks) <= ranks
-    if cause.kind != planted.kind:
+    size = job.tp * job.dp
+    places = {"slow compute", "uneven stages"}
+    if {cause.kind, planted.kind} <= places and max(Counter(rank // size for rank in here).values()) == 1:
         # one rank a stage: whether it is slow, or its stage too long, cannot be told
-        stages = Counter(rank // (job.tp * job.dp) for rank in here)
-        same = {cause.kind, planted.kind} == {"slow compute", "uneven stages"} and max(stages.values()) == 1
-        if planted.kind == "garbage collection" and cause.kind == "late host" and any(op.launch >= 0 for op in job.ops):
-            return len(ranks) != 1  # hosts that stop now here, now there
-        size = job.tp * job.dp
         told = {rank // size for rank in ranks} or set(cause.stages)
-        return same and told == ({rank // size for rank in planted.ranks} or set(planted.stages))
+        of = [{rank // size for rank in each.ranks} or set(each.stages) for each in job.planted if each.kind in places]
+        mine = {rank // size for rank in planted.ranks} or set(planted.stages)
+        return mine <= told <= set().union(*of)
+    if planted.kind == "garbage collection" and cause.kind == "late host":
+        return len(ranks) != 1 and any(op.launch >= 0 for op in job.ops)  # hosts that stop now here, now there
+    if cause.kind != planted.kind:
+        return False
     if planted.kind == "uneven stages":
         return cause.stages[0] in planted.stages
     if planted.kind == "slow link":
