@@ -66,11 +66,43 @@ def infer_lanes(
     met = gathered(ops, ready, places)
     ready = _without_waiting(ready, met)
     notes = [*notes, *_notes(ops, ready, num_cut, met, grain)]
+    recorded = [_recorded_since(work, at, to_common) - origin for at, work in enumerate(works)]
+    late_at_start = _late_from_the_start(ops, recorded) if grain is KERNELS else np.zeros(ops.height, np.int64)
     found = _assembled(
-        works, numbers, ops, edges, ready, met, grain, moved=moved, origin=origin, kept=kept, notes=notes
+        works,
+        numbers,
+        ops,
+        edges,
+        ready,
+        met,
+        grain,
+        late_at_start=late_at_start,
+        moved=moved,
+        origin=origin,
+        kept=kept,
+        notes=notes,
     )
     hidden = ops.filter(~pl.col("begins_meeting")).get_column("name").cast(pl.String).unique(maintain_order=True)
     return replace(found, names=tuple(names), transfer_only=tuple(hidden))
+
+
+def _recorded_since(work: Work, at: int, to_common: Callable[[int, _Ints], _Ints]) -> int:
+    """When a rank's file began to record, on the common clock."""
+    return int(to_common(at, work.trace.events.get_column("ts_ns").sort().head(1).to_numpy())[0])
+
+
+def _late_from_the_start(ops: pl.DataFrame, since_ns: Sequence[int]) -> _Ints:
+    """Of each op, by how much it came later than its peers' first work: of the first op of ranks that were recorded
+    already by then, else 0. What began with the recording is as it is.
+
+    since_ns: when each rank's file began to record.
+    """
+    first = ops.with_row_index("row").group_by("at").agg(pl.col("row").first(), pl.col("start_ns").first())
+    at, row, start = (first.get_column(name).to_numpy() for name in ("at", "row", "start_ns"))
+    usual = int(np.quantile(start, 0.5, method="lower"))
+    found = np.zeros(ops.height, np.int64)
+    found[row] = np.where(np.array(since_ns)[at] <= usual, np.maximum(start - usual, 0), 0)
+    return found
 
 
 def _without_waiting(ready: Ready, met: pl.DataFrame) -> Ready:
@@ -122,7 +154,7 @@ def _received(ops: pl.DataFrame) -> pl.DataFrame:
 
 def _assembled(
     works: Sequence[Work], numbers: Sequence[int], ops: pl.DataFrame, edges: pl.DataFrame, ready: Ready,
-    met: pl.DataFrame, grain: Grain, *,
+    met: pl.DataFrame, grain: Grain, *, late_at_start: _Ints,
     moved: bool, origin: int, kept: Kept, notes: Sequence[str],
 ) -> Inferred:  # fmt: skip
     """Ops with an op "between ranges" before those that were late, and of laid steps one that ends each."""
@@ -133,13 +165,17 @@ def _assembled(
     held[edges.get_column("op").to_numpy()] = True
     pinned = late[is_first[late] & ~held[late]] if not moved else late[:0]  # its recording begins there
     pinned = pinned[~_as_ever(ops, ready, pinned)]
-    late = np.union1d(np.setdiff1d(late, pinned), met.get_column("row").to_numpy())
+    known = pinned[late_at_start[pinned] > grain.late_ns]
+    ready.late_ns[known] = late_at_start[known]
+    late = np.union1d(np.setdiff1d(late, np.setdiff1d(pinned, known)), met.get_column("row").to_numpy())
     between_of = np.full(num, -1)
     between_of[late] = num + np.arange(len(late))
     table = _device_ops(ops, ready)
     host = _between(ops, late, ready, met)
     waits = [_moved_to(edges, between_of), _before_on_lane(ops, late, between_of), _after_between(late, between_of)]
-    waits.append(_pins(ops, pinned, is_first & ~held & ops.get_column("meet").is_null().to_numpy()))
+    is_free = is_first & ~held & ops.get_column("meet").is_null().to_numpy()
+    lag = ops.get_column("start_ns").to_numpy() - late_at_start
+    waits.append(_pins(ops, pinned, np.where(between_of >= 0, between_of, np.arange(num)), lag, is_free))
     frames = [table, host]
     if moved:
         ends, ends_waits = _step_ends(ops, num + len(late), between_of)
@@ -252,16 +288,18 @@ def _after_between(late: _Ints, between_of: _Ints) -> pl.DataFrame:
     return as_waits(frame.with_columns(pl.lit("launch").alias("source"), pl.lit("launch").alias("why")))
 
 
-def _pins(ops: pl.DataFrame, pinned: _Ints, is_free: NDArray[np.bool_]) -> pl.DataFrame:
+def _pins(ops: pl.DataFrame, pinned: _Ints, begins: _Ints, ready_ns: _Ints, is_free: NDArray[np.bool_]) -> pl.DataFrame:
     """Lanes of which nothing tells why they began when they did: that long after the first op that waited for nothing.
 
-    is_free: of each op whether it waits for nothing. The first of all may wait for a send of another rank.
+    begins: of each op the one that begins with it. ready_ns: of each op when that began. is_free: of each op whether it
+    waits for nothing. The first of all may wait for a send of another rank.
     """
     start = ops.get_column("start_ns").to_numpy()
     first = int(np.argmin(np.where(is_free, start, start.max() + 1))) if is_free.any() else int(np.argmin(start))
-    lag = start[pinned] - start[first]
-    frame = pl.DataFrame({"op": pinned, "lag_ns": lag}, schema={"op": pl.Int64, "lag_ns": pl.Int64})
-    frame = frame.filter(pl.col("op") != first, pl.col("lag_ns") >= 0)
+    pinned = pinned[pinned != first]
+    lag = ready_ns[pinned] - start[first]
+    frame = pl.DataFrame({"op": begins[pinned], "lag_ns": lag}, schema={"op": pl.Int64, "lag_ns": pl.Int64})
+    frame = frame.filter(pl.col("lag_ns") >= 0)
     return as_waits(frame.with_columns(on=pl.lit(first), since=pl.lit("start"), source=pl.lit("origin")))
 
 
