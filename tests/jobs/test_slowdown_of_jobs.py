@@ -24,7 +24,7 @@ _CHOSEN = (
     "gpipe 2x2 · first stage · transfers", "interleaved 2x2 · last stage · table", "async 2x4 · slow · ranks",
     "zb1p 2x4 · slow backward · plain", "ddp 4 · nothing · kineto old", "ddp 4 · slow · ranks clocks",
     "zero2 4 · slow since · kineto old", "fsdp 4 · two slow · kineto noseq", "tp 2x2x2 · slow · collapsed ranks",
-    "tp 2x2x2 · slow · tp nested", "ddp 8 · slow · ranks · absent half",
+    "tp 2x2x2 · slow · tp nested", "ddp 4 · lengths · kineto noseq", "dualpipe 2x4 · slow · kineto clocks", "ddp 8 · slow · ranks · absent half",
     "ddp 8 · two slow · kineto · absent all but 2", "zero2 4 · slow since · kineto · absent one here",
 )  # fmt: skip
 

@@ -6,7 +6,7 @@ ranges, or of host threads, are each rank's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,8 +18,10 @@ from weftrace.units import duration
 
 _LEAST = 0.015  # by how much a rank, or a stage, must be slower than its peers
 _SURELY = 5.0  # standard errors
+_MUCH = 0.3  # of the slowest rank's excess that others must have to be named with it
 _OFTEN = 2 / 3  # of the steps since then it must be slower
 _TOGETHER = 0.9  # correlation from which forward and backward grow together
+_MOST_GROW = 0.8  # of the time of kernels that must grow together
 _FEW = 8  # micro-batches
 _UNEVEN = 0.03  # by which micro-batches of one rank must differ, standard deviation over mean
 _LONG = 1.15  # times its like: a single stretch that is longer, and
@@ -50,16 +52,16 @@ class Found:
 def found_causes(ops: pl.DataFrame, *, is_pipeline: bool, are_ranges: bool) -> list[Found]:
     """All causes that the durations tell. ops: frame of `pace.PACED`."""
     rows = ops.with_row_index("row").with_columns(pl.col("type").fill_null(""))
-    lengths = list(_lengths(rows)) if are_ranges else []
-    even = rows.with_columns(pl.Series("duration_ns", lengths[0].repaired_ns)) if lengths else rows
-    least = _SURELY * float(lengths[0].details["error"]) if lengths else 0.0
-    slow = [_added_to(rows, even, each) for each in _slow_workers(even, least)]
-    if lengths and not slow:  # then a rank whose micro-batches are longer is no slower one
-        lengths = list(_lengths(rows, by="stage"))
-        even = rows.with_columns(pl.Series("duration_ns", lengths[0].repaired_ns)) if lengths else rows
+    lengths_of = _lengths if are_ranges else _lengths_of_kernels
+    lengths, slow = list(lengths_of(rows)), _slow_workers(rows, 0.0)
+    even = rows
+    if lengths:
+        slow = _slow_beside_lengths(rows, lengths[0])
+        repaired = _with_durations(rows, slow[0].repaired_ns) if slow else rows
+        lengths = [_added_to(rows, repaired, each) for each in lengths_of(repaired, by="stage")] or lengths
+        even = _with_durations(rows, lengths[0].repaired_ns)
     found = [*lengths, *slow]
-    alone = even.get_column("duration_ns").to_numpy() / np.maximum(rows.get_column("duration_ns").to_numpy(), 1e-9)
-    clean = rows.with_columns(pl.Series("duration_ns", slow[0].repaired_ns * alone)) if slow else even
+    clean = _with_durations(rows, _added_to(rows, even, slow[0], back=True).repaired_ns) if slow else even
     if is_pipeline:
         found += _uneven_stages(clean, rows, are_ranges=are_ranges)
     if are_ranges:
@@ -69,16 +71,15 @@ def found_causes(ops: pl.DataFrame, *, is_pipeline: bool, are_ranges: bool) -> l
     return found
 
 
-def _added_to(rows: pl.DataFrame, even: pl.DataFrame, found: Found) -> Found:
-    """A repair that was found in rows of even lengths, as one of the rows as they are."""
-    before = even.get_column("duration_ns").to_numpy()
-    own = rows.get_column("duration_ns").to_numpy()
+def _with_durations(rows: pl.DataFrame, durations_ns: _Floats) -> pl.DataFrame:
+    return rows.with_columns(pl.Series("duration_ns", durations_ns))
 
-    def moved(values: _Floats) -> _Floats:
-        scaled: _Floats = own * values / np.maximum(before, 1e-9)
-        return scaled
 
-    return replace(found, repaired_ns=moved(found.repaired_ns), each=tuple(moved(each) for each in found.each))
+def _added_to(rows: pl.DataFrame, others: pl.DataFrame, found: Found, *, back: bool = False) -> Found:
+    """A repair that was found in rows with other durations, as one of the rows as they are. back: the other way."""
+    own, before = (each.get_column("duration_ns").to_numpy() for each in (rows, others))
+    scale = before / np.maximum(own, 1e-9) if back else own / np.maximum(before, 1e-9)
+    return replace(found, repaired_ns=found.repaired_ns * scale, each=tuple(each * scale for each in found.each))
 
 
 # --- ranks ------------------------------------------------------------------------------------------------------------
@@ -96,11 +97,19 @@ class _Excess:
 
 
 def excess_of(rows: pl.DataFrame) -> _Excess:
-    """Of the computation of each rank in each step, against the lower median of the ranks of its stage, or of all where
-    a stage has one rank and there are no others to compare with."""
-    sums = rows.filter(pl.col("pace") == "compute").group_by("at", "stage", "step").agg(pl.col("duration_ns").sum())
+    """Of the computation of each rank in each step, against the lower median of the ranks of its stage. Of kernels,
+    steps may hold more of one than of another, for hosts launch ahead: each step's time is over what as many of these
+    kernels take in the mean of the ranks."""
+    compute = rows.filter(pl.col("pace") == "compute")
+    kinds = ("stage", "type", "track")
+    of_all = pl.col("at").n_unique().over(*kinds) == pl.col("at").n_unique().over("stage")
+    like = pl.when(of_all, pl.col("track").is_not_null()).then(pl.col("duration_ns").mean().over(*kinds)).otherwise(0.0)
+    sums = compute.with_columns(like.alias("like_ns")).group_by("at", "stage", "step").agg(
+        pl.col("duration_ns", "like_ns").sum()
+    )  # fmt: skip
+    sums = sums.with_columns(pl.col("duration_ns") / pl.col("like_ns").clip(lower_bound=1))
     lower = pl.col("duration_ns").quantile(0.5, interpolation="lower")
-    sums = sums.with_columns((pl.col("duration_ns") / lower.over("stage", "step").clip(lower_bound=1) - 1).alias("e"))
+    sums = sums.with_columns((pl.col("duration_ns") / lower.over("stage", "step") - 1).alias("e"))
     if sums.is_empty():
         none = np.empty(0, np.int64)
         return _Excess(ats=none, steps=none, excess=np.empty((0, 0)), error=0.0)
@@ -123,14 +132,49 @@ def _error_of(excess: _Floats) -> float:
     return float(1.4826 * np.median(apart))
 
 
+def _slow_beside_lengths(rows: pl.DataFrame, lengths: Found) -> list[Found]:
+    """Slow ranks where micro-batches differ: told by computation that does not grow with them, as the optimizer's,
+    where there is some, and what does grow is longer too."""
+    even = _with_durations(rows, lengths.repaired_ns)
+    is_fixed = (rows.get_column("pace") == "compute").to_numpy() & (
+        lengths.repaired_ns == rows.get_column("duration_ns").to_numpy()
+    )
+    fixed = rows.filter(pl.Series(is_fixed))
+    error = float(lengths.details["error"])  # of how long a rank's micro-batches are in the mean
+    if fixed.get_column("at").n_unique() < rows.get_column("at").n_unique():
+        return [_added_to(rows, even, each) for each in _slow_workers(even, _SURELY * error)]
+    means = excess_of(even)
+    longer = dict(zip(means.ats.tolist(), means.excess.mean(axis=1).tolist(), strict=True))
+    slow = [
+        each for each in _slow_ranks(excess_of(fixed), 0.0)
+        if longer.get(each.at, 0.0) >= min(0.5 * each.mean, each.mean - _SURELY * np.sqrt(2) * error)
+    ]  # fmt: skip
+    return _slow_compute(rows, slow, are_alike=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class _Slow:
+    """A slow rank. mean: by which part it computes longer than its peers since step `since`, the number of which is
+    `first`."""
+
+    mean: float
+    at: int
+    first: int
+    since: int
+
+
 def _slow_workers(rows: pl.DataFrame, least: float) -> list[Found]:
     """Ranks that compute longer than the other ranks of their stage, by this part of it at least, from some step on."""
-    seen = excess_of(rows)
+    return _slow_compute(rows, _slow_ranks(excess_of(rows), least))
+
+
+def _slow_ranks(seen: _Excess, least: float) -> list[_Slow]:
+    """The slowest first; those that are much less slow than it are left out."""
     if not seen.excess.size:
         return []
     num = seen.excess.shape[1]
     spread = _spread(seen.excess.mean(axis=1))
-    slow: list[tuple[float, int, int]] = []  # mean excess, position in ats, first step
+    slow: list[_Slow] = []
     for at in range(len(seen.ats)):
         sums = np.cumsum(seen.excess[at][::-1])[::-1]
         lengths = num - np.arange(num)
@@ -143,16 +187,23 @@ def _slow_workers(rows: pl.DataFrame, least: float) -> list[Found]:
         if (seen.excess[at][first:] >= 0.5 * mean).mean() < _OFTEN:
             continue
         if mean >= max(_LEAST, least, _SURELY * error, _SURELY * spread):
-            slow.append((mean, at, first))
+            slow.append(_Slow(mean=mean, at=int(seen.ats[at]), first=first, since=int(seen.steps[first])))
+    slow.sort(reverse=True)
+    return [each for each in slow if each.mean >= _MUCH * slow[0].mean]
+
+
+def _slow_compute(rows: pl.DataFrame, slow: Sequence[_Slow], *, are_alike: bool = False) -> list[Found]:
+    """The cause that they are. are_alike: all operations of a rank are slower by one factor."""
     if not slow:
         return []
-    slow.sort(reverse=True)
-    ats = [int(seen.ats[at]) for _, at, _ in slow]
-    since = {int(seen.ats[at]): int(seen.steps[first]) for _, at, first in slow}
-    factors = _factors(rows, since)
+    ats = [each.at for each in slow]
+    factors = _factors(rows, {each.at: each.since for each in slow})
+    if are_alike:
+        means = pl.DataFrame({"at": ats, "factor": [1 + each.mean for each in slow]}, schema_overrides={"at": pl.Int32})
+        factors = factors.drop("factor").join(means, on="at")
     repaired = _divided(rows, factors)
     each = tuple(_divided(rows, factors.filter(pl.col("at") == at)) for at in ats) if len(ats) > 1 else ()
-    firsts = {first for _, _, first in slow}
+    since = min(slow, key=lambda each: each.first)
     by_type = factors.filter(pl.col("at") == ats[0], pl.col("share") > 0.02).sort("lost", descending=True)
     return [
         Found(
@@ -160,8 +211,8 @@ def _slow_workers(rows: pl.DataFrame, least: float) -> list[Found]:
             repaired_ns=repaired,
             ranks=tuple(ats),
             each=each,
-            first_step=int(seen.steps[min(firsts)]) if min(firsts) > 0 else None,
-            ratio=tuple(1 + mean for mean, _, _ in slow),
+            first_step=since.since if since.first > 0 else None,
+            ratio=tuple(1 + each.mean for each in slow),
             evidence=_operations(by_type),
         )
     ]
@@ -337,6 +388,54 @@ def _lengths(rows: pl.DataFrame, by: str = "at") -> Iterator[Found]:
         repaired_ns=repaired,
         evidence=f"forward and backward of a micro-batch grow together, correlation {correlation:.2f}",
         details={"spread": spread, "error": spread / np.sqrt(pairs.height / pairs.get_column("at").n_unique())},
+    )
+
+
+def _lengths_of_kernels(rows: pl.DataFrame, by: str = "at") -> Iterator[Found]:
+    """The same of kernels, whose names tell no forward and backward: nearly all of a micro-batch grow together, each
+    with the others. by: at, or stage: whose kernels of that name are its like."""
+    mine = rows.filter(pl.col("pace") == "compute", pl.col("track").is_not_null(), pl.col("micro_batch").is_not_null())
+    mine = mine.with_columns(pl.col("step").min().over("at", "micro_batch"))
+    keys = ["at", "stage", "step", "micro_batch"]
+    parts = mine.group_by(*keys, "track").agg(pl.col("duration_ns").sum())
+    typical = pl.col("duration_ns").median().over(by, "track").clip(lower_bound=1)
+    several = pl.len().over("at", "step", "track") > 2
+    in_step = pl.col("duration_ns").median().over("at", "step", "track").clip(lower_bound=1)
+    parts = parts.with_columns(
+        typical.alias("typical"),
+        (pl.col("duration_ns") / pl.when(several).then(in_step).otherwise(typical)).alias("own"),
+    )
+    whole, length = pl.col("typical").sum().over(keys), (pl.col("typical") * pl.col("own")).sum().over(keys)
+    others = (length - pl.col("typical") * pl.col("own")) / (whole - pl.col("typical")).clip(lower_bound=1)
+    parts = parts.with_columns(others.alias("others"), (length / whole).alias("length"))
+    lengths = parts.unique(keys)
+    uneven = lengths.group_by("at").agg(pl.col("length").std().alias("sd")).get_column("sd").fill_null(0).to_numpy()
+    if lengths.height < _FEW or (uneven >= _UNEVEN).mean() <= 0.5:
+        return
+    weighed = parts.group_by("track").agg(
+        pl.corr("own", "others").alias("r"), pl.col("typical").sum(), pl.len().alias("num")
+    )  # fmt: skip
+    weighed = weighed.with_columns(pl.col("r").fill_nan(0).fill_null(0))
+    together = weighed.filter(pl.col("r") >= _TOGETHER)
+    if float(together.get_column("typical").sum()) < _MOST_GROW * float(weighed.get_column("typical").sum()):
+        return
+    parts = parts.join(together.select("track"), on="track", how="semi")
+    factor = parts.group_by(*keys).agg(
+        pl.col("duration_ns").sum().alias("own_ns"), pl.col("typical").sum().alias("like_ns")
+    ).with_columns(pl.col("own_ns") / pl.col("like_ns").clip(lower_bound=1))  # fmt: skip
+    mean = float(factor.get_column("own_ns").mean() or 1)  # type: ignore[arg-type]
+    factor = factor.select(*keys, length=pl.col("own_ns") / mean)
+    repaired = rows.get_column("duration_ns").to_numpy().copy()
+    growing = mine.join(together.select("track"), on="track", how="semi", maintain_order="left")
+    growing = growing.join(factor, on=keys, maintain_order="left")
+    repaired[growing.get_column("row").to_numpy()] /= np.maximum(growing.get_column("length").to_numpy(), 1e-3)
+    spread = float(np.std(factor.get_column("length").to_numpy()))
+    correlation = float(np.average(together.get_column("r"), weights=together.get_column("typical")))
+    yield Found(
+        kind="uneven sequence lengths",
+        repaired_ns=repaired,
+        evidence=f"all kernels of a micro-batch grow together, correlation {correlation:.2f}",
+        details={"spread": spread, "error": spread / np.sqrt(lengths.height / lengths.get_column("at").n_unique())},
     )
 
 

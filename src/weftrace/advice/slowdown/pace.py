@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.advice.slowdown.turns import with_turns
 from weftrace.plan.inference.lanes.inferring import STEP_END
 from weftrace.plan.inference.values import FIRST_THREAD, Inferred
 
@@ -27,6 +28,7 @@ PACED: dict[str, pl.DataType] = {
     "chunk": pl.Int32(),
     "pace": pl.Enum(PACES),
     "type": pl.String(),  # operation type, which has one ideal
+    "track": pl.Int32(),  # kernels of one name, launched by one kind of thread; null of others (`turns`)
     "group": pl.Int64(),  # the meeting's members, numbered: one number for each set of ranks; null outside meetings
     "duration_ns": pl.Float64(),
     "ideal_ns": pl.Float64(),
@@ -39,12 +41,13 @@ def paced(inferred: Inferred, stages: Sequence[int] | None, is_open: NDArray[np.
 
     Ideal, by hand (ByteDance's study of stragglers, OSDI 2025): of a computation the mean of all of its type in the
     job, over ranks, stages, micro-batches and steps; of communication the median of all transfers of its type. Of
-    kernels, the type is the kernel's name and its place among those of that name in the step, and the mean is over the
-    ranks of the stage; it is then scaled to the mean of all stages. Of time in which a lane was free and nothing that
-    is known held its next op ("between ranges") the lower median at its place in the step, over steps and the ranks of
-    the stage, or all ranks where a stage has one; zero where there is none.
+    kernels, the type is the kernel's name and its place among those of that name in the micro-batch (`turns`), and the
+    mean is over the ranks of the stage, micro-batches and steps; it is then scaled to the mean of all stages. Of time
+    in which a lane was free and nothing that is known held its next op ("between ranges") the lower median at its place
+    in the step, over steps and the ranks of the stage, or all ranks where a stage has one; zero where there is none.
     """
     ops = _ops(inferred, stages, is_open)
+    ops = ops.with_columns(track=pl.lit(None, pl.Int32)) if are_ranges(inferred) else with_turns(ops, inferred)
     computed = _ranges(ops) if are_ranges(inferred) else _kernels(ops)
     parts = [_fixed(ops), _transfers(ops), computed, _between(ops, inferred.transfer_only)]
     rows = pl.concat([part.select("row", "type", "ideal_ns") for part in parts])
@@ -138,12 +141,10 @@ def _ranges(ops: pl.DataFrame) -> pl.DataFrame:
 
 def _kernels(ops: pl.DataFrame) -> pl.DataFrame:
     mine = ops.filter(pl.col("pace") == "compute")
-    nth = pl.int_range(pl.len()).over("at", "step", "name")
-    mine = mine.with_columns(nth=nth)
-    place = ("stage", "name", "nth")
+    place = ("stage", "track", "nth")
     mean = pl.col("duration_ns").mean().over(*place)
     mine = mine.with_columns(mean.alias("ideal_ns"))
-    sums = mine.group_by("stage", "at", "step").agg(pl.col("ideal_ns").sum())
+    sums = mine.group_by("stage", "at").agg(pl.col("ideal_ns").sum())
     of_stage = sums.group_by("stage").agg(pl.col("ideal_ns").median().alias("stage_ns"))
     factor = of_stage.with_columns(factor=pl.col("stage_ns").mean() / pl.col("stage_ns").clip(lower_bound=1))
     mine = mine.join(factor.select("stage", "factor"), on="stage", how="left", maintain_order="left")
