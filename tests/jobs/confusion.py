@@ -272,6 +272,7 @@ def outcome(case: Case) -> Outcome:
     wrong = _wrong(case, job, causes, whose, here)
     begins = {each.since or None for each in job.planted if causes and each.kind == causes[0].kind and each.ranks
               and _fits(job, causes[0], whose, each, here)}  # fmt: skip
+    begins |= {None} if begins and causes[0].kind == "late host" else set()  # the first step may hold too few
     since = f"since {causes[0].first_step}" if begins and causes[0].first_step not in begins else ""
     if not wrong and _ABSENT.search(found.headline):
         wrong = "speaks of absent ranks where all are here"

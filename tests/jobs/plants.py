@@ -123,11 +123,16 @@ def slow_nic(job: Job, rank: int, factor: float) -> Job:
 
 
 def late_host(job: Job, rank: int, ns: float, *, since: int = 0, name: str = "load", every: int = 1) -> Job:
-    """name: load, before the step, or pause, between its computations."""
-    number = 0
+    """name: load, before the step, or pause, between its computations. Not before all that the rank records: nothing
+    tells that it was to begin earlier."""
+    number, has_begun, first = 0, False, 0
     for op in job.ops:
-        if op.kind == HOST and op.rank == rank and op.step >= since and op.name == name:
+        if op.rank != rank:
+            continue
+        has_begun |= op.kind != HOST
+        if has_begun and op.kind == HOST and op.step >= since and op.name == name:
             op.ns += ns if number % every == 0 else 0.0
+            first = first if number else op.step
             number += 1
-    job.planted.append(Planted("late host", (rank,), since=since))
+    job.planted.append(Planted("late host", (rank,), since=first))
     return job

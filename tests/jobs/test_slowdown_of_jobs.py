@@ -24,8 +24,9 @@ _CHOSEN = (
     "gpipe 2x2 · first stage · transfers", "interleaved 2x2 · last stage · table", "async 2x4 · slow · ranks",
     "zb1p 2x4 · slow backward · plain", "ddp 4 · nothing · kineto old", "ddp 4 · slow · ranks clocks",
     "zero2 4 · slow since · kineto old", "fsdp 4 · two slow · kineto noseq", "tp 2x2x2 · slow · collapsed ranks",
-    "tp 2x2x2 · slow · tp nested", "ddp 4 · lengths · kineto noseq", "dualpipe 2x4 · slow · kineto clocks", "ddp 8 · slow · ranks · absent half",
-    "ddp 8 · two slow · kineto · absent all but 2", "zero2 4 · slow since · kineto · absent one here",
+    "tp 2x2x2 · slow · tp nested", "ddp 4 · lengths · kineto noseq", "dualpipe 2x4 · slow · kineto clocks",
+    "ddp 8 · slow · ranks · absent half", "ddp 8 · two slow · kineto · absent all but 2",
+    "zero2 4 · slow since · kineto · absent one here",
 )  # fmt: skip
 
 
@@ -73,11 +74,11 @@ def test_s_of_one_slow_rank_in_the_simulation() -> None:
 
 
 def test_a_late_host_costs_what_its_device_starves() -> None:
-    """A host that stops for 20 ms before a backward of 12 ms of device work in all: its device waits for the rest."""
-    job = plants.late_host(recipes.ddp(2, steps=1, buckets=1), 1, 20e6, name="pause", every=2)
+    """A host that stops for 20 ms while its device runs a forward of 4 ms: the device waits for the rest, 16 ms."""
+    job = plants.late_host(recipes.ddp(2, steps=1, buckets=1), 1, 20e6, name="pause")
     with_host = sim.with_hosts(job)
     even = sim.with_hosts(recipes.ddp(2, steps=1, buckets=1))
-    assert sim.span(with_host, sim.run(with_host)) - sim.span(even, sim.run(even)) == pytest.approx(20e6, rel=1e-3)
+    assert sim.span(with_host, sim.run(with_host)) - sim.span(even, sim.run(even)) == pytest.approx(16e6, rel=0.01)
 
 
 def test_a_tensor_group_is_as_slow_as_its_slowest() -> None:
