@@ -173,7 +173,7 @@ def _assembled(
     table = _device_ops(ops, ready)
     host = _between(ops, late, ready, met)
     waits = [_moved_to(edges, between_of), _before_on_lane(ops, late, between_of), _after_between(late, between_of)]
-    is_free = is_first & ~held & ops.get_column("meet").is_null().to_numpy()
+    is_free = is_first & ~held & ops.select(pl.col("meet").is_null() | pl.col("begins_meeting")).to_series().to_numpy()
     lag = ops.get_column("start_ns").to_numpy() - late_at_start
     waits.append(_pins(ops, pinned, np.where(between_of >= 0, between_of, np.arange(num)), lag, is_free))
     frames = [table, host]

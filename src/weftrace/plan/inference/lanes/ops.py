@@ -50,17 +50,19 @@ OPS: dict[str, pl.DataType] = {
 class Grain:
     """How fine stamps are. late_ns: an op that begins that much after all it is known to wait for is late. early_ns: by
     which an effect may begin before its cause ends. mark_ns: a computation that is shorter marks a moment, and has no
-    part in a plan. rounds: who votes together for what they waited for, in turn (`votes.voted`)."""
+    part in a plan. rounds: who votes together for what they waited for, in turn (`votes.voted`). shows_waiting: whether
+    communication begins when its rank comes, as kernels of NCCL do; ranges may begin when the last rank has come."""
 
     late_ns: int
     early_ns: int
     mark_ns: int
     rounds: tuple[Voters, ...]
+    shows_waiting: bool
 
 
 #: Of ranges, which hosts stamp; and of work on devices.
-RANGES = Grain(late_ns=20 * US, early_ns=20 * US, mark_ns=20 * US, rounds=("name", "name"))
-KERNELS = Grain(late_ns=1 * US, early_ns=2 * US, mark_ns=0, rounds=("order", "place", "place"))
+RANGES = Grain(late_ns=20 * US, early_ns=20 * US, mark_ns=20 * US, rounds=("name", "name"), shows_waiting=False)
+KERNELS = Grain(late_ns=1 * US, early_ns=2 * US, mark_ns=0, rounds=("order", "place", "place"), shows_waiting=True)
 
 
 def ops_of(
@@ -77,7 +79,7 @@ def ops_of(
     ranges = ranges.filter((pl.col("kind") != "compute") | (length > grain.mark_ns))
     origin = int(ranges.get_column("start_ns").min() or 0)  # type: ignore[arg-type]
     ranges = ranges.with_columns(pl.col("start_ns", "end_ns") - origin)
-    ops = _in_lanes(_met(ranges, members)).sort("start_ns", "end_ns", "at", "lane", maintain_order=True)
+    ops = _in_lanes(_met(ranges, members, grain)).sort("start_ns", "end_ns", "at", "lane", maintain_order=True)
     return ops.select(pl.col(name).cast(dtype) for name, dtype in OPS.items()), origin
 
 
@@ -116,7 +118,7 @@ def _laid_alike(ranges: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
 # --- what meets -------------------------------------------------------------------------------------------------------
 
 
-def _met(ranges: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
+def _met(ranges: pl.DataFrame, members: pl.DataFrame, grain: Grain) -> pl.DataFrame:
     """The ranges with meet, after_send, sends, duration_ns and begins_meeting."""
     keys = members.select(
         "meeting", "at", pl.col("start_ns") - pl.col("moved_ns"), pl.col("end_ns") - pl.col("moved_ns"),
@@ -148,7 +150,8 @@ def _met(ranges: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
     spread = pl.col("start_ns").max().over("meeting") - pl.col("start_ns").min().over("meeting")
     ranges = ranges.with_columns(spread.alias("spread"))  # a window within a window would be of the outer's rows alone
     met = pl.col("meeting").is_not_null()
-    together = (pl.col("spread").filter(met) <= _TOGETHER_NS).mean().over("name").fill_null(0.0) >= _START_TOGETHER
+    often = (pl.col("spread").filter(met) <= _TOGETHER_NS).mean().over("name").fill_null(0.0) >= _START_TOGETHER
+    together = often & (pl.col("spread") <= _TOGETHER_NS) & pl.lit(not grain.shows_waiting)
     return ranges.with_columns(
         pl.when(meets).then("meeting").alias("meet"),
         pl.when(receiver).then("meeting").alias("after_send"),
