@@ -20,7 +20,8 @@ from weftrace.plan.inference.values import Inferred
 from weftrace.trace.host_ranges import clock_of_host, is_of_host, of_one_job, ranges_of_host
 from weftrace.trace.job import Failure, Job
 from weftrace.trace.model import Trace
-from weftrace.trace.plain.groups import wrapped
+from weftrace.trace.plain.groups import resolved, wrapped
+from weftrace.trace.plain.values import PLACES
 from weftrace.trace.work import Basis, Work, works_of
 
 
@@ -138,12 +139,47 @@ def _wrapped(works: Sequence[Work]) -> list[Work]:
     known = [stage for stage in stages if stage is not None]
     if len(known) < len(works) or len({work.trace.path for work in works}) < 2:
         return list(works)
+    if (both := _both_ways(works)) is not None:
+        return both
     last = max(known) + 1
     groups = [wrapped(work.events.get_column("group"), last).cast(pl.Categorical()) for work in works]
     return [
         replace(work, events=work.events.with_columns(group.alias("group")))
         for work, group in zip(works, groups, strict=True)
     ]
+
+
+def _both_ways(works: Sequence[Work]) -> list[Work] | None:
+    """Works of files a rank whose model runs through the pipeline in both directions, with the groups of sends and
+    receives that only all files together tell; None of other works."""
+    places = [dict(work.trace.plain.workers[0].places) if work.trace.plain else {} for work in works]
+    told = [place for place in PLACES if all(place in each for each in places)]
+    parts = []
+    for at, (work, place_of) in enumerate(zip(works, places, strict=True)):
+        parts.append(
+            work.events.with_row_index("event").select(
+                "event", pl.col("rule").cast(pl.String), "step", lane="stream", worker=pl.lit(at), ts_ns="start_ns",
+                end_ns="end_ns", **{place: pl.lit(place_of[place], pl.Int64) for place in told},
+            )
+        )  # fmt: skip
+    rows = pl.concat(parts).with_row_index("row")
+    found = resolved(rows, told)
+    if found is None:
+        return None
+    found = rows.select("row", "worker", "event").join(found, on="row", how="left", maintain_order="left")
+    mended = []
+    for at, work in enumerate(works):
+        mine = found.filter(worker=at)
+        mended.append(
+            replace(
+                work,
+                events=work.events.with_columns(
+                    pl.coalesce(mine.get_column("group"), pl.col("group").cast(pl.String)).cast(pl.Categorical()),
+                    pl.coalesce(mine.get_column("comm_seq"), "comm_seq").alias("comm_seq"),
+                ),
+            )
+        )
+    return mended
 
 
 def infer_lanes_of(source: Job | Trace | Iterable[Trace | Work], *, workers: int | None = None) -> Inferred:

@@ -24,7 +24,7 @@ from weftrace.units import counted
 
 #: Which of several data-parallel replicas: a number, all as one table of actions, or None, whose steps take longest.
 Replica = int | Literal["all"] | None
-_KINDS: Final = {"forward": "F", "backward": "B", "weight_gradient": "W"}
+_KINDS: Final = {"forward": "F", "backward": "B", "weight_gradient": "W", "forward_backward": "B"}
 _RECEIVES: Final = ("forward_recv", "backward_recv", "forward_send_backward_recv", "backward_send_forward_recv")
 
 
@@ -149,7 +149,7 @@ def _run(works: Sequence[Work], source: str) -> MeasuredRun | None:
     if not {"forward", "backward"} <= set(actions.get_column("rule")):
         return None
     splits = (actions.get_column("rule") == "weight_gradient").any()
-    kinds = {**_KINDS, "backward": "I"} if splits else _KINDS
+    kinds = {**_KINDS, "backward": "I", "forward_backward": "I"} if splits else _KINDS
     actions = actions.with_columns(kind=pl.col("rule").replace_strict(kinds, return_dtype=pl.String))
     actions = _with_stages(actions, len(works))
     by = ("rank", "step", "kind", "stage")

@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
+from weftrace.trace.plain.directions import both_ways, in_two_lanes, lane_names
 from weftrace.trace.plain.values import PLACES, Worker
 from weftrace.units import US
 
@@ -23,6 +24,10 @@ _WAYS = {
 }
 _ALIKE = 3.0  # times the spread of the ends that agree best, plus _JITTER_NS: those agree as well
 _JITTER_NS = 20 * US
+_BOTH_WAYS = (
+    "the model runs through the pipeline in both directions, each on lanes of its own: sends and receives are paired "
+    "by the lanes of neighbouring stages whose ends agree best, and by their order in the step"
+)
 _NAMED = re.compile("embedding|clip|grad|param|weight", re.IGNORECASE)  # those whose partners are known
 _AGREED = 0.02  # of a step: ends of one collective lie no farther apart
 
@@ -30,7 +35,7 @@ _AGREED = 0.02  # of a step: ends of one collective lie no farther apart
 def find_groups(events: pl.DataFrame, workers: Sequence[Worker]) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """group, comm_seq and group_size of each event, null where nothing tells its partners; and how they were found.
 
-    events: worker, kind, rule, phase, step, micro_batch, chunk, seq, ts_ns, end_ns (laid).
+    events: worker, pid, tid, kind, rule, phase, step, micro_batch, chunk, seq, ts_ns, end_ns (laid).
     """
     places = [place for place in PLACES if len({dict(w.places).get(place) for w in workers} - {None}) > 1]
     if len(workers) == 1:
@@ -79,6 +84,11 @@ def _pairs(rows: pl.DataFrame, places: list[str], num_workers: int) -> tuple[pl.
     if "pp" not in places:
         return pl.DataFrame(schema=_FOUND), ["sends and receives have no stage: who sent to whom is not known"]
     others = [place for place in places if place != "pp"]
+    rows = rows.with_columns(lane=pl.concat_str("pid", "tid", separator="/").rank("dense").over("worker"))
+    if num_workers > 1 and (found := both_ways(rows, others, one_clock=True)) is not None:
+        found = found.join(rows.select("row", *others), on="row", maintain_order="left")
+        named = found.with_columns(_called(others, pl.col("stages"), pl.col("way")))
+        return _numbered(named, ["step", "k"]), [_BOTH_WAYS]
     way = pl.col("rule").replace_strict({rule: way for rule, (way, _) in _WAYS.items()}, return_dtype=pl.String)
     lower = pl.col("pp") + pl.col("rule").replace_strict(
         {rule: at for rule, (_, at) in _WAYS.items()}, return_dtype=pl.Int64
@@ -90,7 +100,9 @@ def _pairs(rows: pl.DataFrame, places: list[str], num_workers: int) -> tuple[pl.
         rows = rows.with_columns(
             pl.when(pl.col("lower") < 0).then(pl.col("pp").max()).otherwise("lower").alias("lower")
         )
-    side = [*others, "way", "lower", "worker"]
+    in_two = pl.col("rule").is_in(in_two_lanes(rows).get_column("rule").implode()) & (num_workers == 1)
+    rows = rows.with_columns(pl.when(in_two).then("lane").alias("lane"))
+    side = [*others, "way", "lower", "worker", "lane"]
     rows = rows.sort("ts_ns", "row").with_columns(pl.int_range(pl.len()).over(*side, "step").alias("k"))
     pair = [*others, "way", "lower", "step"]
     if num_workers > 1:  # else the other side is in another file
@@ -99,8 +111,21 @@ def _pairs(rows: pl.DataFrame, places: list[str], num_workers: int) -> tuple[pl.
         rows = _without_unlaunched(rows, pair)
     rows = rows.filter((pl.col("lower") >= 0) | wraps)
     stages = pl.concat_str(pl.lit("PP "), pl.col("lower"), pl.lit("-"), pl.col("lower") + 1)
+    if num_workers == 1:  # which of two lanes is of which direction, the neighbours' files tell
+        stages = pl.when(in_two).then(lane_names()).otherwise(stages)
     note = "sends and receives are paired by stage, and by their order in the step"
     return _numbered(rows.with_columns(_called(others, stages, pl.col("way"))), ["step", "k"]), [note]
+
+
+def resolved(rows: pl.DataFrame, places: Sequence[str]) -> pl.DataFrame | None:
+    """row, group and comm_seq of the sends and receives of a job with a file a rank, whose model runs through the
+    pipeline in both directions; None of another. rows: as `both_ways` has them."""
+    others = [place for place in places if place != "pp"]
+    found = both_ways(rows, others, one_clock=False)
+    if found is None:
+        return None
+    found = found.join(rows.select("row", *others), on="row", maintain_order="left")
+    return _numbered(found.with_columns(_called(others, pl.col("stages"), pl.col("way"))), ["step", "k"])
 
 
 def wrapped(groups: pl.Series, num_stages: int) -> pl.Series:

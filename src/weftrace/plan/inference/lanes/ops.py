@@ -38,6 +38,7 @@ OPS: dict[str, pl.DataType] = {
     "chunk": pl.Int32(),
     "start_ns": pl.Int64(),
     "end_ns": pl.Int64(),
+    "is_turned": pl.Boolean(),  # of a send or receive, whether the forward that it belongs to runs to lower stages
     "meet": pl.Int64(),  # which meeting; null where the op waits for no other rank
     "after_send": pl.Int64(),  # of a receive whose send waits for nobody: the pair
     "sends": pl.Int64(),  # of such a send: the pair
@@ -98,11 +99,14 @@ def _ranges(work: Work, at: int, to_common: Callable[[int, _Ints], _Ints]) -> pl
     common = [pl.Series(name, to_common(at, ns)) for name, ns in zip(("start_ns", "end_ns"), times, strict=True)]
     parts = (pl.col(name).cast(pl.String).fill_null("") for name in ("group", "group_ranks"))
     group = pl.concat_str(*parts, separator=" ").str.strip_chars()
+    stages = group.str.extract_groups(r"PP (?<from>\d+)-(?<to>\d+) ")
+    is_turned = stages.struct.field("from").cast(pl.Int32) > stages.struct.field("to").cast(pl.Int32)
     return mine.select(
         pl.lit(at, pl.Int32).alias("at"), "event", "phase_number", pl.col("phase").cast(pl.Categorical()).alias("name"),
         "kind", "family", "role", "rule", "collective", "stream", "step", "micro_batch", "chunk",
         pl.col("dst_rank").is_not_null().alias("to_rank"),
         *common, pl.col("start_ns").alias("own_start"), pl.col("end_ns").alias("own_end"), group.alias("own_group"),
+        is_turned.alias("is_turned"),
     )  # fmt: skip
 
 

@@ -21,8 +21,11 @@ _FEEDS = (
 def passed_on(ops: pl.DataFrame) -> pl.DataFrame:
     """Rows `op`, `on`: what a range on one lane needs of one on another lane of its rank. ops: of `OPS`."""
     rows = ops.with_row_index("row").select(
-        "row", "at", "lane", "step", "micro_batch", "chunk", "start_ns", "end_ns", pl.col("rule").cast(pl.String)
-    )
+        "row", "at", "lane", "step", "micro_batch", "chunk", "start_ns", "end_ns", pl.col("rule").cast(pl.String),
+        "is_turned",
+    )  # fmt: skip
+    if rows.get_column("is_turned").any():
+        return _both_ways(rows)
     found = [pl.DataFrame(schema={"op": pl.UInt32(), "on": pl.UInt32()})]
     for maker, user in _FEEDS:
         makers, users = rows.filter(rule=maker), rows.filter(rule=user)
@@ -95,3 +98,58 @@ def _by_time(makers: pl.DataFrame, users: pl.DataFrame) -> pl.DataFrame:
                 at -= 1
     used, made = [user for user, _ in chosen], [maker for _, maker in chosen]
     return users[used].hstack(makers[made].select(pl.all().name.suffix("_on")))
+
+
+# --- a model that runs through the pipeline both ways -----------------------------------------------------------------
+
+
+def _both_ways(rows: pl.DataFrame) -> pl.DataFrame:
+    """The same where a model runs through the pipeline both ways: each direction has its micro-batches, and lanes of
+    sends and receives. An overlapped forward and backward is a forward of one and a backward of the other.
+
+    No file tells which micro-batches run in which direction: one half, or every other, or those of one chunk. Taken is
+    what agrees best with the order of time.
+    """
+    batch = pl.col("micro_batch").rank("dense").over("step", order_by="micro_batch").cast(pl.Int64)
+    half = 2 * batch > batch.max().over("step")
+    found = pl.DataFrame(schema={"op": pl.UInt32(), "on": pl.UInt32()})
+    best = (_FITS, -float("inf"))
+    computed = rows.filter(pl.col("rule").is_in(("forward", "backward", "forward_backward")))
+    for is_turned in (half, batch % 2 == 0, pl.col("chunk") == pl.col("chunk").max()):
+        for turned in (is_turned, ~is_turned):
+            parts = computed.with_columns(turned.alias("is_turned"))
+            pairs = _fed_both_ways(rows, parts)
+            if pairs.is_empty():
+                continue
+            in_order = pl.col("end_ns_on") <= pl.col("start_ns") + _EARLY_NS
+            waited = pairs.filter("sends").select((pl.col("start_ns") - pl.col("end_ns_on")).median()).item()
+            summary = (round(pairs.select(in_order.mean()).item(), 2), -float(waited or 0))
+            if summary > best:
+                best = summary
+                found = pairs.filter(in_order, pl.col("lane") != pl.col("lane_on")).select(op="row", on="row_on")
+    return found.unique(maintain_order=True)
+
+
+def _fed_both_ways(rows: pl.DataFrame, computed: pl.DataFrame) -> pl.DataFrame:
+    """Makers and users by their order in their direction, where there are as many; sends: whether the user sends."""
+    both = pl.col("rule") == "forward_backward"
+    parts = {
+        "forward": computed.filter(both | (pl.col("rule") == "forward")),
+        "backward": computed.filter(both | (pl.col("rule") == "backward")).with_columns(
+            pl.col("is_turned") != both  # an overlapped one bears the forward's micro-batch
+        ),
+    }
+    by = ["at", "step", "is_turned"]
+    found = []
+    for way, part in parts.items():
+        for side in ("send", "recv"):
+            passed = rows.filter(rule=f"{way}_{side}")
+            a, b = (
+                each.sort("start_ns", "row").with_columns(
+                    nth=pl.int_range(pl.len()).over(by), num=pl.len().over(by)
+                )
+                for each in ((part, passed) if side == "send" else (passed, part))
+            )  # fmt: skip
+            pairs = b.join(a, on=[*by, "nth", "num"], suffix="_on", nulls_equal=True)
+            found.append(pairs.with_columns(sends=pl.lit(side == "send")))
+    return pl.concat(found)
