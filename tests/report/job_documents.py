@@ -147,7 +147,7 @@ def replayed(job: Document, *, late: int = 1) -> Document:
         "causes": [cause, spread],
         "workers": [
             {"rank": r, "name": f"rank {r}", "stage": None, "slowdown": alone.get(r, 1.0), "is_bound": r == ranks[-1],
-             "compute_ratio": 1.5 if r == late else 1.0}
+             "compute_ratio": 1.5 if r == late else 1.0, "saved_ns": 2 * MS if r == late else None}
             for r in ranks
         ],
         "types": [{"type": "gemm", "pace": "compute", "slowdown": 1.24, "time_ns": 6 * MS},

@@ -40,6 +40,12 @@ class WorkerRow(TypedDict):
     compute_ratio: Annotated[
         Amount, Meta(description="Its computation over the lower median of the ranks of its stage, mean over steps.")
     ]
+    saved_ns: Annotated[
+        int | None,
+        Meta(
+            description="Of a step, with this rank alone at its peers' pace; null but for those with the largest S_w."
+        ),
+    ]
 
 
 class OperationTypeRow(TypedDict):
@@ -57,6 +63,7 @@ class StageRow(TypedDict):
     stage: Count
     slowdown: Annotated[Amount, Meta(description="S_s: all at its peers' pace but this stage, over all at that pace.")]
     ratio: Annotated[Amount, Meta(description="Its computation in a step over the mean of the stages.")]
+    saved_ns: Annotated[int, Meta(description="Of a step, with this stage alone at its peers' pace.")]
 
 
 class SlowdownStepRow(TypedDict):

@@ -90,11 +90,14 @@ def _tables(found: JobSlowdown, top: int) -> list[tuple[str, Sequence[str], list
         return frame.filter(pl.col("slowdown") >= _LITTLE).sort("slowdown", descending=True).head(top).to_dicts()
 
     ranks = [
-        [clean(row["name"]), f"{'≤ ' * row['is_bound']}{row['slowdown']:.3f}", f"{row['compute_ratio']:.2f}×"]
+        [
+            clean(row["name"]), f"{'≤ ' * row['is_bound']}{row['slowdown']:.3f}", f"{row['compute_ratio']:.2f}×",
+            _saving(row["saved_ns"]),
+        ]
         for row in worst(found.workers)
     ]
     stages = [
-        [f"stage {row['stage']}", f"{row['slowdown']:.3f}", f"{row['ratio']:.2f}×"]
+        [f"stage {row['stage']}", f"{row['slowdown']:.3f}", f"{row['ratio']:.2f}×", _saving(row["saved_ns"])]
         for row in found.stages.iter_rows(named=True)
     ]
     unit = unit_for(max([row["time_ns"] for row in worst(found.types)], default=0))
@@ -102,10 +105,14 @@ def _tables(found: JobSlowdown, top: int) -> list[tuple[str, Sequence[str], list
         [clean(row["type"]), row["pace"], f"{row['slowdown']:.3f}", unit(row["time_ns"])] for row in worst(found.types)
     ]
     return [
-        ("By rank", ("rank", "S_w", "computes"), ranks),
-        ("By stage", ("stage", "S_s", "computes"), stages),
+        ("By rank", ("rank", "S_w", "computes", "alone repaired saves"), ranks),
+        ("By stage", ("stage", "S_s", "computes", "alone repaired saves"), stages),
         ("By type of operation", ("type", "pace", "S_t", f"{unit.name} a step"), types),
     ]
+
+
+def _saving(saved_ns: int | None) -> str:
+    return "" if saved_ns is None else duration(max(0, saved_ns))
 
 
 def slowdown_markdown(found: JobSlowdown, top: int = _TOP) -> str:

@@ -34,6 +34,7 @@ from weftrace.units import S, percent
 _MOST_REPLAYED = 80_000_000  # ops that replays of each rank alone may take together
 _EXACT = 16  # ranks, of more, that are replayed alone
 _MOST_TYPES = 24
+_WORST = 8  # ranks of which it is told what their repair saves
 _SLOWEST = 0.03  # of the ranks
 _NOT_THE_HOSTS = ("held", "turnaround", "launch_latency", "unknown")  # of the causes of idle time
 _WORTH = 0.005  # of a step: a cause that neither saves nor adds as much is left out
@@ -166,11 +167,25 @@ class _Answer:
             "slowdown": slowdowns.tolist(),
             "is_bound": bounds.tolist(),
             "compute_ratio": [of_rank.get(at, 1.0) for at in range(number)],
+            "saved_ns": self._saved_by_rank(slowdowns),
         }
         return (
             pl.DataFrame(rows, schema=frame_schema(WorkerRow)),
             tuple(origin[at] for at in range(number)) if every else (),
         )
+
+    def _saved_by_rank(self, slowdowns: _Floats) -> list[int | None]:
+        """What each of the worst alone saves at its peers' pace."""
+        worst = np.argsort(-slowdowns, kind="stable")[:_WORST]
+        saved: list[int | None] = [None] * len(slowdowns)
+        for at, ns in zip(worst.tolist(), self._saved(self.at == at for at in worst), strict=True):
+            saved[at] = ns
+        return saved
+
+    def _saved(self, each: Iterable[NDArray[np.bool_]]) -> list[int]:
+        """By how much a step is shorter with these ops alone at their peers' pace, for each of several choices."""
+        repaired = (np.where(mine, self.ideal_durations, self.measured_durations) for mine in each)
+        return [round(self.replayed - float(steps.mean())) for steps in self.replays.each_step_ns(repaired)]
 
     def _numbers(self) -> list[int]:
         rows = pl.DataFrame({"at": self.at}).hstack(self.inferred.plan.ops.select("rank")).unique().sort("at")
@@ -220,11 +235,11 @@ class _Answer:
         ratios = (sums.get_column("duration_ns") / (sums.get_column("duration_ns").mean() or 1)).to_list()
         stage = np.array(self.stages)
         numbers = sums.get_column("stage").to_list()
+        alone = self._of_ranks(stage == each for each in numbers)
+        saved = self._saved((stage == each)[self.at] for each in numbers)
         rows = [
-            (each, steps.mean() / self.ideal, ratio)
-            for each, ratio, steps in zip(
-                numbers, ratios, self._of_ranks(stage == each for each in numbers), strict=True
-            )
+            (each, steps.mean() / self.ideal, ratio, ns)
+            for each, ratio, steps, ns in zip(numbers, ratios, alone, saved, strict=True)
         ]
         return pl.DataFrame(rows, schema=schema, orient="row")
 

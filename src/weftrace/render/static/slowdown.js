@@ -228,6 +228,11 @@ function joined(nodes) {
   return nodes.flatMap((node, at) => (at ? [", ", node] : [node]));
 }
 
+/** @param {number | null} ns */
+function saving(ns) {
+  return ns === null ? "" : `; alone at its peers' pace it saves ${duration(Math.max(0, ns))} a step`;
+}
+
 /**
  * @param {Slowdown} found
  * @param {OnRank} onRank
@@ -242,7 +247,7 @@ function ranks(found, onRank) {
       note: `computes ${row.compute_ratio.toFixed(2)}×`,
       title:
         `S_w ${row.is_bound ? "at most " : ""}${row.slowdown.toFixed(4)}; ` +
-        `computes ${row.compute_ratio.toFixed(3)} times as long as its peers`,
+        `computes ${row.compute_ratio.toFixed(3)} times as long as its peers${saving(row.saved_ns)}`,
       onPick: onRank && (() => onRank(row.rank)),
     }));
   const all = h("div", { class: "chart-box" });
@@ -269,7 +274,9 @@ function others(found) {
     name: `stage ${row.stage}`,
     value: row.slowdown - 1,
     note: `computes ${row.ratio.toFixed(2)}×`,
-    title: `S_s ${row.slowdown.toFixed(4)}; computes ${row.ratio.toFixed(3)} times the mean of the stages`,
+    title:
+      `S_s ${row.slowdown.toFixed(4)}; computes ${row.ratio.toFixed(3)} times the mean of the stages` +
+      saving(row.saved_ns),
   }));
   const worth = found.types.filter(({ slowdown }) => slowdown - 1 >= LITTLE);
   const types = (worth.length ? worth : found.types.slice(0, 1)).slice(0, MOST_BARS).map((row) => ({
