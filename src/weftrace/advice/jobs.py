@@ -15,6 +15,7 @@ from weftrace.analysis.meetings import is_peerless, meetings_of
 from weftrace.errors import TraceError
 from weftrace.plan.inference.inferring import infer
 from weftrace.plan.inference.joining import joined
+from weftrace.plan.inference.lanes.circles import without_circles
 from weftrace.plan.inference.lanes.inferring import infer_lanes
 from weftrace.plan.inference.values import Inferred
 from weftrace.trace.host_ranges import clock_of_host, is_of_host, of_one_job, ranges_of_host
@@ -112,7 +113,7 @@ def lanes_of(works: Sequence[Work], notes: Sequence[str] = ()) -> Inferred:
     ]
     meetings = meetings_of([arrivals(work) for work in works], files)
     unsure = meetings.members.select(is_peerless().alias("unsure")).get_column("unsure")
-    return infer_lanes(
+    found = infer_lanes(
         works,
         meetings.members.filter(~unsure),
         numbers=[number or 0 for number in numbers],
@@ -120,6 +121,7 @@ def lanes_of(works: Sequence[Work], notes: Sequence[str] = ()) -> Inferred:
         to_common=meetings.clocks.to_common,
         notes=[*notes, *left, *renumbered, *meetings.notes],
     )
+    return without_circles(found)
 
 
 def _called(ranks: Sequence[_RankOfLanes], numbers: Sequence[int | None]) -> list[str]:

@@ -116,7 +116,9 @@ class JobSlowdown(InNotebook):
         Amount,
         Meta(description="S of the study, which replays no hosts: the same with no time for them in either."),
     ]
-    is_trusted: Annotated[bool, Meta(description="Whether the replay is within 3 % of what was measured.")]
+    is_trusted: Annotated[
+        bool, Meta(description="Whether the replay is within 3 % of what was measured, and S not below 0.99.")
+    ]
     lost_gpu_hours: Annotated[
         Amount, Meta(description="Of the recorded steps, over all ranks: (1 - 1/S) of their time.")
     ]

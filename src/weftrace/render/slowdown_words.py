@@ -18,7 +18,7 @@ SLOWDOWN_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Replay of a job",
             "What its ranks recorded as a plan (who runs what in which order, and waits for whom), run again with "
             "other durations. S and its parts are trusted where the replay with measured durations is within 3 % of "
-            "what was measured.",
+            "what was measured, and S is not below 0.99.",
         ),
         "slowdown_lost": (
             "Lost GPU hours",

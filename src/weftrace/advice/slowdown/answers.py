@@ -14,7 +14,7 @@ from weftrace.advice.slowdown.absent import AbsentRanks, absent_ranks, waiting_f
 from weftrace.advice.slowdown.causes import Found, excess_of, found_causes
 from weftrace.advice.slowdown.pace import are_ranges, paced
 from weftrace.advice.slowdown.replays import Replays
-from weftrace.advice.slowdown.sentences import headline_of, sentence_of
+from weftrace.advice.slowdown.sentences import LEAST_SLOWDOWN, headline_of, sentence_of
 from weftrace.advice.slowdown.stages import stages_of
 from weftrace.analysis.job_slowdown import (
     Cause,
@@ -106,7 +106,10 @@ class _Answer:
         num_worst, worst_share = self._worst(workers)
         causes = self._causes()
         slowdown = self.replayed / self.ideal
-        is_trusted = bool(abs(self.replayed - measured.mean()) <= MOST_ERROR * measured.mean())
+        is_possible = slowdown >= LEAST_SLOWDOWN or bool(
+            self.absent.clause
+        )  # of absent ranks the waits are as measured
+        is_trusted = bool(abs(self.replayed - measured.mean()) <= MOST_ERROR * measured.mean()) and is_possible
         lost = (self.replayed - self.ideal) * self.num_steps * len(self.names)
         return JobSlowdown(
             headline=headline_of(causes, slowdown, is_trusted, self.absent.clause),

@@ -9,6 +9,7 @@ from weftrace.analysis.job_slowdown import Cause
 from weftrace.units import duration, percent
 
 _MOST_NAMES = 3
+LEAST_SLOWDOWN = 0.99  # S below which the plan cannot be right: at its peers' pace no job takes longer
 _LITTLE = 1.01  # S below which nothing is to be gained
 
 
@@ -16,6 +17,8 @@ def headline_of(causes: Sequence[Cause], slowdown: float, is_trusted: bool, abse
     """The largest cause, or that there is none. absent: who has no file here; then it may lie there."""
     if not is_trusted:
         why = "The replay is more than 3 % off, so what slows the job down cannot be told from it"
+        if slowdown < LEAST_SLOWDOWN:
+            why = "Replayed at its ranks' common pace the job takes longer than it did, so its plan is inferred wrong"
         return f"{why}; {absent}." if absent else f"{why}."
     named = [cause for cause in causes if cause.kind != "spread" and cause.share >= _LITTLE - 1]
     if absent:
