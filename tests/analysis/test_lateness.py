@@ -188,7 +188,7 @@ def test_who_is_late_from_waiting_passes_the_blame_on(slow: int) -> None:
     assert kinds == {"all_reduce": slow, "send_recv": None}
     assert set(found.worst.get_column("origin")) == {slow} < set(found.worst.get_column("last"))
     by_step = found.steps.group_by("step").agg(pl.col("origin_ns", "suffered_ns").sum())
-    assert (by_step.get_column("origin_ns") - by_step.get_column("suffered_ns")).abs().max() <= 16
+    assert ((by_step.get_column("origin_ns") - by_step.get_column("suffered_ns")).abs() <= 16).all()
     # every reduction of every stage waits for the slow pipeline, which is 8 x 0.5 ms later in each of 5 steps
     assert abs(int(origin.sum()) - sum(column(found, "suffered_ns"))) == 0
     assert found.collectives.get_column("collective").to_list().count("send_recv") == 1  # told, and counted for nobody

@@ -45,7 +45,8 @@ def slow_job() -> Any:
     slowdown = job["slowdown"]
     (first, *_) = slowdown["workers"]
     more = [{**first, "rank": 64 + at, "name": f"DP {at} PP 7 TP 3 CP 1 of a host with a long name, {at}",
-             "slowdown": 1 + at / 40, "compute_ratio": 123.45, "is_bound": True, "saved_ns": None} for at in range(936)]  # fmt: skip
+             "slowdown": 1 + at / 40, "compute_ratio": 123.45, "is_bound": True,
+             "saved_ns": None} for at in range(936)]  # fmt: skip
     slowdown["workers"] += more
     slowdown["types"][0] |= {"type": LONG, "time_ns": 123_456_789_012}
     slowdown["stages"] = [

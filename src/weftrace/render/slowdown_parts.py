@@ -91,7 +91,9 @@ def _tables(found: JobSlowdown, top: int) -> list[tuple[str, Sequence[str], list
 
     ranks = [
         [
-            clean(row["name"]), f"{'≤ ' * row['is_bound']}{row['slowdown']:.3f}", f"{row['compute_ratio']:.2f}×",
+            clean(row["name"]),
+            f"{'≤ ' * row['is_bound']}{row['slowdown']:.3f}",
+            f"{row['compute_ratio']:.2f}×",
             _saving(row["saved_ns"]),
         ]
         for row in worst(found.workers)

@@ -29,7 +29,7 @@ def written(job: Job, folder: Path, how: str = "one_file") -> Trace | Traces:
 
 
 def told(job: Job, folder: Path, how: str = "one_file", **facts: int) -> tuple[Schedule, Slip]:
-    found = measured_run(written(job, folder, how), workers=1, **facts)  # type: ignore[arg-type]
+    found = measured_run(written(job, folder, how), workers=1, **facts)
     schedule = told_schedule(found)
     return schedule, slip(schedule, on_stages_of(found, schedule))
 
