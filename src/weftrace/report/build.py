@@ -151,7 +151,12 @@ def analyze(
         number = max(1, len(source.ranks or source.paths))
     shared = MAX_TIMELINE_EVENTS if number <= _MANY else _EVENTS_OF_MANY
     each = partial(_devices, asked=asked, max_events=max(_LEAST_EVENTS, shared // number))
+    replaying = None
     if isinstance(source, Trace):
+        if number >= _MANY_IN_A_FILE and asked.step is None and source.events.height <= MAX_REPLAYED_RANGES:
+            pool = ThreadPoolExecutor(max_workers=1)  # both leave the interpreter to others much of the time
+            replaying = pool.submit(_replayed, source)
+            pool.shutdown(wait=False)
         ranks, failures, name = each(source, keep_work=asked.timelines), [], source.path or "in memory"
     else:
         job = replace(source, frames=True)
@@ -161,7 +166,11 @@ def analyze(
         name = source.source
     ranks.sort(key=lambda rank: by_rank(rank.analysis))
     analysis = collect(name, [rank.analysis for rank in ranks], failures)
-    slowdown, note = (None, "") if asked.step is not None else _slowdown(source, analysis)
+    slowdown, note = None, ""
+    if replaying is not None:
+        slowdown, note = replaying.result()
+    elif asked.step is None:
+        slowdown, note = _slowdown(source, analysis, workers)
     if note:
         analysis = replace(analysis, notes=(*analysis.notes, note))
     return Report(
@@ -174,25 +183,30 @@ def analyze(
     )
 
 
-def _slowdown(source: Trace | Job, analysis: Analysis) -> tuple[JobSlowdown | None, str]:
+def _slowdown(source: Trace | Job, analysis: Analysis, workers: int | None) -> tuple[JobSlowdown | None, str]:
     """How much slower a job is than at its ranks' common pace; or what is to be said of why that is not told."""
     ranks = [rank for rank in analysis.ranks if rank.apart is None]
     on_hosts = {rank.basis for rank in ranks} == {"host"}  # a run on CPUs, or a host that only launches
     if len(ranks) < 2 or not (on_hosts or {rank.basis for rank in ranks} <= {"device", "ranges"}):
         return None, ""
+    events = sum(int(rank.kernels.kernels.get_column("num_events").sum()) for rank in ranks)
+    if events > (MAX_REPLAYED_RANGES if ranks[0].basis == "ranges" else MAX_REPLAYED_EVENTS):
+        return None, f"{events:,} events are too many to replay in a report: weftrace stragglers tells the job's S"
+    slowdown, note = _replayed(source, workers)
+    return slowdown, "" if on_hosts else note
+
+
+def _replayed(source: Trace | Job, workers: int | None = None) -> tuple[JobSlowdown | None, str]:
     try:
         from weftrace.advice import infer_lanes_of, slowdown_of
     except ModuleNotFoundError:  # installed without that wing
         return None, ""
-    events = sum(int(rank.kernels.kernels.get_column("num_events").sum()) for rank in ranks)
-    if events > (MAX_REPLAYED_RANGES if ranks[0].basis == "ranges" else MAX_REPLAYED_EVENTS):
-        return None, f"{events:,} events are too many to replay in a report: weftrace stragglers tells the job's S"
     try:
-        return slowdown_of(infer_lanes_of(source)), ""
+        return slowdown_of(infer_lanes_of(source, workers=workers)), ""
     except AdviceError:  # ranks that do nothing together
         return None, ""
     except WeftraceError as error:
-        return None, "" if on_hosts else f"the job could not be replayed: {error}"
+        return None, f"the job could not be replayed: {error}"
 
 
 def _devices(trace: Trace, *, asked: ReportOptions, max_events: int, keep_work: bool = False) -> list[RankReport]:
