@@ -25,7 +25,8 @@ _CHOSEN = (
     "zb1p 2x4 · slow backward · plain", "dualpipe 2x4 · slow · table", "dualpipe 2x4 · nothing · ranks clocks",
     "ddp 4 · nothing · kineto old", "ddp 4 · slow · ranks clocks",
     "zero2 4 · slow since · kineto old", "fsdp 4 · two slow · kineto noseq", "tp 2x2x2 · slow · collapsed ranks",
-    "tp 2x2x2 · slow · tp nested", "ddp 4 · lengths · kineto noseq", "dualpipe 2x4 · slow · kineto clocks",
+    "tp 2x2x2 · slow · tp nested", "tp 2x2x2 · lengths · tp table", "tp interleaved 2x2x2 · first stage · tp apart",
+    "ddp 4 · lengths · kineto noseq", "dualpipe 2x4 · slow · kineto clocks",
     "ddp 8 · slow · ranks · absent half", "ddp 8 · two slow · kineto · absent all but 2",
     "zero2 4 · slow since · kineto · absent one here",
 )  # fmt: skip

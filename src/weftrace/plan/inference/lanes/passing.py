@@ -7,6 +7,7 @@ import polars as pl
 from weftrace.units import US
 
 _EARLY_NS = 20 * US  # by which an effect may begin before its cause ends: stamps are not taken at once
+_NEARLY_ALWAYS = 0.9  # of the computations of a kind on a rank
 _FITS = 0.98  # of the pairs must be in order of time, else they are told by time
 
 #: Which role feeds which: the rule of the maker, and of the user.
@@ -16,22 +17,62 @@ _FEEDS = (
     ("forward_send_backward_recv", "backward"), ("backward", "backward_send_forward_recv"),
     ("backward_send_forward_recv", "forward"),
 )  # fmt: skip
+_COMPUTES = ("forward", "backward", "forward_backward")
 
 
 def passed_on(ops: pl.DataFrame) -> pl.DataFrame:
     """Rows `op`, `on`: what a range on one lane needs of one on another lane of its rank. ops: of `OPS`."""
     rows = ops.with_row_index("row").select(
-        "row", "at", "lane", "step", "micro_batch", "chunk", "start_ns", "end_ns", pl.col("rule").cast(pl.String),
-        "is_turned",
+        "row", "at", "lane", "step", "micro_batch", "chunk", "start_ns", "end_ns", "is_turned",
+        pl.col("rule", "kind", "name").cast(pl.String),
     )  # fmt: skip
+    rows = _whole(rows)
     if rows.get_column("is_turned").any():
         return _both_ways(rows)
     found = [pl.DataFrame(schema={"op": pl.UInt32(), "on": pl.UInt32()})]
     for maker, user in _FEEDS:
         makers, users = rows.filter(rule=maker), rows.filter(rule=user)
         if makers.height and users.height:
-            found.append(_fed(makers, users))
+            found.append(_fed(_as_makers(makers), users))
     return pl.concat(found).unique(maintain_order=True)
+
+
+def _whole(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with row_last and lane_last, their own; of computations in several ranges the first alone, until the end
+    of the last: of those that follow each other on a lane, of one micro-batch. Where a collective of the rank nearly
+    always follows a kind of computation at once, as those of tensor parallelism do, it is part of it."""
+    rows = rows.with_columns(row_last="row", lane_last="lane")
+    is_part = (pl.col("kind") == "compute") & pl.col("rule").is_in(_COMPUTES)
+    computed = rows.filter(kind="compute").sort("at", "lane", "start_ns", "row")
+    key = pl.struct("step", "rule", "micro_batch", "chunk")
+    is_new = (key != key.shift(1)) | pl.col("micro_batch").is_null() | (pl.col("micro_batch") < 0)
+    computed = computed.with_columns(run=is_new.fill_null(True).cum_sum().over("at", "lane")).filter(is_part)
+    whole = computed.group_by("at", "lane", "run", maintain_order=True).agg(
+        pl.exclude("end_ns", "row_last", "lane_last").first(), pl.col("end_ns", "row_last", "lane_last").last()
+    )
+    return pl.concat([rows.filter(~is_part.fill_null(False)), _with_tails(whole, rows).select(rows.columns)])
+
+
+def _with_tails(whole: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    tails = rows.filter(pl.col("kind") == "communication", ~pl.col("rule").str.contains("send|recv").fill_null(False))
+    tails = tails.select("at", "name", "end_ns", "row", "lane", tail_ns="start_ns").sort("tail_ns")
+    found = whole.with_columns(until=pl.col("end_ns") - _EARLY_NS).sort("until").join_asof(
+        tails, left_on="until", right_on="tail_ns", by="at", strategy="forward", suffix="_tail", check_sortedness=False,
+        tolerance=2 * _EARLY_NS, coalesce=False,
+    )  # fmt: skip
+    follows = pl.col("row_tail").is_not_null() & (pl.col("end_ns_tail") >= pl.col("end_ns") - _EARLY_NS)
+    usual = pl.when(follows).then("name_tail").mode().first().over("at", "name")
+    found = found.with_columns(is_tail=(follows & (pl.col("name_tail") == usual)).fill_null(False))
+    has_tail = pl.col("is_tail") & (pl.col("is_tail").mean().over("at", "name") >= _NEARLY_ALWAYS)
+    return found.with_columns(
+        pl.when(has_tail).then(f"{column}_tail").otherwise(other).alias(other)
+        for column, other in (("row", "row_last"), ("lane", "lane_last"), ("end_ns", "end_ns"))
+    )
+
+
+def _as_makers(rows: pl.DataFrame) -> pl.DataFrame:
+    """With what ends them."""
+    return rows.with_columns(row="row_last", lane="lane_last")
 
 
 def _fed(makers: pl.DataFrame, users: pl.DataFrame) -> pl.DataFrame:
@@ -148,7 +189,7 @@ def _fed_both_ways(rows: pl.DataFrame, computed: pl.DataFrame) -> pl.DataFrame:
                 each.sort("start_ns", "row").with_columns(
                     nth=pl.int_range(pl.len()).over(by), num=pl.len().over(by)
                 )
-                for each in ((part, passed) if side == "send" else (passed, part))
+                for each in ((_as_makers(part), passed) if side == "send" else (passed, part))
             )  # fmt: skip
             pairs = b.join(a, on=[*by, "nth", "num"], suffix="_on", nulls_equal=True)
             found.append(pairs.with_columns(sends=pl.lit(side == "send")))
