@@ -50,7 +50,16 @@ def _whole(rows: pl.DataFrame) -> pl.DataFrame:
     whole = computed.group_by("at", "lane", "run", maintain_order=True).agg(
         pl.exclude("end_ns", "row_last", "lane_last").first(), pl.col("end_ns", "row_last", "lane_last").last()
     )
-    return pl.concat([rows.filter(~is_part.fill_null(False)), _with_tails(whole, rows).select(rows.columns)])
+    whole = _with_tails(_with_chunks(whole), rows)
+    return pl.concat([rows.filter(~is_part.fill_null(False)), whole.select(rows.columns)])
+
+
+def _with_chunks(whole: pl.DataFrame) -> pl.DataFrame:
+    """Where no chunk is told, by how often the rank has computed the micro-batch in the step: forwards begin with the
+    first chunk, backwards with the last."""
+    nth = pl.int_range(pl.len(), dtype=pl.Int32).over("at", "step", "rule", "micro_batch", order_by="start_ns")
+    chunk = pl.when(pl.col("rule") == "forward").then(nth).otherwise(-nth)
+    return whole.with_columns(pl.coalesce("chunk", pl.when(pl.col("micro_batch") >= 0).then(chunk)).alias("chunk"))
 
 
 def _with_tails(whole: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
