@@ -70,16 +70,17 @@ def _by_number(inferred: Inferred) -> str:
     numbers = {work.trace.rank for work in inferred.works}
     if None in numbers:
         return ""
-    world = max(max(work.trace.world_size or 0, (work.trace.rank or 0) + 1) for work in inferred.works)
+    told = max(work.trace.world_size or 0 for work in inferred.works)
+    world = max(told, *((work.trace.rank or 0) + 1 for work in inferred.works))
     named = set().union(*(_members(work.events.get_column("group_ranks")) for work in inferred.works))
     missing = sorted((set(range(world)) | named) - numbers)
     if not missing:
         return ""
-    number = max(world, len(numbers) + len(missing))
+    number = f"{max(world, len(numbers) + len(missing)):,}"
     if len(missing) == 1:
-        return f"rank {missing[0]} of {number:,} has no file here"
+        return f"rank {missing[0]} of {'' if told else 'at least '}{number} has no file here"
     few = f" ({_listed([str(rank) for rank in missing])})" if len(missing) <= _MOST_NAMED else ""
-    return f"{len(missing):,} of {number:,} ranks{few} have no file here"
+    return f"{'' if told else 'at least '}{len(missing):,} of {number} ranks{few} have no file here"
 
 
 def _members(column: pl.Series) -> set[int]:
@@ -133,14 +134,40 @@ def _open(inferred: Inferred) -> _Bools:
     waits = rows.filter(pl.col("members") < most, ~pl.col("held") & ~pl.col("is_send") | (pl.col("members") > 1))
     found[waits.get_column("row").to_numpy()] = True
     alone = rows.filter(most == 1, pl.col("what") == "communication")
+    found[_incomplete(inferred, rows)] = True
     if (rows.get_column("members") == 1).all():  # then it may all be with ranks that are not here
         found[alone.get_column("row").to_numpy()] = True
     return found
 
 
+def _incomplete(inferred: Inferred, rows: pl.DataFrame) -> NDArray[np.int64]:
+    """Collectives of a group that has places of the job which no rank here has. By hand: a gather in which DP 0 and
+    DP 2 of one stage meet is one over data-parallel ranks; if DP 3 is known, it has four members."""
+    places = [dict(workers[0].places) if (workers := _workers(work.trace.plain)) else {} for work in inferred.works]
+    told = [place for place in PLACES if places and all(place in each for each in places)]
+    if "ep" in told and _follows("ep", told, places):
+        told.remove("ep")
+    if not told:
+        return np.empty(0, np.int64)
+    columns = {place: [each[place] for each in places] for place in told}
+    frame = pl.DataFrame({"at": range(len(places)), **columns}, schema_overrides={"at": pl.Int32})
+    met = rows.filter(~pl.col("name").str.contains("(?i)send|recv|p2p"), pl.col("meet").is_not_null())
+    met = met.join(frame, on="at", how="left")
+    spans = met.group_by("name", "meet").agg(pl.col(told).n_unique() > 1)
+    over = spans.group_by("name").agg(pl.col(told).any())
+    sizes = [
+        (name, prod(max(columns[place]) + 1 for place, is_over in zip(told, flags, strict=True) if is_over))
+        for name, *flags in over.iter_rows()
+    ]
+    whole = pl.DataFrame(sizes, schema={"name": pl.String, "whole": pl.Int64}, orient="row")
+    return met.join(whole, on="name").filter(pl.col("members") < pl.col("whole")).get_column("row").to_numpy()
+
+
 def _communication(inferred: Inferred) -> pl.DataFrame:
     """row, name, members (ranks here that meet in it), held (whether it waits for a send), is_send."""
-    ops = inferred.plan.ops.select(pl.col("name").cast(pl.String), "meet").hstack(inferred.measured.select("what"))
+    ops = inferred.plan.ops.select(pl.col("name").cast(pl.String), "meet").hstack(
+        inferred.measured.select("what", "at")
+    )
     held = inferred.plan.waits.filter(why="data").get_column("op").unique().implode()
     members = pl.when(pl.col("meet").is_null()).then(1).otherwise(pl.len().over("meet"))
     return ops.with_row_index("row").filter(pl.col("what") == "communication").with_columns(

@@ -14,7 +14,7 @@ from weftrace.advice.slowdown.absent import AbsentRanks, absent_ranks, waiting_f
 from weftrace.advice.slowdown.causes import Found, excess_of, found_causes
 from weftrace.advice.slowdown.pace import are_ranges, paced
 from weftrace.advice.slowdown.replays import Replays
-from weftrace.advice.slowdown.sentences import LEAST_SLOWDOWN, headline_of, sentence_of
+from weftrace.advice.slowdown.sentences import LEAST_SLOWDOWN, LITTLE, headline_of, sentence_of
 from weftrace.advice.slowdown.stages import stages_of
 from weftrace.analysis.job_slowdown import (
     Cause,
@@ -260,7 +260,10 @@ class _Answer:
         found = [self._with_gaps(each) for each in found] + list(waiting_for(self.absent, self.ops))
         weighed = [self._weighed(each) for each in found]
         weighed = [cause for cause in weighed if max(cause.saved_ns, cause.alone_ns) >= _WORTH * self.replayed]
-        weighed.sort(key=lambda cause: -(cause.saved_ns + cause.alone_ns))
+        if self.absent.clause:  # what hosts seem to wait for may be absent ranks
+            of_hosts = ("late host",) if are_ranges(self.inferred) else ("late host", "garbage collection")
+            weighed = [cause for cause in weighed if cause.kind not in of_hosts]
+        weighed.sort(key=lambda cause: (cause.share < LITTLE - 1, -(cause.saved_ns + cause.alone_ns)))
         left = self._left(found)
         if left.saved_ns >= 2 * _WORTH * self.replayed:
             weighed.append(left)
@@ -293,7 +296,9 @@ class _Answer:
             saved_each_ns=each,
             first_step=found.first_step,
             evidence=found.evidence,
-            sentence=sentence_of(found, [self.names[at] for at in found.ranks], saved / self.replayed, each),
+            sentence=sentence_of(
+                found, [self.names[at] for at in found.ranks], saved / self.replayed, each, alone / self.ideal
+            ),
         )
 
     def _left(self, found: Sequence[Found]) -> Cause:

@@ -26,7 +26,11 @@ _FEW = 8  # micro-batches
 _UNEVEN = 0.03  # by which micro-batches of one rank must differ, standard deviation over mean
 _LONG = 1.15  # times its like: a single stretch that is longer, and
 _OUTSIDE = 6.0  # deviations of logarithms away from it, stands alone
-_RARE = 0.2  # of the forwards: what is more frequent is no garbage collection
+_RARE = 0.25  # of the forwards: what is more frequent is no garbage collection
+_AS_LONG = 0.15  # by which stops may differ that are as long each time
+_A_STOP = 0.3  # of the longest stops of hosts: what is as long is one too
+_FEWEST_STOPS = 4
+_BY_ONE = 0.7  # of the stops that one rank has: then it is late, and no garbage is collected now here, now there
 _SLOW_LINK = 1.3  # times the transfers of its peers
 _ALIKE = 0.25  # of the mean excess by which types differ: then all of a rank's operations are slower alike
 
@@ -53,22 +57,25 @@ def found_causes(ops: pl.DataFrame, *, is_pipeline: bool, are_ranges: bool) -> l
     """All causes that the durations tell. ops: frame of `pace.PACED`."""
     rows = ops.with_row_index("row").with_columns(pl.col("type").fill_null(""))
     lengths_of = _lengths if are_ranges else _lengths_of_kernels
-    lengths, slow = list(lengths_of(rows)), _slow_workers(rows, 0.0)
-    even = rows
+    collections = list(_collections(rows, rows)) if are_ranges else []
+    base = _with_durations(rows, collections[0].repaired_ns) if collections else rows
+    lengths, slow = list(lengths_of(base)), _slow_workers(base, 0.0)
+    even = base
     if lengths:
-        slow = _slow_beside_lengths(rows, lengths[0])
-        repaired = _with_durations(rows, slow[0].repaired_ns) if slow else rows
-        lengths = [_added_to(rows, repaired, each) for each in lengths_of(repaired, by="stage")] or lengths
-        even = _with_durations(rows, lengths[0].repaired_ns)
-    found = [*lengths, *slow]
-    clean = _with_durations(rows, _added_to(rows, even, slow[0], back=True).repaired_ns) if slow else even
+        slow = _slow_beside_lengths(base, lengths[0])
+        repaired = _with_durations(base, slow[0].repaired_ns) if slow else base
+        lengths = [_added_to(base, repaired, each) for each in lengths_of(repaired, by="stage")] or lengths
+        even = _with_durations(base, lengths[0].repaired_ns)
+    clean = _with_durations(base, _added_to(base, even, slow[0], back=True).repaired_ns) if slow else even
+    if are_ranges and not collections:
+        collections = list(_collections(clean, rows))
+    found = [_added_to(rows, base, each) for each in (*lengths, *slow)] + collections
     if is_pipeline:
         found += _uneven_stages(clean, rows, are_ranges=are_ranges)
-    if are_ranges:
-        found += _collections(clean, rows, has_lengths=False)
     found += _slow_links(rows)
-    found += _late_hosts(rows, are_ranges=are_ranges)
-    return found
+    stops = [] if are_ranges else list(_host_collections(rows))
+    running = _with_durations(rows, stops[0].repaired_ns) if stops else rows
+    return [*found, *stops, *(_added_by(rows, running, each) for each in _late_hosts(running, are_ranges=are_ranges))]
 
 
 def _with_durations(rows: pl.DataFrame, durations_ns: _Floats) -> pl.DataFrame:
@@ -80,6 +87,12 @@ def _added_to(rows: pl.DataFrame, others: pl.DataFrame, found: Found, *, back: b
     own, before = (each.get_column("duration_ns").to_numpy() for each in (rows, others))
     scale = before / np.maximum(own, 1e-9) if back else own / np.maximum(before, 1e-9)
     return replace(found, repaired_ns=found.repaired_ns * scale, each=tuple(each * scale for each in found.each))
+
+
+def _added_by(rows: pl.DataFrame, others: pl.DataFrame, found: Found) -> Found:
+    """The same, where what the other rows take less is time of its own."""
+    more = rows.get_column("duration_ns").to_numpy() - others.get_column("duration_ns").to_numpy()
+    return replace(found, repaired_ns=found.repaired_ns + more, each=tuple(each + more for each in found.each))
 
 
 # --- ranks ------------------------------------------------------------------------------------------------------------
@@ -266,7 +279,7 @@ def _operations(by_type: pl.DataFrame) -> str:
     """Whether all operations are slower alike, or which are."""
     factors = by_type.get_column("factor").to_numpy()
     if len(factors) > 1 and np.ptp(factors) <= _ALIKE * max(factors.mean() - 1, 1e-9) + 0.01:
-        return "all of its operations alike, as with lower clocks or a neighbour on the device"
+        return "all operations alike: lower clocks, or a busy neighbour?"
     worst = by_type.head(2).rows(named=True)
     return ", ".join(f"{row['type']} {row['factor']:.2f}×" for row in worst)
 
@@ -295,10 +308,15 @@ def _uneven_stages(clean: pl.DataFrame, rows: pl.DataFrame, *, are_ranges: bool)
     long = whole.filter(pl.col("ratio") - 1 >= max(_LEAST, _SURELY * error)).sort("ratio", descending=True)
     if long.is_empty():
         return
+    stages = tuple(long.get_column("stage").to_list())
+    last = int(whole.get_column("stage").max() or 0)  # type: ignore[arg-type]
+    alone = compute.get_column("at").n_unique() == num_stages  # one rank a stage
+    if len(stages) > 1 and alone and num_stages > len(stages):
+        yield from (_long_alone(rows, table, stage, stages, last) for stage in stages)
+        return
     joined = rows.join(table.select("stage", "type", "factor"), on=("stage", "type"), how="left", maintain_order="left")
     scale = pl.when(pl.col("pace") == "compute").then(pl.col("factor").fill_null(1.0)).otherwise(1.0)
     repaired = joined.select(pl.col("duration_ns") * scale).to_series().to_numpy()
-    stages = tuple(long.get_column("stage").to_list())
     single = rows.filter(pl.col("stage") == stages[0]).get_column("at").unique().to_list()
     others = whole.filter(~pl.col("stage").is_in(list(stages))).get_column("duration_ns")
     ratio = long.item(0, "duration_ns") / float(others.mean() or 1)  # type: ignore[arg-type]
@@ -311,7 +329,6 @@ def _uneven_stages(clean: pl.DataFrame, rows: pl.DataFrame, *, are_ranges: bool)
         for row in tops.join(means, on="type", maintain_order="left").iter_rows(named=True)
         if row["m"]
     ]
-    last = int(whole.get_column("stage").max() or 0)  # type: ignore[arg-type]
     spread = float(np.ptp(others.to_numpy()) / max(1.0, float(others.mean() or 1))) if len(others) else 1.0  # type: ignore[arg-type]
     in_midst = (
         len(single) == 1 and stages[0] not in (0, last) and len(stages) == 1 and num_stages > 2 and spread < _UNEVEN
@@ -324,6 +341,35 @@ def _uneven_stages(clean: pl.DataFrame, rows: pl.DataFrame, *, are_ranges: bool)
         ratio=(ratio,),
         evidence=", ".join(parts),
         details={"last": last, "no_peers": len(single) == 1},
+    )
+
+
+def _long_alone(rows: pl.DataFrame, table: pl.DataFrame, stage: int, long: Sequence[int], last: int) -> Found:
+    """One of several long stages of one rank each: a slow rank, or in the first and last place a stage with more work.
+    The latter's work is divided evenly over the stages, where they are as long as those that are not long."""
+    like = (
+        table.filter(~pl.col("stage").is_in(list(long))).group_by("type").agg(pl.col("duration_ns").mean().alias("m"))
+    )
+    mine = table.filter(stage=stage).join(like, on="type", maintain_order="left")
+    is_rank = stage not in (0, last)
+    shares = 0 if is_rank else 1 / table.get_column("stage").n_unique()
+    more = mine.select("type", more=(pl.col("duration_ns") - pl.col("m")) * shares)
+    parts = table.select("stage", "type", "duration_ns").join(more, on="type").join(like, on="type")
+    base = pl.when(pl.col("stage") == stage).then("m").otherwise("duration_ns")
+    factor = (base + pl.col("more")) / pl.col("duration_ns").clip(lower_bound=1)
+    joined = rows.join(
+        parts.select("stage", "type", factor=factor), on=("stage", "type"), how="left", maintain_order="left"
+    )  # fmt: skip
+    scale = pl.when(pl.col("pace") == "compute").then(pl.col("factor").fill_null(1.0)).otherwise(1.0)
+    tops = mine.sort("duration_ns", descending=True).head(2).iter_rows(named=True)
+    return Found(
+        kind="slow compute" if is_rank else "uneven stages",
+        repaired_ns=joined.select(pl.col("duration_ns") * scale).to_series().to_numpy(),
+        ranks=tuple(rows.filter(stage=stage).get_column("at").unique().to_list()) if is_rank else (),
+        stages=(stage,),
+        ratio=(float(mine.get_column("duration_ns").sum()) / max(1.0, float(mine.get_column("m").sum())),),
+        evidence=", ".join(f"{row['type']} {row['duration_ns'] / row['m']:.2f}×" for row in tops if row["m"]),
+        details={"last": last, "no_peers": True},
     )
 
 
@@ -386,7 +432,7 @@ def _lengths(rows: pl.DataFrame, by: str = "at") -> Iterator[Found]:
     yield Found(
         kind="uneven sequence lengths",
         repaired_ns=repaired,
-        evidence=f"forward and backward of a micro-batch grow together, correlation {correlation:.2f}",
+        evidence=f"forwards and backwards grow together, correlation {correlation:.2f}",
         details={"spread": spread, "error": spread / np.sqrt(pairs.height / pairs.get_column("at").n_unique())},
     )
 
@@ -434,29 +480,28 @@ def _lengths_of_kernels(rows: pl.DataFrame, by: str = "at") -> Iterator[Found]:
     yield Found(
         kind="uneven sequence lengths",
         repaired_ns=repaired,
-        evidence=f"all kernels of a micro-batch grow together, correlation {correlation:.2f}",
+        evidence=f"all their kernels grow together, correlation {correlation:.2f}",
         details={"spread": spread, "error": spread / np.sqrt(lengths.height / lengths.get_column("at").n_unique())},
     )
 
 
-def _collections(clean: pl.DataFrame, rows: pl.DataFrame, *, has_lengths: bool) -> Iterator[Found]:
+def _collections(clean: pl.DataFrame, rows: pl.DataFrame) -> Iterator[Found]:
     """Single long forwards, whose backward is as ever: Python's garbage collector ran in their host's midst."""
     pairs = _pairs(clean)
     if pairs.is_empty():
         return
     f, b = pairs.get_column("ratio").to_numpy(), pairs.get_column("ratio_b").to_numpy()
-    alone = f / np.maximum(b, 1e-9) if has_lengths else f
-    middle = float(np.median(alone))
-    apart = np.log(np.maximum(alone, 1e-9) / middle)
+    middle = float(np.median(f))
+    apart = np.log(np.maximum(f, 1e-9) / middle)
     deviation = 1.4826 * float(np.median(np.abs(apart)))
-    is_long = (alone > _LONG * middle) & (apart > _OUTSIDE * deviation)
+    is_long = (f > _LONG * middle) & (apart > _OUTSIDE * deviation)
     is_long &= (f - np.median(f)) > 2 * (b - np.median(b))
     share = float(is_long.mean())
     num_ranks = pairs.filter(pl.Series(is_long)).get_column("at").n_unique()
     if not is_long.any() or share > _RARE or is_long.sum() < 2 or num_ranks < 2:
         return
     long = pairs.filter(pl.Series(is_long))
-    like = long.get_column("duration_ns").to_numpy() / (f[is_long] / np.where(has_lengths, b[is_long], 1.0))
+    like = long.get_column("duration_ns").to_numpy() / f[is_long]
     values = rows.get_column("duration_ns").to_numpy().copy()
     at = long.get_column("row").to_numpy()
     extra = long.get_column("duration_ns").to_numpy() - like
@@ -465,8 +510,8 @@ def _collections(clean: pl.DataFrame, rows: pl.DataFrame, *, has_lengths: bool) 
         kind="garbage collection",
         repaired_ns=values,
         ranks=(),
-        evidence=f"{int(is_long.sum()):,} of {len(is_long):,} forwards, at {num_ranks} ranks, "
-        f"{duration(float(np.median(extra)))} longer than their like; their backwards are as ever",
+        evidence=f"{int(is_long.sum()):,} of {len(is_long):,}, at {num_ranks} ranks, by "
+        f"{duration(float(np.median(extra)))}; not their backwards",
         details={"extra": float(np.median(extra)), "num": float(is_long.sum()), "ranks": float(num_ranks)},
     )
 
@@ -515,6 +560,33 @@ def _slow_links(rows: pl.DataFrame) -> Iterator[Found]:
     )
 
 
+def _host_collections(rows: pl.DataFrame) -> Iterator[Found]:
+    """Long stops of hosts, now at one rank and now at another: Python's garbage collector ran there, or something as
+    rare. A rank that stops before the same work in each step, as long each time, has a late host instead."""
+    lost = pl.col("duration_ns") - pl.col("ideal_ns")
+    mine = rows.filter(pl.col("pace") == "host").with_columns(lost.alias("lost")).filter(pl.col("lost") > 0)
+    long = mine.filter(pl.col("lost") >= _A_STOP * pl.col("lost").quantile(0.99, interpolation="lower"))
+    num_steps = rows.get_column("step").n_unique()
+    like = pl.col("lost").median().over("at", "type")
+    is_alike = (pl.col("lost") - like).abs() <= _AS_LONG * like
+    is_regular = is_alike & (is_alike.sum().over("at", "type") >= max(2.0, _OFTEN * num_steps))
+    long = long.with_columns(is_regular.alias("is_regular"))
+    regular = float(long.filter("is_regular").get_column("lost").median() or 0)  # type: ignore[arg-type]
+    single = long.filter(~pl.col("is_regular"), pl.col("lost") > 1.3 * regular)
+    counts = single.get_column("at").value_counts().get_column("count").to_numpy()
+    if len(counts) < 2 or single.height < _FEWEST_STOPS or counts.max() > _BY_ONE * single.height:
+        return
+    values = rows.get_column("duration_ns").to_numpy().copy()
+    values[single.get_column("row").to_numpy()] = single.get_column("ideal_ns").to_numpy()
+    extra = float(single.get_column("lost").median() or 0)  # type: ignore[arg-type]
+    yield Found(
+        kind="garbage collection",
+        repaired_ns=values,
+        evidence=f"{single.height:,} stops at {len(counts):,} ranks, {duration(extra)} each in the median",
+        details={"extra": extra, "num": float(single.height), "ranks": float(len(counts)), "are_hosts": 1.0},
+    )
+
+
 def _late_hosts(rows: pl.DataFrame, *, are_ranges: bool) -> Iterator[Found]:
     """Ranks whose host takes longer than its peers' before the same work."""
     mine = rows.filter(pl.col("pace") == "host")
@@ -549,6 +621,6 @@ def _late_hosts(rows: pl.DataFrame, *, are_ranges: bool) -> Iterator[Found]:
         ranks=tuple(int(at) for at in ranks),
         each=tuple(np.where((whose == at).to_numpy(), values, own) for at in ranks) if len(ranks) > 1 else (),
         first_step=int(all_steps[first]) if is_later else None,
-        evidence=str(worst.item(0, "type")),
+        evidence=str(worst.item(0, "type")).replace("between ranges", "between operations"),
         details={"lost": most / max(1, len(all_steps)), "are_ranges": float(are_ranges)},
     )

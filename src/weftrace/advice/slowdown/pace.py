@@ -53,7 +53,7 @@ def paced(inferred: Inferred, stages: Sequence[int] | None, is_open: NDArray[np.
     rows = pl.concat([part.select("row", "type", "ideal_ns") for part in parts])
     every = ops.join(rows, on="row", how="left", maintain_order="left", suffix="_own")
     assert every.height == ops.height
-    every = every.with_columns(pl.coalesce("type_own", "type").alias("type"))
+    every = every.with_columns(pl.coalesce("type_own", "type").alias("type"), pl.col("ideal_ns").fill_null(0.0))
     return every.select(pl.col(name).cast(dtype) for name, dtype in PACED.items())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from weftrace.advice.slowdown.causes import Found
@@ -10,7 +11,8 @@ from weftrace.units import duration, percent
 
 _MOST_NAMES = 3
 LEAST_SLOWDOWN = 0.99  # S below which the plan cannot be right: at its peers' pace no job takes longer
-_LITTLE = 1.01  # S below which nothing is to be gained
+LITTLE = 1.01  # S below which nothing is to be gained
+_NOTHING = 0.005  # of the job's time
 
 
 def headline_of(causes: Sequence[Cause], slowdown: float, is_trusted: bool, absent: str) -> str:
@@ -20,7 +22,7 @@ def headline_of(causes: Sequence[Cause], slowdown: float, is_trusted: bool, abse
         if slowdown < LEAST_SLOWDOWN:
             why = "Replayed at its ranks' common pace the job takes longer than it did, so its plan is inferred wrong"
         return f"{why}; {absent}." if absent else f"{why}."
-    named = [cause for cause in causes if cause.kind != "spread" and cause.share >= _LITTLE - 1]
+    named = [cause for cause in causes if cause.kind != "spread" and cause.share >= LITTLE - 1]
     if absent:
         here = [cause for cause in named if cause.kind not in ("absent ranks", "late host")]
         return _of_those_here(named[0] if named and named[0].kind == "absent ranks" else None, here, absent)
@@ -29,7 +31,7 @@ def headline_of(causes: Sequence[Cause], slowdown: float, is_trusted: bool, abse
         return named[0].sentence
     if named and spread:
         return f"{spread.sentence} With one: {_uncapital(named[0].sentence)}"
-    if slowdown < _LITTLE:
+    if slowdown < LITTLE:
         return f"No rank, stage or link slows the job down: S = {slowdown:.3f}."
     return (
         causes[0].sentence
@@ -47,10 +49,13 @@ def _of_those_here(waiting: Cause | None, here: Sequence[Cause], absent: str) ->
     return f"{_capital(absent)}, so what slows the job down may lie in what is missing.{rest}"
 
 
-def sentence_of(found: Found, names: Sequence[str], share: float, each_ns: Sequence[int]) -> str:
-    """A cause in a sentence. names: of its ranks. share: of the job's time that its repair saves."""
+def sentence_of(
+    found: Found, names: Sequence[str], share: float, each_ns: Sequence[int], alone_share: float = 0.0
+) -> str:
+    """A cause in a sentence. names: of its ranks. share: of the job's time that its repair saves. alone_share: of the
+    time at its peers' pace that this cause alone adds."""
     since = f" since step {found.first_step}" if found.first_step is not None else ""
-    saves = f"{percent(max(share, 0))} of the job's time"
+    amount, costs = f"{percent(max(share, 0))} of the job's time", _costs(share, alone_share)
     who = _listed(names)
     several = len(names) > 1
     match found.kind:
@@ -59,44 +64,57 @@ def sentence_of(found: Found, names: Sequence[str], share: float, each_ns: Seque
             computes = "compute" if several else "computes"
             peers = "their peers" if several else "its peers"
             detail = f" ({found.evidence})" if found.evidence else ""
-            lead = f"{_capital(who)} {computes} {ratio} as long as {peers}{since}{detail}: {saves}"
-            return lead + (f", {_each(each_ns)}." if each_ns else ".")
+            lead = f"{_capital(who)} {computes} {ratio} as long as {peers}{since}{detail}: {costs}"
+            return lead + (f"; {_each(each_ns)}." if each_ns else ".")
         case "uneven stages":
             stage = found.stages[0]
             place = " (the last)" if stage == found.details.get("last") else " (the first)" if stage == 0 else ""
             more = f" and {len(found.stages) - 1} more" if len(found.stages) > 1 else ""
-            doubt = ", if it is no slow rank: it has no peers" if found.details.get("no_peers") else ""
+            doubt = ", or a slow rank: it has one alone" if found.details.get("no_peers") else ""
             return (
                 f"Stage {stage}{place}{more} computes {found.ratio[0]:.2f}× as long as the others "
-                f"({found.evidence}): evenly divided{doubt}, {saves} is saved."
+                f"({found.evidence}{doubt}); an even split would save {amount}."
             )
         case "uneven sequence lengths":
             spread = percent(float(found.details["spread"]), 0)
-            return f"Micro-batches differ by {spread} in length ({found.evidence}): of equal length, {saves} is saved."
+            return f"Micro-batches differ by {spread} in length ({found.evidence}); equal lengths would save {amount}."
         case "garbage collection":
-            return (
-                f"Single forwards are held up at changing ranks, as by garbage collection ({found.evidence}): {saves}."
-            )
+            what = "Hosts stop" if found.details.get("are_hosts") else "Single forwards take long"
+            return f"{what} at changing ranks, as in garbage collection ({found.evidence}): {costs}."
         case "slow link":
             ratio = f"{found.ratio[0]:.1f}×"
-            return f"The link between {who} is slow: {found.evidence} takes {ratio} as long as elsewhere: {saves}."
+            what = _collective(found.evidence)
+            return f"The link between {who} is slow, {what} takes {ratio} as long as elsewhere: {costs}."
         case "late host":
             lost = duration(float(found.details["lost"]))
             whose = f"{_capital(who)}'s host is late" if names else "Hosts are late at many ranks"
-            return f"{whose}{since}, {lost} a step, most of it {found.evidence}: {saves}."
+            return f"{whose}{since} by {lost} a step, mostly {_collective(found.evidence)}: {costs}."
         case "absent ranks":
-            saving = f"up to {percent(max(share, 0))} of the job's time"
+            saving = f"up to {amount}"
             return f"{_capital(str(found.details['clause']))}, and those here wait for what is missing: {saving}."
         case _:
             return found.evidence
 
 
+def _costs(share: float, alone_share: float) -> str:
+    if share < _NOTHING <= alone_share:
+        return f"hidden behind other causes, it would cost {percent(alone_share)} without them"
+    return f"this costs {percent(max(share, 0))} of the job's time"
+
+
+def _collective(evidence: str) -> str:
+    """`all_gather 4194304 BFloat16 2`, with what the numbers are."""
+
+    def spelled(match: re.Match[str]) -> str:
+        name, number, dtype, size = match.groups()
+        return f"{name} ({int(number):,} {dtype}, {size} ranks)"
+
+    return re.sub(r"(\w+) (\d+) ([A-Za-z]\w*) (\d+)", spelled, evidence)
+
+
 def _each(each_ns: Sequence[int]) -> str:
-    return (
-        "by repairing all; one alone saves "
-        + ", ".join(duration(max(0, ns)) for ns in each_ns[:_MOST_NAMES])
-        + " a step"
-    )
+    """What repairs of single ones save."""
+    return f"repairing one alone saves {' or '.join(duration(max(0, ns)) for ns in each_ns[:_MOST_NAMES])} a step"
 
 
 def _listed(names: Sequence[str]) -> str:
