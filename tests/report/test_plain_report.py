@@ -64,8 +64,8 @@ def test_sequences_of_all_lengths_blame_nobody(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cost", "line"),
     [
-        (slow(0, 1, 1.6), "DP 0 PP 1  1.386     1.60×"),
-        (slow_stage(1, 1.4), "stage 1  1.142     1.17×"),
+        (slow(0, 1, 1.6), "DP 0 PP 1  1.386     1.60×         9.00 ms"),
+        (slow_stage(1, 1.4), "stage 1  1.142     1.17×         3.60 ms"),
     ],
 )
 def test_the_terminal_tells_how_much_longer(tmp_path: Path, cost: Any, line: str) -> None:

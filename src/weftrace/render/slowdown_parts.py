@@ -107,8 +107,8 @@ def _tables(found: JobSlowdown, top: int) -> list[tuple[str, Sequence[str], list
         [clean(row["type"]), row["pace"], f"{row['slowdown']:.3f}", unit(row["time_ns"])] for row in worst(found.types)
     ]
     return [
-        ("By rank", ("rank", "S_w", "computes", "alone repaired saves"), ranks),
-        ("By stage", ("stage", "S_s", "computes", "alone repaired saves"), stages),
+        ("By rank", ("rank", "S_w", "computes", "saves if ideal"), ranks),
+        ("By stage", ("stage", "S_s", "computes", "saves if ideal"), stages),
         ("By type of operation", ("type", "pace", "S_t", f"{unit.name} a step"), types),
     ]
 
