@@ -235,6 +235,34 @@ def waits(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     )
 
 
+def stragglers(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """The report of a large job of plain timelines, S and its causes included: its time, memory, document and page."""
+    made = run(["benchmarks.jobs", "made"]).facts
+    size = f"{made['num_ranks']} workers x {made['num_steps']} steps, {made['num_ranges']:,} ranges"
+    say(f"weftrace reports on a job of {size} ...")
+    done = run(["benchmarks.jobs", "report", made["path"]])
+    say(f"  {done.facts['headline']}")
+    yield Result(
+        question=f"report of a job of {size}, with page and JSON",
+        weftrace=f"{done.inside_s:.1f} s",
+        other="",
+        target="< 20 s",
+        met=done.inside_s < 20,
+    )
+    for name, num_bytes, most in (
+        ("peak memory", done.peak_bytes, 2_000),
+        ("JSON", done.facts["json_bytes"], 10),
+        ("page", done.facts["page_bytes"], 5),
+    ):
+        yield Result(
+            question=f"the same: {name}",
+            weftrace=f"{num_bytes / MB:,.1f} MB",
+            other="",
+            target=f"< {most:,} MB",
+            met=num_bytes < most * MB,
+        )
+
+
 def page(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     """The page of a large trace: its size, and how soon it shows something."""
     output = str(Path(inputs["page"]).with_name("page.html"))
@@ -611,6 +639,7 @@ BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "cluster": cluster,
     "modules": modules,
     "waits": waits,
+    "stragglers": stragglers,
     "page": page,
     "experts": experts,
     "flops": flops,

@@ -4,6 +4,7 @@ README.md and docs/*.md are read top to bottom, each in a folder of its own that
 
 - ```sh and ```console blocks: each `weftrace …` line is run (with its pipes and redirections) and must exit 0; of `make
   …` the target must exist; commands that fetch or install are left alone. In ```console, lines without `$ ` are output.
+- `python NAME.py` is run too, where the document holds that file.
 - ```toml blocks are what the document's `my.toml` holds; a block right after `<!-- file: NAME -->` is what NAME holds.
 - ```text blocks of the documents in QUOTING are printed by the commands of the shell block before them, line by line;
   `…` stands for what is left out.
@@ -38,6 +39,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 ALL_DOCUMENTS = sorted({*DOCUMENTS, *ROOT.glob("*.md")})
 QUOTING = (
     "start.md", "idle.md", "recording.md", "many-ranks.md", "critical-path.md", "what-if.md", "diff.md", "serving.md",
+    "stragglers.md",
 )  # fmt: skip
 SETTING_UP = ("pip", "python3", "git", "cd", "source", "apt-get", "sudo")
 BIN = Path(sys.executable).parent
@@ -190,7 +192,7 @@ def run_command(where: str, command: str, folder: Path, programs: Path, shared: 
     """What a command of a document prints; nothing of one that only sets up. A command that several documents have is
     run once on the same files; then what it printed and wrote is taken from there."""
     words = shlex.split(command, comments=True)
-    if words[0] != "weftrace":
+    if words[0] not in ("weftrace", "python"):
         return ""
 
     def run_it(kept: Path) -> None:
@@ -255,6 +257,7 @@ def test_examples_run(path: Path, samples: Path, shared: Path, warm: Path, tmp_p
 @pytest.mark.parametrize("path", ALL_DOCUMENTS, ids=lambda path: path.name)
 def test_commands_are_known(path: Path) -> None:
     makefile = (ROOT / "Makefile").read_text()
+    files = [block.file for block in blocks(path.read_text())]
     for line, command in shell_commands(path):
         program, *arguments = shlex.split(command, comments=True)
         if program == "make":
@@ -262,6 +265,7 @@ def test_commands_are_known(path: Path) -> None:
                 assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{path.name}:{line}: no target {target}"
         else:
             known = program == "weftrace" or program in SETTING_UP
+            known |= program == "python" and arguments == [file for file in files if file in arguments]
             assert known, f"{path.name}:{line}: {program} would not be run; say so with <!-- not run: reason -->"
 
 

@@ -132,7 +132,8 @@ def test_a_plan_of_phases_is_smaller(run: Run, train: Path) -> None:
 
 
 def test_every_public_name_is_told_in_the_guides() -> None:
-    pages = "".join((ROOT / "docs" / name).read_text("utf-8") for name in ("critical-path.md", "what-if.md"))
+    guides = ("critical-path.md", "what-if.md", "stragglers.md")
+    pages = "".join((ROOT / "docs" / name).read_text("utf-8") for name in guides)
     assert set(dir(wt.advice)) - set(re.findall(r"\w+", pages)) == set()
 
 

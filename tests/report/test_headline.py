@@ -138,7 +138,9 @@ def test_no_rank_is_called_late_without_reason() -> None:
     summary["late"] = None
     assert "takes 15.1 % of the time, and no rank stands out" in headline(made["ranks"], summary)
     summary["uncertainty_ns"] = 5_000_000
-    assert "cannot be told: ends of one collective lie 5.00 ms apart" in headline(made["ranks"], summary)
+    assert "cannot be told: clocks and ends of one collective are known to 5.00 ms only" in headline(
+        made["ranks"], summary
+    )
     for rank in summary["ranks"]:
         rank["suffered_ns"] = 1_000
     assert headline(made["ranks"], summary).endswith("No rank is late: waiting for another takes 0.0 % of the time.")

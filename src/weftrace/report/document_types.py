@@ -177,7 +177,11 @@ class LatenessDocument(TypedDict):
     by: MatchedByDocument
     not_the_same: Annotated[Count, Meta(description="Paired by order, but their ends disagree: left out.")]
     clocks_applied: Annotated[bool, Meta(description="Whether offsets of clocks were subtracted.")]
-    uncertainty_ns: Annotated[Ns, Meta(description="How far apart ends of one collective still lie, median.")]
+    uncertainty_ns: Annotated[
+        Ns,
+        Meta(description="How far apart ends of one collective still lie, or the clocks are uncertain if that is more; "
+                         "median."),
+    ]  # fmt: skip
     late: Annotated[
         Count | None,
         Meta(

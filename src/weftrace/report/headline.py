@@ -190,7 +190,8 @@ def _late(ranks: Sequence[RankDocument], lateness: LatenessDocument | None, abse
         return f"No rank is late: waiting for another takes {share} of the time."
     if lateness["late"] is None:
         if not _is_told(lateness):
-            summary = f"ends of one collective lie {duration(lateness['uncertainty_ns'])} apart, as much as ranks wait"
+            known = duration(lateness["uncertainty_ns"])
+            summary = f"clocks and ends of one collective are known to {known} only, as much as ranks wait"
             return f"Which rank is late cannot be told: {summary}."
         told = f"Waiting for other ranks takes {percent(waited / span)} of the time, and no rank stands out"
         return f"{told}; {absent}." if absent else f"{told}."

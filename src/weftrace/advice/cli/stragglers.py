@@ -17,13 +17,15 @@ from weftrace.options import Option
 
 EPILOG = """[bold]Examples[/bold]
 
-weftrace stragglers traces/                              which rank, stage or link makes a job slow
+weftrace stragglers traces/               which rank, stage or link is slow
 
-weftrace stragglers timeline.json.gz                     the same of ranges that a trainer logged
+weftrace stragglers timeline.json.gz      of ranges that a trainer logged
 
-weftrace stragglers ranges.parquet -o s.json -o s.md     and of a table of them; the numbers, and tables to paste
+weftrace stragglers ranges.parquet        of a table of them
 
-weftrace stragglers traces/ --most 1.05                  exit with 1 where S is above that, in CI"""
+weftrace stragglers traces/ -o s.html     the page; s.md, s.csv, s.json as well
+
+weftrace stragglers traces/ --most 1.05   exit with 1 where S is above, in CI"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

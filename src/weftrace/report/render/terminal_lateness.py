@@ -114,7 +114,8 @@ def _trust(found: LatenessDocument, clocks: Sequence[Block]) -> Text:
         apart = f", {found['not_the_same']:,} of them of kinds whose ends disagree" if found["not_the_same"] else ""
         parts.append(f"{counted(left, 'event')} of communication found no partner{apart}.")
     parts.append(_clocks(clocks) or "Offsets of the ranks' clocks were subtracted." * found["clocks_applied"])
-    parts.append(f"Ends of one collective lie {duration(found['uncertainty_ns'])} apart (median): less is not told.")
+    known = duration(found["uncertainty_ns"])
+    parts.append(f"Clocks and ends of one collective are known to {known} (median): less is not told.")
     return Text(" ".join([*filter(None, parts), *map(clean, (f"Note: {note}." for note in found["notes"]))]), style=DIM)
 
 

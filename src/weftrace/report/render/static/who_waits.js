@@ -213,7 +213,7 @@ function clockWords({ lateness }) {
     lateness.clocks_applied
       ? "The offsets of the ranks' clocks were subtracted."
       : "No offsets of clocks were subtracted: what they differ by is small, or unknown.",
-    `Ends of one collective lie ${duration(lateness.uncertainty_ns)} apart (median): less lateness is not told.`,
+    `Clocks and ends of one collective are known to ${duration(lateness.uncertainty_ns)} (median): less is not told.`,
     unmatched ? `${plural(unmatched, "communication event")} found no partner.` : null,
     apart ? `${plural(apart, "pair")} by order did not end together, and were left out.` : null,
     without.length ? `Without a match: ${without.slice(0, MOST_NAMED).join(", ")}${more}.` : null,
