@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import tempfile
 import time
@@ -47,10 +48,12 @@ def report(path: str) -> dict[str, Any]:
         except SystemExit as stop:
             assert not stop.code, stop
         inside_s = time.perf_counter() - start
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         told = json.loads(document.read_text())
         assert told["slowdown"], "the job was not replayed"
-        sizes = {"page_bytes": page.stat().st_size, "json_bytes": document.stat().st_size}
-    return {"inside_s": inside_s, "headline": told["headline"], "slowdown": told["slowdown"]["slowdown"], **sizes}
+        facts = {"page_bytes": page.stat().st_size, "json_bytes": document.stat().st_size}
+        facts |= {"processor_s": sum(usage.ru_utime + usage.ru_stime for usage in used)}
+    return {"inside_s": inside_s, "headline": told["headline"], "slowdown": told["slowdown"]["slowdown"], **facts}
 
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {task.__name__: task for task in (made, report)}
