@@ -51,7 +51,7 @@ def report(path: str) -> dict[str, Any]:
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         told = json.loads(document.read_text())
         assert told["slowdown"], "the job was not replayed"
-        facts = {"page_bytes": page.stat().st_size, "json_bytes": document.stat().st_size}
+        facts: dict[str, float] = {"page_bytes": page.stat().st_size, "json_bytes": document.stat().st_size}
         facts |= {"processor_s": sum(usage.ru_utime + usage.ru_stime for usage in used)}
     return {"inside_s": inside_s, "headline": told["headline"], "slowdown": told["slowdown"]["slowdown"], **facts}
 
