@@ -92,8 +92,13 @@ def _ranges(work: Work, at: int, to_common: Callable[[int, _Ints], _Ints]) -> pl
         mine = mine.join(rows, on="row", how="left", maintain_order="left")
     else:
         none = pl.lit(None, pl.Int32)
-        way = pl.when(pl.col("dst_rank").is_not_null()).then(pl.lit(" (send)")).when(pl.col("src_rank").is_not_null())
-        phase = pl.concat_str(pl.col("name").cast(pl.String), way.then(pl.lit(" (receive)")).otherwise(pl.lit("")))
+        own = work.trace.rank or 0  # forward and backward go opposite ways, by kernels of one name
+        to, of = (
+            pl.format(text, pl.col(name) - own)
+            for text, name in ((" (send {})", "dst_rank"), (" (receive {})", "src_rank"))
+        )
+        way = pl.when(pl.col("dst_rank").is_not_null()).then(to).when(pl.col("src_rank").is_not_null()).then(of)
+        phase = pl.concat_str(pl.col("name").cast(pl.String), way.otherwise(pl.lit("")))
         mine = mine.with_columns(none.alias("micro_batch"), none.alias("chunk"), phase.alias("phase"))
     times = (mine.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
     common = [pl.Series(name, to_common(at, ns)) for name, ns in zip(("start_ns", "end_ns"), times, strict=True)]
