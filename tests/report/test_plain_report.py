@@ -149,4 +149,4 @@ def test_the_longest_rank_is_called_by_its_name(tmp_path: Path) -> None:
     ops = [op for op in simulate(2, 2, steps=(1,)) if "compute" in op.name]
     end = max(op.end for op in ops)
     ops.append(Op(1, 1, 1, "forward-compute", end, 3 * end, 9))
-    assert "The longest, DP 1 PP 1, takes" in report_of(tmp_path / "t.json", artefact(ops))["headline"]
+    assert "DP 1 PP 1 computes 3.35×" in report_of(tmp_path / "t.json", artefact(ops))["headline"]

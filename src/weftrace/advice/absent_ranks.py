@@ -83,6 +83,9 @@ def _absent(inferred: Inferred) -> Absent:
         return _none(present, world)
     if world == 1:
         return _none(present, world)
+    numbers = {work.trace.rank for work in inferred.works}
+    if world is None and all(work.basis == "ranges" for work in inferred.works) and numbers == set(range(present)):
+        return _none(present, world)  # plain files state no size: the ranks that they number are the job
     all_here = world is not None and present >= world
     met = pl.when(pl.col("meet").is_null()).then(1).otherwise(pl.len().over("meet"))
     is_pair = (pl.col("collective") == "send_recv").fill_null(False)

@@ -42,13 +42,15 @@ def absent_ranks(inferred: Inferred) -> AbsentRanks:
     rank here has (DP 1 PP 3, where DP 1 and PP 3 are known), and by a last stage that receives from one behind it."""
     is_open = _open(inferred)
     clause = _by_number(inferred) or _by_place(inferred) or _beyond(inferred)
-    return AbsentRanks(clause=clause, is_open=is_open if clause else np.zeros(len(is_open), bool))
+    return AbsentRanks(
+        clause=clause, is_open=is_open if clause or not are_ranges(inferred) else np.zeros(len(is_open), bool)
+    )
 
 
 def waiting_for(absent: AbsentRanks, ops: pl.DataFrame) -> Iterator[Found]:
-    """The time that those here may have waited for absent ranks, as a cause: each such communication no longer than the
-    fastest of its type. ops: frame of `pace.PACED`."""
-    if not absent.is_open.any():
+    """The time that those here may have waited for absent ranks, as a cause: at most all of such communication (the
+    repair); at least what is longer than the fastest of its type (`each`). ops: frame of `pace.PACED`."""
+    if not absent.clause or not absent.is_open.any():
         return
     types = ops.select("type", "duration_ns", communicates=pl.col("group").is_not_null() | pl.Series(absent.is_open))
     floors = types.filter("communicates").group_by("type").agg(least=pl.col("duration_ns").min(), number=pl.len())
@@ -57,7 +59,8 @@ def waiting_for(absent: AbsentRanks, ops: pl.DataFrame) -> Iterator[Found]:
     least = joined.get_column("least").fill_null(np.inf).to_numpy()
     yield Found(
         kind="absent ranks",
-        repaired_ns=np.where(absent.is_open, np.minimum(own, least), own),
+        repaired_ns=np.where(absent.is_open, 0.0, own),
+        each=(np.where(absent.is_open, np.minimum(own, least), own),),
         evidence=f"{absent.clause}; {counted(int(absent.is_open.sum()), 'communication')} may wait for what is missing",
         details={"clause": absent.clause},
     )
@@ -71,6 +74,8 @@ def _by_number(inferred: Inferred) -> str:
     if None in numbers:
         return ""
     told = max(work.trace.world_size or 0 for work in inferred.works)
+    if told in (0, len(numbers)) and numbers == set(range(1, len(numbers) + 1)):  # they count from 1
+        return ""
     world = max(told, *((work.trace.rank or 0) + 1 for work in inferred.works))
     named = set().union(*(_members(work.events.get_column("group_ranks")) for work in inferred.works))
     missing = sorted((set(range(world)) | named) - numbers)

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from weftrace.advice.jobs import lanes_of
 from weftrace.advice.slowdown.absent import AbsentRanks, absent_ranks, waiting_for
 from weftrace.advice.slowdown.causes import Found, excess_of, found_causes
+from weftrace.advice.slowdown.doubts import doubt_of
 from weftrace.advice.slowdown.pace import are_ranges, paced
 from weftrace.advice.slowdown.replays import Replays
-from weftrace.advice.slowdown.sentences import LEAST_SLOWDOWN, LITTLE, headline_of, sentence_of
+from weftrace.advice.slowdown.sentences import LITTLE, headline_of, sentence_of
 from weftrace.advice.slowdown.stages import stages_of
 from weftrace.analysis.job_slowdown import (
     Cause,
@@ -27,7 +28,6 @@ from weftrace.analysis.waiting.cause_words import WORDS
 from weftrace.analysis.waiting.idle_account import idle_account
 from weftrace.errors import AdviceError
 from weftrace.files.columns import frame_schema
-from weftrace.plan.inference.replaying import MOST_ERROR
 from weftrace.plan.inference.values import Inferred
 from weftrace.units import S, percent
 
@@ -106,13 +106,12 @@ class _Answer:
         num_worst, worst_share = self._worst(workers)
         causes = self._causes()
         slowdown = self.replayed / self.ideal
-        is_possible = slowdown >= LEAST_SLOWDOWN or bool(
-            self.absent.clause
-        )  # of absent ranks the waits are as measured
-        is_trusted = bool(abs(self.replayed - measured.mean()) <= MOST_ERROR * measured.mean()) and is_possible
+        doubt = doubt_of(
+            self.inferred, self.absent, slowdown=slowdown, error=abs(self.replayed / max(1.0, measured.mean()) - 1)
+        )
         lost = (self.replayed - self.ideal) * self.num_steps * len(self.names)
         return JobSlowdown(
-            headline=headline_of(causes, slowdown, is_trusted, self.absent.clause),
+            headline=headline_of(causes, slowdown, doubt, self.absent.clause),
             absent=self.absent.clause,
             num_ranks=len(self.names),
             num_steps=self.num_steps,
@@ -121,7 +120,7 @@ class _Answer:
             ideal_ns=round(self.ideal),
             slowdown=slowdown,
             without_hosts=bare / max(1.0, bare_ideal),
-            is_trusted=is_trusted,
+            is_trusted=not doubt,
             lost_gpu_hours=max(0.0, lost) / (3600 * S),
             worst_share=worst_share,
             num_worst=num_worst,
@@ -297,7 +296,7 @@ class _Answer:
             first_step=found.first_step,
             evidence=found.evidence,
             sentence=sentence_of(
-                found, [self.names[at] for at in found.ranks], saved / self.replayed, each, alone / self.ideal
+                found, [self.names[at] for at in found.ranks], saved, saved / self.replayed, each, alone / self.ideal
             ),
         )
 

@@ -10,17 +10,15 @@ from weftrace.analysis.job_slowdown import Cause
 from weftrace.units import duration, percent
 
 _MOST_NAMES = 3
-LEAST_SLOWDOWN = 0.99  # S below which the plan cannot be right: at its peers' pace no job takes longer
 LITTLE = 1.01  # S below which nothing is to be gained
 _NOTHING = 0.005  # of the job's time
 
 
-def headline_of(causes: Sequence[Cause], slowdown: float, is_trusted: bool, absent: str) -> str:
-    """The largest cause, or that there is none. absent: who has no file here; then it may lie there."""
-    if not is_trusted:
-        why = "The replay is more than 3 % off, so what slows the job down cannot be told from it"
-        if slowdown < LEAST_SLOWDOWN:
-            why = "Replayed at its ranks' common pace the job takes longer than it did, so its plan is inferred wrong"
+def headline_of(causes: Sequence[Cause], slowdown: float, doubt: str, absent: str) -> str:
+    """The largest cause, or that there is none. doubt: why nothing can be told. absent: who has no file here; then it
+    may lie there."""
+    if doubt:
+        why = f"What slows the job down cannot be told: {doubt}"
         return f"{why}; {absent}." if absent else f"{why}."
     named = [cause for cause in causes if cause.kind != "spread" and cause.share >= LITTLE - 1]
     if absent:
@@ -50,9 +48,9 @@ def _of_those_here(waiting: Cause | None, here: Sequence[Cause], absent: str) ->
 
 
 def sentence_of(
-    found: Found, names: Sequence[str], share: float, each_ns: Sequence[int], alone_share: float = 0.0
+    found: Found, names: Sequence[str], saved_ns: float, share: float, each_ns: Sequence[int], alone_share: float = 0.0
 ) -> str:
-    """A cause in a sentence. names: of its ranks. share: of the job's time that its repair saves. alone_share: of the
+    """A cause in a sentence. names: of its ranks. saved_ns, share: of a step that its repair saves. alone_share: of the
     time at its peers' pace that this cause alone adds."""
     since = f" since step {found.first_step}" if found.first_step is not None else ""
     amount, costs = f"{percent(max(share, 0))} of the job's time", _costs(share, alone_share)
@@ -90,7 +88,9 @@ def sentence_of(
             whose = f"{_capital(who)}'s host is late" if names else "Hosts are late at many ranks"
             return f"{whose}{since} by {lost} a step, mostly {_collective(found.evidence)}: {costs}."
         case "absent ranks":
-            saving = f"up to {amount}"
+            least = share * each_ns[0] / saved_ns if saved_ns > 0 and each_ns else 0.0
+            between = f"between {percent(max(0.0, least))} and" if least >= _NOTHING else "up to"
+            saving = f"{between} {percent(max(share, 0))} of the job's time"
             return f"{_capital(str(found.details['clause']))}, and those here wait for what is missing: {saving}."
         case _:
             return found.evidence

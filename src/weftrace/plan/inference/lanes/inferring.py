@@ -14,7 +14,7 @@ from weftrace.plan.inference.confidence import by_votes
 from weftrace.plan.inference.lanes.cutting import cut_where_others_began
 from weftrace.plan.inference.lanes.gathering import gathered
 from weftrace.plan.inference.lanes.ops import KERNELS, RANGES, Grain, ops_of
-from weftrace.plan.inference.lanes.passing import passed_on
+from weftrace.plan.inference.lanes.passing import passed_on, stage_to_stage
 from weftrace.plan.inference.lanes.votes import Ready, at_once, ready_of, voted
 from weftrace.plan.inference.values import EDGE_SCHEMA, FIRST_THREAD, MEASURED_SCHEMA, Inferred, Kept
 from weftrace.plan.inference.waits import WAITS, as_waits
@@ -56,13 +56,13 @@ def infer_lanes(
     ops, origin = ops_of(works, members, to_common, grain)
     moved = any(work.trace.plain is not None and work.trace.plain.moved for work in works)
     since = _since(ops, moved)
-    fed = passed_on(ops)
+    places = [work.trace.plain.workers[0].places if work.trace.plain else () for work in works]
+    fed = pl.concat([passed_on(ops), stage_to_stage(ops, places)])
     edges, ready = _waits(ops, fed, since, grain)
     ops, edges, num_cut = cut_where_others_began(ops, edges, ready, grain)
     since = _since(ops, moved)
     edges, ready = _voted(ops, edges, since, grain)
     kept = Kept(gap_ns=0, launch_latency_ns=0)
-    places = [work.trace.plain.workers[0].places if work.trace.plain else () for work in works]
     met = gathered(ops, ready, places)
     ready = _without_waiting(ready, met)
     notes = [*notes, *_notes(ops, ready, num_cut, met, grain)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from weftrace.units import US
@@ -35,6 +37,39 @@ def passed_on(ops: pl.DataFrame) -> pl.DataFrame:
         if makers.height and users.height:
             found.append(_fed(_as_makers(makers), users))
     return pl.concat(found).unique(maintain_order=True)
+
+
+def stage_to_stage(ops: pl.DataFrame, places: Sequence[tuple[tuple[str, int], ...]]) -> pl.DataFrame:
+    """Rows `op`, `on`: of jobs that log no receives, each forward waits for that of its micro-batch on the
+    stage before, each backward for that on the stage behind. None where that is against the order of time.
+
+    places: of each rank its coordinates in the job, as far as told.
+    """
+    nothing = pl.DataFrame(schema={"op": pl.UInt32(), "on": pl.UInt32()})
+    told = [dict(each) for each in places]
+    rules = ops.get_column("rule").cast(pl.String)
+    if not all("pp" in each for each in told) or rules.str.contains("recv").any():
+        return nothing
+    others = [str(sorted((place, number) for place, number in each.items() if place != "pp")) for each in told]
+    rows = ops.with_row_index("row").select(
+        "row", "at", "lane", "step", "micro_batch", "chunk", "start_ns", "end_ns", "is_turned",
+        pl.col("rule", "kind", "name").cast(pl.String),
+    )  # fmt: skip
+    if rows.get_column("chunk").n_unique() > 1:
+        return nothing
+    whole = _whole(rows).filter(pl.col("rule").is_in(("forward", "backward")), pl.col("micro_batch") >= 0)
+    whole = whole.with_columns(
+        stage=pl.Series([each["pp"] for each in told]).gather(whole.get_column("at")),
+        replica=pl.Series(others).gather(whole.get_column("at")),
+    )
+    key = ["replica", "step", "micro_batch", "rule", "stage"]
+    ahead = pl.when(pl.col("rule") == "forward").then(1).otherwise(-1)
+    makers = whole.with_columns(pl.col("stage") + ahead).select(*key, "row_last", "end_ns")
+    pairs = whole.select(*key, "row", "start_ns").join(makers, on=key, suffix="_on", nulls_equal=True)
+    in_order = pl.col("end_ns") <= pl.col("start_ns") + _EARLY_NS
+    if pairs.is_empty() or pairs.select(in_order.mean()).item() < _FITS:
+        return nothing
+    return pairs.filter(in_order).select(op="row", on="row_last")
 
 
 def _whole(rows: pl.DataFrame) -> pl.DataFrame:
