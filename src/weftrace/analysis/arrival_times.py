@@ -21,11 +21,14 @@ ARRIVAL_SCHEMA: dict[str, pl.DataType] = {
     "end_ns": pl.Int64(),
     "idle_since_ns": pl.Int64(),  # end of the rank's last earlier work on any stream, own start at most
     "is_barrier": pl.Boolean(),
-    "sends": pl.Boolean(),  # of point to point, whether it sends; null where the file names no partner
+    "sends": pl.Boolean(),  # of point to point, whether it sends; null where the file tells neither partner nor way
     "recorded_since_ns": pl.Int64(),  # of the whole file: when its recording began, null where nothing tells
     "laid_ns": pl.Int64(),  # added to its times, where the steps of a plain trace were laid one after another
     "payload_bytes": pl.Int64(),  # the larger of what the rank gives and gets; null where no size is recorded
 }
+
+# Rules of plain ranges that send, and that receive; one that does both is neither.
+_SENDS, _RECEIVES = ("forward_send", "backward_send"), ("forward_recv", "backward_recv")
 
 #: Kinds of which each rank has a size of its own.
 _UNEVEN = ("all_to_all", "dispatch", "combine", "send_recv", "gather", "scatter", "barrier", "coalesced")
@@ -72,14 +75,22 @@ def arrivals(source: Trace | Work) -> pl.DataFrame:
         "end_ns",
         "idle_since_ns",
         (pl.col("role") == "barrier").fill_null(False).alias("is_barrier"),
-        pl.when(collective == "send_recv")
-        .then(pl.when(pl.col("dst_rank").is_not_null()).then(True).when(pl.col("src_rank").is_not_null()).then(False))
-        .alias("sends"),
+        pl.when(collective == "send_recv").then(_sends(rows)).alias("sends"),
         pl.lit(_recorded_since(work.trace), pl.Int64).alias("recorded_since_ns"),
         _laid(work.trace).alias("laid_ns"),
         _payload_bytes().alias("payload_bytes"),
     )
     return _of_channels(named).select(pl.col(name).cast(dtype) for name, dtype in ARRIVAL_SCHEMA.items())
+
+
+def _sends(rows: pl.DataFrame) -> pl.Expr:
+    """By the partner that the file names; of plain ranges by what they are called."""
+    named = pl.when(pl.col("dst_rank").is_not_null()).then(True).when(pl.col("src_rank").is_not_null()).then(False)
+    if "rule" not in rows.columns:
+        return named
+    rule = pl.col("rule").cast(pl.String)
+    called = pl.when(rule.is_in(_SENDS)).then(True).when(rule.is_in(_RECEIVES)).then(False)
+    return pl.coalesce(named, called)
 
 
 def _recorded_since(trace: Trace) -> int | None:

@@ -1,0 +1,78 @@
+"""Clocks of plain ranges: sends that are only posted, offsets shorter than the run, and clocks that cannot be told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import weftrace as wt
+from weftrace.analysis import arrivals
+from weftrace.analysis.meetings import Meetings, meetings_of
+from weftrace.trace import Trace
+from weftrace.trace.work import works_of
+
+STAGES, REPLICAS, MICRO_BATCHES, STEPS = 3, 2, 6, 3
+WIRE_US = 50.0
+
+
+def pipeline(slowest: float = 1.0) -> list[list[dict[str, Any]]]:
+    """Ranges of each rank, replica by replica, of GPipe steps: a send is over once it is posted. Times in us."""
+    ranges: list[list[dict[str, Any]]] = [[] for _ in range(REPLICAS * STAGES)]
+    now = [0.0] * len(ranges)
+
+    def add(rank: int, name: str, until: float, step: int, mb: int | None) -> None:
+        args = {"dp_rank": rank // STAGES, "pp_rank": rank % STAGES, "step": step}
+        args |= {} if mb is None else {"mb": mb}
+        ranges[rank].append(
+            {"ph": "X", "name": name, "pid": rank, "tid": 0, "ts": now[rank], "dur": until - now[rank], "args": args}
+        )
+        now[rank] = until
+
+    for step in range(STEPS):
+        for replica in range(REPLICAS):
+            for way, stages in (("forward", range(STAGES)), ("backward", range(STAGES - 1, -1, -1))):
+                sent: dict[int, float] = {}
+                for place, stage in enumerate(stages):
+                    rank = replica * STAGES + stage
+                    for mb in range(MICRO_BATCHES):
+                        if place:
+                            add(rank, f"recv_{way}", max(sent[mb] + WIRE_US, now[rank] + 10), step, mb)
+                        cost = 1000.0 * (slowest if rank == len(ranges) - 2 else 1.0) + 7 * mb
+                        add(rank, way, now[rank] + cost, step, mb)
+                        sent[mb] = now[rank]
+                        if place < STAGES - 1:
+                            add(rank, f"send_{way}", now[rank] + 15, step, mb)
+        for stage in range(STAGES):
+            both = [replica * STAGES + stage for replica in range(REPLICAS)]
+            end = max(now[rank] for rank in both) + 800
+            for rank in both:
+                add(rank, "allreduce", end, step, None)
+    return ranges
+
+
+def moved(ranges: Sequence[Sequence[dict[str, Any]]], by_us: Sequence[float]) -> list[list[dict[str, Any]]]:
+    return [[{**each, "ts": each["ts"] + 1e6 + by} for each in mine] for mine, by in zip(ranges, by_us, strict=True)]
+
+
+def met(path: Path, ranges: Sequence[Sequence[dict[str, Any]]], *, one_file: bool = False) -> Meetings:
+    """What ranks share that are of one file, or of a file each."""
+    if one_file:
+        parts = [[each for mine in ranges for each in mine]]
+    else:
+        parts = [list(mine) for mine in ranges]
+    works = []
+    for at, part in enumerate(parts):
+        file = path / f"rank{at}.json"
+        file.write_text(json.dumps({"traceEvents": part}), encoding="utf-8")
+        trace = wt.open(str(file))
+        assert isinstance(trace, Trace)
+        works += works_of(trace)
+    return meetings_of([arrivals(work) for work in works], [work.trace.path for work in works])
+
+
+def test_sends_that_are_over_before_the_receive_begins_are_pairs(tmp_path: Path) -> None:
+    """Each receive ends after its send began, though many sends ended before their receive began."""
+    meetings = met(tmp_path, pipeline(1.3), one_file=True)
+    assert meetings.num_not_causal == 0 and meetings.notes == ()
