@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import weftrace as wt
 from weftrace.analysis import arrivals
 from weftrace.analysis.meetings import Meetings, meetings_of
@@ -58,14 +60,11 @@ def moved(ranges: Sequence[Sequence[dict[str, Any]]], by_us: Sequence[float]) ->
 
 def met(path: Path, ranges: Sequence[Sequence[dict[str, Any]]], *, one_file: bool = False) -> Meetings:
     """What ranks share that are of one file, or of a file each."""
-    if one_file:
-        parts = [[each for mine in ranges for each in mine]]
-    else:
-        parts = [list(mine) for mine in ranges]
+    parts = [[each for mine in ranges for each in mine]] if one_file else ranges
     works = []
     for at, part in enumerate(parts):
         file = path / f"rank{at}.json"
-        file.write_text(json.dumps({"traceEvents": part}), encoding="utf-8")
+        file.write_text(json.dumps({"traceEvents": list(part)}), encoding="utf-8")
         trace = wt.open(str(file))
         assert isinstance(trace, Trace)
         works += works_of(trace)
@@ -76,3 +75,16 @@ def test_sends_that_are_over_before_the_receive_begins_are_pairs(tmp_path: Path)
     """Each receive ends after its send began, though many sends ended before their receive began."""
     meetings = met(tmp_path, pipeline(1.3), one_file=True)
     assert meetings.num_not_causal == 0 and meetings.notes == ()
+
+
+@pytest.mark.parametrize("unit_us", [700.0, 10_000.0])
+@pytest.mark.parametrize("slowest", [1.0, 1.3])
+def test_clocks_less_apart_than_the_run_is_long_are_put_right(slowest: float, unit_us: float, tmp_path: Path) -> None:
+    """A file a rank, the clocks up to 1.4 or 20 ms apart. Three all-reduces alone left them uncertain by a
+    millisecond."""
+    by_us = [unit_us * (rank * 37 % 5 - 2) for rank in range(STAGES * REPLICAS)]
+    meetings = met(tmp_path, moved(pipeline(slowest), by_us))
+    assert meetings.num_not_causal == 0
+    for at, by in enumerate(by_us):
+        applied = meetings.clocks.offset(at) if meetings.clocks.is_needed(at) else 0
+        assert applied == pytest.approx(1e3 * (by - by_us[0]), abs=60_000)

@@ -151,7 +151,7 @@ def clocks_along(edges: Iterable[Edge], first: Sequence[int]) -> Clocks:
     first: of each rank the first that has its clock.
     """
     edges = [edge._replace(a=first[edge.a], b=first[edge.b]) for edge in edges if first[edge.a] != first[edge.b]]
-    edges.sort(key=lambda edge: (-edge.num_together * edge.numbered, -edge.num_together, -edge.num, edge.a, edge.b))
+    edges.sort(key=_how_little)
     lines: dict[int, Line] = {}
     clocks = Clocks(first=first, lines=lines)
     members = {at: [at] for at in range(len(first))}
@@ -179,6 +179,13 @@ def clocks_along(edges: Iterable[Edge], first: Sequence[int]) -> Clocks:
                 other = sum(pair) - high
                 between.setdefault((min(low, other), max(low, other)), []).extend(between.pop(pair))
     return clocks
+
+
+def _how_little(edge: Edge) -> tuple[int, ...]:
+    """Collectives tell more than messages both ways; a few, which tell little of how far they may be off, less."""
+    is_few = edge.num_together < FEW and {SENT, RECEIVED} <= set(edge.way.tolist())
+    together = 0 if edge.num_together < FEW else edge.num_together
+    return -together * edge.numbered, -together, not is_few, -edge.num_together, -edge.num, edge.a, edge.b
 
 
 def _joining(clocks: Clocks, edges: Sequence[Edge], parent: int, root: Sequence[int]) -> Line:
