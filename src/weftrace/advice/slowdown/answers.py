@@ -149,9 +149,7 @@ class _Answer:
     def _workers(self) -> tuple[pl.DataFrame, tuple[tuple[int, ...], ...]]:
         number = len(self.names)
         seen = excess_of(self.ops)
-        of_rank = (
-            dict(zip(seen.ats.tolist(), (1 + seen.excess.mean(axis=1)).tolist(), strict=True)) if len(seen.ats) else {}
-        )
+        of_rank = dict(zip(seen.ats.tolist(), (1 + seen.means()).tolist(), strict=True)) if len(seen.ats) else {}
         slowdowns, bounds = np.ones(number), np.zeros(number, bool)
         origin: dict[int, tuple[int, ...]] = {}
         every = number * len(self.ops) <= _MOST_REPLAYED

@@ -32,6 +32,8 @@ _A_STOP = 0.3  # of the longest stops of hosts: what is as long is one too
 _FEWEST_STOPS = 4
 _BY_ONE = 0.7  # of the stops that one rank has: then it is late, and no garbage is collected now here, now there
 _SLOW_LINK = 1.3  # times the transfers of its peers
+_SLOW_TOO = 0.15  # of the most that a type loses: others that lose as much are named with it
+_AS_QUICK = 0.03  # by which single operations may differ and be as quick
 _ALIKE = 0.25  # of the mean excess by which types differ: then all of a rank's operations are slower alike
 
 _Floats = NDArray[np.float64]
@@ -100,13 +102,18 @@ def _added_by(rows: pl.DataFrame, others: pl.DataFrame, found: Found) -> Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Excess:
-    """excess: by which part each rank computes longer than its peers, [ranks, steps]. ats: positions. se: standard
-    error of one step's excess."""
+    """excess: by which part each rank computes longer than its peers, [ranks, steps], 0 where is_known is False: the
+    rank, or all of its peers, have no such step. ats: positions. error: standard error of one step's excess."""
 
     ats: NDArray[np.int64]
     steps: NDArray[np.int64]
     excess: _Floats
+    is_known: NDArray[np.bool_]
     error: float
+
+    def means(self) -> _Floats:
+        found: _Floats = self.excess.sum(axis=1) / np.maximum(self.is_known.sum(axis=1), 1)
+        return found
 
 
 def excess_of(rows: pl.DataFrame) -> _Excess:
@@ -122,23 +129,28 @@ def excess_of(rows: pl.DataFrame) -> _Excess:
     )  # fmt: skip
     sums = sums.with_columns(pl.col("duration_ns") / pl.col("like_ns").clip(lower_bound=1))
     lower = pl.col("duration_ns").quantile(0.5, interpolation="lower")
-    sums = sums.with_columns((pl.col("duration_ns") / lower.over("stage", "step") - 1).alias("e"))
+    has_peers = (pl.len().over("stage", "step") > 1) | (pl.col("at").n_unique().over("stage") == 1)
+    ratio = pl.col("duration_ns") / lower.over("stage", "step").clip(lower_bound=1e-9)
+    sums = sums.with_columns(pl.when(has_peers).then(ratio - 1).alias("e"))
     if sums.is_empty():
         none = np.empty(0, np.int64)
-        return _Excess(ats=none, steps=none, excess=np.empty((0, 0)), error=0.0)
+        return _Excess(ats=none, steps=none, excess=np.empty((0, 0)), is_known=np.empty((0, 0), bool), error=0.0)
     wide = sums.sort("step").pivot(on="step", index="at", values="e").sort("at")
-    excess = wide.drop("at").fill_null(0.0).to_numpy()
+    told = wide.drop("at").cast(pl.Float64).fill_null(np.nan).to_numpy()
+    is_known = ~np.isnan(told)
     steps = np.array([int(name) for name in wide.columns[1:]])
-    return _Excess(
-        ats=wide.get_column("at").to_numpy().astype(np.int64), steps=steps, excess=excess, error=_error_of(excess)
-    )
+    ats = wide.get_column("at").to_numpy().astype(np.int64)
+    return _Excess(ats=ats, steps=steps, excess=np.where(is_known, told, 0.0), is_known=is_known, error=_error_of(told))
 
 
 def _error_of(excess: _Floats) -> float:
     """The noise of one step: of the differences of steps that follow one another, robustly; of one step, of ranks."""
     if excess.shape[1] > 2:
         apart = np.abs(np.diff(excess, axis=1)) / np.sqrt(2)
+        apart = apart[~np.isnan(apart)]
+        apart = apart if apart.size else np.zeros(1)
     else:
+        excess = np.nan_to_num(excess)
         middle = np.quantile(excess, 0.5, axis=0, method="lower")
         low = excess[excess <= middle]
         apart = np.abs(low - middle.mean()) if low.size else np.zeros(1)
@@ -157,7 +169,7 @@ def _slow_beside_lengths(rows: pl.DataFrame, lengths: Found) -> list[Found]:
     if fixed.get_column("at").n_unique() < rows.get_column("at").n_unique():
         return [_added_to(rows, even, each) for each in _slow_workers(even, _SURELY * error)]
     means = excess_of(even)
-    longer = dict(zip(means.ats.tolist(), means.excess.mean(axis=1).tolist(), strict=True))
+    longer = dict(zip(means.ats.tolist(), means.means().tolist(), strict=True))
     slow = [
         each for each in _slow_ranks(excess_of(fixed), 0.0)
         if longer.get(each.at, 0.0) >= min(0.5 * each.mean, each.mean - _SURELY * np.sqrt(2) * error)
@@ -167,13 +179,13 @@ def _slow_beside_lengths(rows: pl.DataFrame, lengths: Found) -> list[Found]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class _Slow:
-    """A slow rank. mean: by which part it computes longer than its peers since step `since`, the number of which is
-    `first`."""
+    """A slow rank. mean: by which part it computes longer than its peers in these steps. is_later: from the first of
+    them on, not before."""
 
     mean: float
     at: int
-    first: int
-    since: int
+    steps: tuple[int, ...]
+    is_later: bool
 
 
 def _slow_workers(rows: pl.DataFrame, least: float) -> list[Found]:
@@ -185,22 +197,26 @@ def _slow_ranks(seen: _Excess, least: float) -> list[_Slow]:
     """The slowest first; those that are much less slow than it are left out."""
     if not seen.excess.size:
         return []
-    num = seen.excess.shape[1]
-    spread = _spread(seen.excess.mean(axis=1))
+    spread = _spread(seen.means())
     slow: list[_Slow] = []
     for at in range(len(seen.ats)):
-        sums = np.cumsum(seen.excess[at][::-1])[::-1]
+        excess, steps = seen.excess[at][seen.is_known[at]], seen.steps[seen.is_known[at]]
+        num = len(steps)
+        if not num:
+            continue
+        sums = np.cumsum(excess[::-1])[::-1]
         lengths = num - np.arange(num)
         first = int(np.argmax((sums / np.sqrt(lengths))[: max(1, num - 1)]))  # one step alone shows no change
         mean = float(sums[first] / lengths[first])
-        before = float(seen.excess[at][:first].mean()) if first else mean
+        before = float(excess[:first].mean()) if first else mean
         if before > 0.5 * mean:
-            first, mean = 0, float(seen.excess[at].mean())
+            first, mean = 0, float(excess.mean())
         error = 1.25 * seen.error / np.sqrt(num - first)
-        if (seen.excess[at][first:] >= 0.5 * mean).mean() < _OFTEN:
+        if (excess[first:] >= 0.5 * mean).mean() < _OFTEN:
             continue
         if mean >= max(_LEAST, least, _SURELY * error, _SURELY * spread):
-            slow.append(_Slow(mean=mean, at=int(seen.ats[at]), first=first, since=int(seen.steps[first])))
+            since = seen.steps[seen.steps >= steps[first]] if first else seen.steps
+            slow.append(_Slow(mean=mean, at=int(seen.ats[at]), steps=tuple(since.tolist()), is_later=first > 0))
     slow.sort(reverse=True)
     return [each for each in slow if each.mean >= _MUCH * slow[0].mean]
 
@@ -210,13 +226,13 @@ def _slow_compute(rows: pl.DataFrame, slow: Sequence[_Slow], *, are_alike: bool 
     if not slow:
         return []
     ats = [each.at for each in slow]
-    factors = _factors(rows, {each.at: each.since for each in slow})
+    factors = _factors(rows, {each.at: each.steps for each in slow})
     if are_alike:
         means = pl.DataFrame({"at": ats, "factor": [1 + each.mean for each in slow]}, schema_overrides={"at": pl.Int32})
         factors = factors.drop("factor").join(means, on="at")
     repaired = _divided(rows, factors)
     each = tuple(_divided(rows, factors.filter(pl.col("at") == at)) for at in ats) if len(ats) > 1 else ()
-    since = min(slow, key=lambda each: each.first)
+    since = min(slow, key=lambda each: (each.is_later, each.steps[0]))
     by_type = factors.filter(pl.col("at") == ats[0], pl.col("share") > 0.02).sort("lost", descending=True)
     return [
         Found(
@@ -224,7 +240,7 @@ def _slow_compute(rows: pl.DataFrame, slow: Sequence[_Slow], *, are_alike: bool 
             repaired_ns=repaired,
             ranks=tuple(ats),
             each=each,
-            first_step=since.since if since.first > 0 else None,
+            first_step=since.steps[0] if since.is_later else None,
             ratio=tuple(1 + each.mean for each in slow),
             evidence=_operations(by_type),
         )
@@ -238,50 +254,81 @@ def _spread(means: _Floats) -> float:
     return float(1.4826 * np.median(low)) if len(low) > 2 else 0.0
 
 
-def _factors(rows: pl.DataFrame, since: Mapping[int, int]) -> pl.DataFrame:
-    """Of each slow rank and type, how many times its peers' time it takes since it is slow."""
-    table = pl.DataFrame(
-        {"slow": list(since), "since": list(since.values())}, schema={"slow": pl.Int32, "since": pl.Int64}
-    )
+def _factors(rows: pl.DataFrame, steps_of: Mapping[int, Sequence[int]]) -> pl.DataFrame:
+    """Of each slow rank and type, how many times its peers' time it takes in the steps in which it is slow; of a type
+    that most of its peers do not have there, all of its time is more than theirs. num, peers_num: how many a step; one
+    takes each, peers_each."""
     means = (
         rows.filter(pl.col("pace") == "compute")
         .group_by("at", "stage", "type", "step")
-        .agg(pl.col("duration_ns").sum())
+        .agg(pl.col("duration_ns").sum(), pl.len().alias("num"))
     )
     parts = []
-    for slow, first in table.iter_rows():
+    for slow, steps in steps_of.items():
         stage = int(rows.filter(pl.col("at") == slow).get_column("stage")[0])
-        mine = means.filter(pl.col("step") >= first, pl.col("stage") == stage)
-        mean = mine.group_by("at", "type").agg(pl.col("duration_ns").mean())
-        peers = mean.group_by("type").agg(pl.col("duration_ns").quantile(0.5, interpolation="lower").alias("peers_ns"))
-        own = mean.filter(pl.col("at") == slow).join(peers, on="type")
+        mine = means.filter(pl.col("step").is_in(list(steps)), pl.col("stage") == stage)
+        num_steps = mine.group_by("at").agg(pl.col("step").n_unique().alias("steps"))
+        mean = num_steps.join(mine.select("type").unique(), how="cross").join(
+            mine.group_by("at", "type").agg(pl.col("duration_ns", "num").sum()), on=("at", "type"), how="left"
+        )  # fmt: skip
+        mean = mean.with_columns(pl.col("duration_ns", "num").fill_null(0) / pl.col("steps"))
+        lower = pl.col("duration_ns", "num").quantile(0.5, interpolation="lower").name.prefix("peers_")
+        own = mean.filter(pl.col("at") == slow, pl.col("num") > 0).join(mean.group_by("type").agg(lower), on="type")
+        own = own.rename({"peers_duration_ns": "peers_ns"})
+        more = pl.col("duration_ns") - pl.col("peers_ns")
+        is_own = pl.col("peers_ns") <= 0
+        swapped = more.filter(is_own).sum() > 1.1 * more.sum()  # it has them in the place of others of its peers
+        factor = pl.col("duration_ns") / pl.col("peers_ns").clip(lower_bound=1)
         own = own.with_columns(
-            (pl.col("duration_ns") / pl.col("peers_ns").clip(lower_bound=1)).clip(lower_bound=1.0).alias("factor"),
-            (pl.col("duration_ns") - pl.col("peers_ns")).alias("lost"),
+            pl.when(is_own & swapped).then(1.0).otherwise(factor.clip(lower_bound=1.0)).alias("factor"),
+            more.alias("lost"),
             (pl.col("duration_ns") / pl.col("duration_ns").sum()).alias("share"),
-            pl.lit(first, pl.Int64).alias("since"),
-        )
-        parts.append(own.select("at", "type", "factor", "lost", "share", "since"))
-    return pl.concat(parts)
+        )  # fmt: skip
+        parts.append(own.select("at", "type", "factor", "lost", "share", "num", "peers_num", "duration_ns", "peers_ns"))
+    whose = pl.DataFrame(
+        {"at": list(steps_of), "steps": [list(each) for each in steps_of.values()]},
+        schema={"at": pl.Int32, "steps": pl.List(pl.Int64)},
+    )
+    return pl.concat(parts).join(whose, on="at", how="left", maintain_order="left")
 
 
 def _divided(rows: pl.DataFrame, factors: pl.DataFrame) -> _Floats:
+    slower = factors.select("at", "type", "factor", step="steps").explode("step")
     joined = rows.select("at", "type", "step", "pace", "duration_ns").join(
-        factors.select("at", "type", "factor", "since"), on=("at", "type"), how="left", maintain_order="left"
+        slower, on=("at", "type", "step"), how="left", maintain_order="left"
     )
-    applies = (pl.col("pace") == "compute") & (pl.col("step") >= pl.col("since"))
-    slower = pl.when(applies.fill_null(False)).then("factor").otherwise(1.0)
-    values: _Floats = joined.select(pl.col("duration_ns") / slower).to_series().to_numpy()
+    applies = (pl.col("pace") == "compute") & pl.col("factor").is_not_null()
+    values: _Floats = joined.select(
+        pl.col("duration_ns") / pl.when(applies).then("factor").otherwise(1.0)
+    ).to_series().to_numpy()  # fmt: skip
     return values
 
 
 def _operations(by_type: pl.DataFrame) -> str:
-    """Whether all operations are slower alike, or which are."""
+    """Whether all operations are slower alike, or which are, or whether there are more of them."""
+    most = float(by_type.get_column("lost").max() or 0)  # type: ignore[arg-type]
+    worst = by_type.filter(pl.col("lost") >= _SLOW_TOO * most).rows(named=True)
+    more = [row for row in worst if _are_more(row)]
+    if more and len(more) == len(worst):
+        names = _listed([f"{row['num']:,.4g} × {row['type']}" for row in more[:2]])
+        return f"more of them, not slower: {names} a step, peers {min(row['peers_num'] for row in more):,.4g}"
+    own = [row for row in worst if row["peers_ns"] <= 0]
+    if own:
+        return f"{_listed([row['type'] for row in own[:2]])}, which its peers do not have"
     factors = by_type.get_column("factor").to_numpy()
     if len(factors) > 1 and np.ptp(factors) <= _ALIKE * max(factors.mean() - 1, 1e-9) + 0.01:
-        return "all operations alike: lower clocks, or a busy neighbour?"
-    worst = by_type.head(2).rows(named=True)
-    return ", ".join(f"{row['type']} {row['factor']:.2f}×" for row in worst)
+        return "all operations alike"
+    return ", ".join(f"{row['type']} {row['factor']:.2f}×" for row in worst[:2])
+
+
+def _are_more(row: Mapping[str, float]) -> bool:
+    if row["num"] <= 1.03 * row["peers_num"] or row["peers_num"] <= 0:
+        return False
+    return abs(row["duration_ns"] / row["num"] / (row["peers_ns"] / row["peers_num"]) - 1) <= _AS_QUICK
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(names)
 
 
 # --- stages -----------------------------------------------------------------------------------------------------------
@@ -293,7 +340,9 @@ def _uneven_stages(clean: pl.DataFrame, rows: pl.DataFrame, *, are_ranges: bool)
     if compute.get_column("stage").n_unique() < 2:
         return
     by_rank = compute.group_by("stage", "at", "type", "step").agg(pl.col("duration_ns").sum())
-    by_rank = by_rank.group_by("stage", "at", "type").agg(pl.col("duration_ns").mean())
+    num_steps = compute.group_by("at").agg(pl.col("step").n_unique().alias("steps"))
+    by_rank = by_rank.group_by("stage", "at", "type").agg(pl.col("duration_ns").sum()).join(num_steps, on="at")
+    by_rank = by_rank.with_columns(pl.col("duration_ns") / pl.col("steps"))
     lower = pl.col("duration_ns").quantile(0.5, interpolation="lower")
     table = by_rank.group_by("stage", "type").agg(lower)
     num_stages = table.get_column("stage").n_unique()

@@ -136,7 +136,28 @@ def _ranges(ops: pl.DataFrame) -> pl.DataFrame:
     means = whole.group_by("type").agg(pl.col("whole_ns").mean().alias("mean_ns"))
     whole = whole.join(means, on="type").with_columns(factor=pl.col("mean_ns") / pl.col("whole_ns").clip(lower_bound=1))
     found = mine.join(whole.select("at", "event", "factor"), on=("at", "event"), how="left", maintain_order="left")
-    return found.with_columns((pl.col("duration_ns") * pl.col("factor")).alias("ideal_ns"))
+    at_pace = pl.when(_is_own(mine)).then(0.0).otherwise(pl.col("duration_ns") * pl.col("factor"))
+    return found.with_columns(at_pace.alias("ideal_ns"))
+
+
+def _is_own(mine: pl.DataFrame) -> pl.Series:
+    """Of each range whether most peers of its rank have none of its type, in its step and in most others: at their pace
+    it takes no time. Ranges that the rank has in the place of others of its peers do not count."""
+    keys = ("at", "stage", "step")
+    cells = mine.group_by(*keys, "type").agg(pl.col("duration_ns").sum())
+    steps = mine.group_by(keys).agg(pl.col("duration_ns").sum().alias("whole_ns")).with_columns(
+        pl.len().over("stage").alias("all"), pl.len().over("stage", "step").alias("here"),
+        pl.col("whole_ns").quantile(0.5, interpolation="lower").over("stage", "step").alias("peers_ns"),
+    )  # fmt: skip
+    own = cells.join(steps, on=keys).filter(
+        pl.col("here") > 1, 2 * pl.len().over("stage", "type") <= pl.col("all"),
+        2 * pl.len().over("stage", "step", "type") <= pl.col("here"),
+    )  # fmt: skip
+    more = pl.col("duration_ns").sum().over(keys)
+    own = own.filter(pl.col("whole_ns") - pl.col("peers_ns") >= 0.5 * more)
+    flags = own.select(*keys, "type", is_own=pl.lit(True))
+    joined = mine.select(*keys, "type").join(flags, on=(*keys, "type"), how="left", maintain_order="left")
+    return joined.get_column("is_own").fill_null(False)
 
 
 def _kernels(ops: pl.DataFrame) -> pl.DataFrame:
