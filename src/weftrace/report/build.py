@@ -36,7 +36,7 @@ MAX_TIMELINE_EVENTS = 200_000
 #: Of a job of more ranks than `_MANY` fewer, so that its page stays below 5 MB; of each rank so many at least.
 _MANY, _EVENTS_OF_MANY, _LEAST_EVENTS = 64, 64_000, 500
 #: Ranks of one file from which on several are analysed at once.
-_MANY_IN_A_FILE, _MOST_THREADS = 16, 4
+_MANY_IN_A_FILE, _MOST_THREADS = 16, 2
 _LEAST_GAPS = 100  # of each rank of a large job
 #: Device events of a trace up to which its page tells the critical path: what is found in a second or two.
 MAX_PATH_EVENTS = 50_000

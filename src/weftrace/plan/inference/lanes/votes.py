@@ -102,8 +102,13 @@ def voted(ops: pl.DataFrame, ready: Ready, grain: Grain, by: Voters) -> pl.DataF
     votes = votes.join(late.group_by("name").agg(num_late=pl.len()), on="name")
     votes = votes.filter(pl.col("votes_for") >= _LEAST, pl.col("votes_for") >= _SHARE * pl.col("num_late"))
     found = [nothing]
+    rows, ends = (
+        each.join(votes.select(name=pl.col(key)).unique(), on="name", how="semi")
+        for each, key in ((rows, "name"), (ends, "name_on"))
+    )
+    waiting, making = (each.partition_by("name", as_dict=True) for each in (rows, ends))
     for vote in votes.sort("name", "name_on").iter_rows(named=True):
-        waiters, makers = rows.filter(name=vote["name"]), ends.filter(name=vote["name_on"])
+        waiters, makers = waiting[vote["name"],], making[vote["name_on"],]
         if by == "order" and (vote["places"] != 0 or vote["len"] < _SURELY * vote["votes_for"]):
             continue
         if vote["len"] >= _IN_ORDER * vote["votes_for"]:
