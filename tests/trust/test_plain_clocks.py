@@ -88,3 +88,17 @@ def test_clocks_less_apart_than_the_run_is_long_are_put_right(slowest: float, un
     for at, by in enumerate(by_us):
         applied = meetings.clocks.offset(at) if meetings.clocks.is_needed(at) else 0
         assert applied == pytest.approx(1e3 * (by - by_us[0]), abs=60_000)
+
+
+@pytest.mark.parametrize("by_us", [5e6, 700.0])
+def test_ranks_of_one_file_have_clocks_of_their_own_where_one_is_contradicted(by_us: float, tmp_path: Path) -> None:
+    """A timeline put together of several hosts'. One pair of a hundred that is out of order is no other clock."""
+    ranges = pipeline()
+    apart = met(tmp_path, moved(ranges, [by_us * (rank == 4) for rank in range(6)]), one_file=True)
+    assert apart.num_not_causal == 0 and apart.num_pairs == 144
+    at = 1 * REPLICAS + 1  # ranks of one file come stage by stage
+    assert apart.clocks.offset(at) == pytest.approx(1e3 * by_us, abs=60_000) and apart.clocks.is_needed(at)
+    for each in [each for each in ranges[3] if each["name"] == "send_forward"][:2]:
+        each["ts"] += 9_000.0
+        each["dur"] = 1.0
+    assert set(met(tmp_path, ranges, one_file=True).clocks.first) == {0}

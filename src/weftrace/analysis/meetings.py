@@ -24,6 +24,9 @@ _KEY = ("group", "collective", "seq")
 _IN_ORDER = 0.7  # of the collectives of a kind agree when paired by order: then order it is
 _CAUSAL_NS = 10_000  # by which clocks of ranks may differ though none is corrected
 _NUMBERED = 3  # kinds of meetings that are found by number, before those by order and ends
+#: Of pairs taken apart: more tell that clocks, or pairs, are wrong.
+FEW_NOT_CAUSAL = 0.05
+_RESTS = 4  # times fewer pairs contradict clocks of their own than one: then ranks of one file have such
 _MOST_TRIES = 8  # ranks that one without a common clock is compared with
 
 #: Columns of `Meetings.members`: a row a rank and collective, in order of meeting and rank.
@@ -44,7 +47,7 @@ class Meetings:
     members: frame of `MEMBER_SCHEMA`. clocks: of the ranks, by position. num_unmatched: events that found no partner;
     not_the_same: of these, those whose kind the ranks share in their order, but whose ends disagree. num_pairs_alone:
     of these, sends and receives. num_not_causal: pairs that were taken apart, since the receive ended before its send
-    had begun.
+    had begun. num_pairs: of sends and receives, with those that were taken apart.
     """
 
     members: pl.DataFrame
@@ -53,6 +56,12 @@ class Meetings:
     not_the_same: int
     num_pairs_alone: int = 0
     num_not_causal: int = 0
+    num_pairs: int = 0
+
+    @property
+    def share_not_causal(self) -> float:
+        """Of all pairs those that were taken apart. Beyond `FEW_NOT_CAUSAL` some clock is wrong, or pairs are."""
+        return self.num_not_causal / self.num_pairs if self.num_pairs else 0.0
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -73,7 +82,16 @@ class Meetings:
 
 def meetings_of(ranks: Sequence[pl.DataFrame], files: Sequence[str] | None = None) -> Meetings:
     """Meetings of these ranks. ranks: of each a frame of `ARRIVAL_SCHEMA`. files: of each the file that it is from, for
-    ranks of one file have one clock; each its own by default."""
+    ranks of one file have one clock; each its own by default, and where more than `FEW_NOT_CAUSAL` of all pairs
+    contradict one clock a file and less than a quarter of these clocks of their own."""
+    found = _meetings_of(ranks, files)
+    if not files or len(set(files)) == len(files) or found.share_not_causal <= FEW_NOT_CAUSAL:
+        return found
+    other = _meetings_of(ranks, None)
+    return other if _RESTS * other.share_not_causal < found.share_not_causal else found
+
+
+def _meetings_of(ranks: Sequence[pl.DataFrame], files: Sequence[str] | None) -> Meetings:
     events = _events(ranks)
     is_numbered = pl.col("seq").is_not_null() & (pl.len().over(*_KEY, "at") == 1)
     others = events.filter(~is_numbered)
@@ -103,11 +121,13 @@ def meetings_of(ranks: Sequence[pl.DataFrame], files: Sequence[str] | None = Non
     found.append(_of_the_groups_size(met, others))
     every = _on_common_clock(events, clocks)
     members = _joined(found).join(every, on="row").sort("meeting", "at")
+    num_pairs_met = _num_point_to_point(members) // 2
     members, num_not_causal = _causal(members, clocks)
     num_pairs = _num_point_to_point(every) - _num_point_to_point(members)
     return Meetings(
         num_pairs_alone=num_pairs - 2 * num_not_causal,
         num_not_causal=num_not_causal,
+        num_pairs=num_pairs_met,
         members=members.select(*MEMBER_SCHEMA),
         clocks=clocks,
         num_unmatched=events.height - members.height,
