@@ -7,16 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 
 import weftrace as wt
 from weftrace.analysis import arrivals
+from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
 from weftrace.analysis.meetings import Meetings, meetings_of
 from weftrace.trace import Trace
 from weftrace.trace.work import works_of
 
 STAGES, REPLICAS, MICRO_BATCHES, STEPS = 3, 2, 6, 3
 WIRE_US = 50.0
+MS = 1_000_000
 
 
 def pipeline(slowest: float = 1.0) -> list[list[dict[str, Any]]]:
@@ -77,6 +81,16 @@ def test_sends_that_are_over_before_the_receive_begins_are_pairs(tmp_path: Path)
     assert meetings.num_not_causal == 0 and meetings.notes == ()
 
 
+def test_a_name_alone_makes_no_pair(tmp_path: Path) -> None:
+    """Without stages nothing tells who receives what is sent."""
+    ranges = pipeline()
+    for each in [each for mine in ranges for each in mine]:
+        del each["args"]["dp_rank"], each["args"]["pp_rank"]
+    meetings = met(tmp_path, ranges, one_file=True)
+    pairs = meetings.members.filter(pl.col("collective").cast(pl.String) == "send_recv")
+    assert pairs.get_column("sends").null_count() == pairs.height and meetings.num_not_causal == 0
+
+
 @pytest.mark.parametrize("unit_us", [700.0, 10_000.0])
 @pytest.mark.parametrize("slowest", [1.0, 1.3])
 def test_clocks_less_apart_than_the_run_is_long_are_put_right(slowest: float, unit_us: float, tmp_path: Path) -> None:
@@ -102,3 +116,34 @@ def test_ranks_of_one_file_have_clocks_of_their_own_where_one_is_contradicted(by
         each["ts"] += 9_000.0
         each["dur"] = 1.0
     assert set(met(tmp_path, ranges, one_file=True).clocks.first) == {0}
+
+
+def reductions(group: str, shift_ms: int, *, with_steps: bool = True) -> pl.DataFrame:
+    """All-reduces of a rank: four a step, of four steps of 40 ms."""
+    rows = [
+        {
+            "group": group, "group_size": 2, "collective": "all_reduce", "seq": 4 * step + nth, "what": "all_reduce",
+            "step": step if with_steps else None, "is_barrier": False,
+            "start_ns": (1000 + shift_ms + 40 * step + 9 * nth) * MS,
+            "end_ns": (1008 + shift_ms + 40 * step + 9 * nth) * MS,
+        }
+        for step in range(4)
+        for nth in range(4)
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema_overrides=ARRIVAL_SCHEMA).select(
+        *(name if name in rows[0] else pl.lit(None, kind).alias(name) for name, kind in ARRIVAL_SCHEMA.items())
+    )
+
+
+@pytest.mark.parametrize(("apart_ms", "steps"), [(1300, True), (-30, True), (1300, False), (5, True), (60, False)])
+def test_steps_of_ranks_on_clocks_that_nothing_links_are_laid_over_each_other(apart_ms: int, steps: bool) -> None:
+    """Two groups that share nothing. Where their steps lie over each other as they are, their clocks may well agree."""
+    frames = [reductions("a", 0, with_steps=steps)] * 2 + [reductions("b", apart_ms, with_steps=steps)] * 2
+    meetings = meetings_of(frames)
+    moved_ns = {int(meetings.clocks.to_common(at, np.array([0]))[0]) for at in (2, 3)}
+    if apart_ms in (5, 60):
+        assert meetings.num_unlinked == 0 and meetings.notes == () and moved_ns == {0}
+    else:
+        assert meetings.num_unlinked == 2 and moved_ns == {-apart_ms * MS}
+        assert "nothing that 2 ranks recorded tells" in meetings.notes[0]
+    assert meetings.members.get_column("ahead_ns").to_list() == [0] * 64

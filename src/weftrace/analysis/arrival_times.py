@@ -84,13 +84,13 @@ def arrivals(source: Trace | Work) -> pl.DataFrame:
 
 
 def _sends(rows: pl.DataFrame) -> pl.Expr:
-    """By the partner that the file names; of plain ranges by what they are called."""
+    """By the partner that the file names; of plain ranges whose partner is known by what they are called."""
     named = pl.when(pl.col("dst_rank").is_not_null()).then(True).when(pl.col("src_rank").is_not_null()).then(False)
     if "rule" not in rows.columns:
         return named
     rule = pl.col("rule").cast(pl.String)
     called = pl.when(rule.is_in(_SENDS)).then(True).when(rule.is_in(_RECEIVES)).then(False)
-    return pl.coalesce(named, called)
+    return pl.coalesce(named, pl.when(pl.col("group_size") == 2).then(called))
 
 
 def _recorded_since(trace: Trace) -> int | None:

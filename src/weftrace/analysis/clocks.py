@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -67,10 +67,12 @@ class ClockOffset(InNotebook):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks:
     """The clocks of ranks, by position. first: of each rank the first that has its clock, for ranks of one file have
-    one; lines: from such a first to its parent's; the root of a chain has none."""
+    one; lines: from such a first to its parent's; the root of a chain has none. laid_ns: by
+    root, what is subtracted besides so that its steps lie over those of others, which nothing links it with."""
 
     first: Sequence[int]
     lines: Mapping[int, Line]
+    laid_ns: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def number(self) -> int:
@@ -141,7 +143,9 @@ class Clocks:
 
     def to_common(self, at: int, times_ns: Array) -> Array:
         """Times of a rank's clock on the root's, where the difference counts."""
-        return times_ns - self.ahead(at, times_ns) if self.is_needed(at) else times_ns
+        common = times_ns - self.ahead(at, times_ns) if self.is_needed(at) else times_ns
+        laid = self.laid_ns.get(self.root(at)) if self.laid_ns else None
+        return common - laid if laid is not None else common
 
 
 def clocks_along(edges: Iterable[Edge], first: Sequence[int]) -> Clocks:
@@ -190,22 +194,27 @@ def _how_little(edge: Edge) -> tuple[int, ...]:
 
 def _joining(clocks: Clocks, edges: Sequence[Edge], parent: int, root: Sequence[int]) -> Line:
     """The line between the first ranks of two groups, by all that their ranks share. To its uncertainty, that of these
-    ranks in their groups is added, the median over pairs."""
+    ranks in their groups is added, the median over pairs; messages of pairs less sure bound it by so much less.
+    """
     edges = [edge if root[edge.a] == parent else edge.turned() for edge in edges]
-    line = line_between(parent, merged([_moved(edge, clocks) for edge in edges]))
     within = [(clocks.uncertainty(edge.a), clocks.uncertainty(edge.b)) for edge in edges]
+    unsure = np.array([sum(filter(None, both)) for both in within])
+    usual = median(unsure)
+    more = np.maximum(unsure - usual, 0).tolist()
+    line = line_between(parent, merged([_moved(edge, clocks, by) for edge, by in zip(edges, more, strict=True)]))
     if line.uncertainty_ns is None or any(None in both for both in within):
         return line._replace(uncertainty_ns=None)
-    return line._replace(uncertainty_ns=line.uncertainty_ns + median(np.array([a + b for a, b in within])))  # type: ignore[operator]
+    return line._replace(uncertainty_ns=line.uncertainty_ns + usual)
 
 
-def _moved(edge: Edge, clocks: Clocks) -> Edge:
-    """On the clocks of the first ranks of both groups."""
+def _moved(edge: Edge, clocks: Clocks, more_ns: int) -> Edge:
+    """On the clocks of the first ranks of both groups. more_ns: by how much earlier its messages may have begun."""
     a, b = (
         [times - clocks.ahead(at, times) for times in both]
         for at, both in ((edge.a, (edge.starts_a, edge.ends_a)), (edge.b, (edge.starts_b, edge.ends_b)))
     )
-    return edge._replace(starts_a=a[0], ends_a=a[1], starts_b=b[0], ends_b=b[1])
+    by = np.where(np.isin(edge.way, (SENT, RECEIVED)), more_ns, 0)
+    return edge._replace(starts_a=a[0] - by, ends_a=a[1], starts_b=b[0] - by, ends_b=b[1])
 
 
 def edges_of(members: pl.DataFrame) -> list[Edge]:

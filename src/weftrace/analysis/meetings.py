@@ -8,7 +8,7 @@ on a common clock. Sends and receives are numbered by each rank for itself, so t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ import polars as pl
 from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
 from weftrace.analysis.clock_lines import LOOSE, RECEIVED, SENT, Array, Edge
 from weftrace.analysis.clocks import Clocks, clocks_along, edges_of, way_of
+from weftrace.analysis.clocks_apart import laid_over_others
 from weftrace.analysis.end_votes import MOST_APART_NS, MOST_IN_ORDER_NS, Pairs, agreeing, tolerance_of, vote
 from weftrace.units import counted
 
@@ -47,7 +48,9 @@ class Meetings:
     members: frame of `MEMBER_SCHEMA`. clocks: of the ranks, by position. num_unmatched: events that found no partner;
     not_the_same: of these, those whose kind the ranks share in their order, but whose ends disagree. num_pairs_alone:
     of these, sends and receives. num_not_causal: pairs that were taken apart, since the receive ended before its send
-    had begun. num_pairs: of sends and receives, with those that were taken apart.
+    had begun. num_pairs: of sends and receives, with those that were taken apart. num_unlinked: ranks
+    whose clock nothing links with the others', and that is not theirs: their steps lie elsewhere. They are laid over
+    those of the others (`Clocks.laid_ns`); who waited for whom between the two is not known.
     """
 
     members: pl.DataFrame
@@ -57,6 +60,7 @@ class Meetings:
     num_pairs_alone: int = 0
     num_not_causal: int = 0
     num_pairs: int = 0
+    num_unlinked: int = 0
 
     @property
     def share_not_causal(self) -> float:
@@ -76,6 +80,11 @@ class Meetings:
             summary.append(
                 f"{counted(self.num_not_causal, 'pair')} of sends and receives left out: the receive would have ended "
                 "before its send began"
+            )
+        if self.num_unlinked:
+            summary.append(
+                f"nothing that {counted(self.num_unlinked, 'rank')} recorded tells how far their clocks are from the "
+                "others': their steps are laid over those of the others"
             )
         return tuple(summary)
 
@@ -123,13 +132,15 @@ def _meetings_of(ranks: Sequence[pl.DataFrame], files: Sequence[str] | None) -> 
     members = _joined(found).join(every, on="row").sort("meeting", "at")
     num_pairs_met = _num_point_to_point(members) // 2
     members, num_not_causal = _causal(members, clocks)
+    laid_ns, num_unlinked = laid_over_others(every, clocks)
     num_pairs = _num_point_to_point(every) - _num_point_to_point(members)
     return Meetings(
         num_pairs_alone=num_pairs - 2 * num_not_causal,
         num_not_causal=num_not_causal,
         num_pairs=num_pairs_met,
         members=members.select(*MEMBER_SCHEMA),
-        clocks=clocks,
+        num_unlinked=num_unlinked,
+        clocks=replace(clocks, laid_ns=laid_ns),
         num_unmatched=events.height - members.height,
         not_the_same=num_pairs_alone + num_alone,
     )
