@@ -36,3 +36,61 @@ def test_what_a_rank_has_and_its_peers_do_not(tmp_path: Path) -> None:
     assert found.headline.startswith("DP 1 PP 0 computes ")
     assert "(data-load, which its peers do not have)" in found.headline
     assert found.slowdown > 1.2
+
+
+def test_what_a_rank_has_once(tmp_path: Path) -> None:
+    found = _answer(_with_range("save_checkpoint", 40e6, [(0, 2)]), tmp_path)
+    assert found.causes[0].ranks == (0,), found.headline
+    assert found.causes[0].first_step is None
+    assert "in step 2 alone (save_checkpoint, which its peers do not have)" in found.headline
+
+
+def test_what_all_ranks_of_a_replica_have_once(tmp_path: Path) -> None:
+    found = _answer(_with_range("save_checkpoint", 40e6, [(rank, 2) for rank in (0, 2, 4, 6)]), tmp_path)
+    assert found.headline.startswith("All ranks of DP 0 compute "), found.headline
+    assert found.slowdown > 1.1
+
+
+def test_what_all_ranks_have_slows_none_of_them(tmp_path: Path) -> None:
+    found = _answer(_with_range("save_checkpoint", 40e6, [(rank, 2) for rank in range(8)]), tmp_path)
+    assert not found.causes, found.headline
+
+
+def _slow_in(job: Job, rank: int, steps: Iterable[int], factor: float) -> None:
+    for op in job.ops:
+        if op.kind == COMPUTE and op.rank == rank and op.step in steps:
+            op.ns *= factor
+
+
+def test_slow_in_single_steps(tmp_path: Path) -> None:
+    for steps, words in (((2,), "in step 2 alone"), ((0, 1, 2), "in steps 0 to 2"), ((0, 2, 5), "in steps 0, 2 and 5")):
+        job = _job()
+        _slow_in(job, 2, steps, 1.5)
+        found = _answer(job, tmp_path)
+        assert found.causes[0].ranks == (2,), found.headline
+        assert found.causes[0].first_step is None
+        assert f"as long as its peers {words} (all operations alike)" in found.headline, found.headline
+
+
+def test_another_rank_in_each_step(tmp_path: Path) -> None:
+    job = _job()
+    _slow_in(job, 2, (0, 2, 4), 1.4)
+    _slow_in(job, 3, (1, 3, 5), 1.4)
+    found = _answer(job, tmp_path)
+    assert found.headline.startswith("Another rank is slow in each step: DP 0 PP 1 in steps 0, 2 and 4"), found.headline
+
+
+def test_ranges_that_collect_garbage_are_named_so(tmp_path: Path) -> None:
+    found = _answer(_with_range("gc.collect", 9e6, [(step * 3 % 8, step) for step in range(6)]), tmp_path)
+    assert found.causes[0].kind == "garbage collection", found.headline
+    assert "gc.collect" in found.headline
+
+
+def test_single_long_backwards_blame_nobody(tmp_path: Path) -> None:
+    job = _job()
+    for at, op in enumerate(one for one in job.ops if one.name == "backward-compute"):
+        op.ns += 8e6 * (at % 25 == 3)
+    found = _answer(job, tmp_path)
+    assert found.causes[0].kind == "garbage collection", found.headline
+    assert not found.causes[0].ranks
+    assert found.headline.startswith("Single backwards take long at changing ranks")

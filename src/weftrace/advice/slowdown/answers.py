@@ -294,7 +294,13 @@ class _Answer:
             first_step=found.first_step,
             evidence=found.evidence,
             sentence=sentence_of(
-                found, [self.names[at] for at in found.ranks], saved, saved / self.replayed, each, alone / self.ideal
+                found,
+                [self.names[at] for at in found.ranks],
+                saved,
+                saved / self.replayed,
+                each,
+                alone / self.ideal,
+                self.names,
             ),
         )
 

@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.analysis.job_slowdown import CauseKind
-from weftrace.units import duration
+from weftrace.units import counted, duration
 
 _LEAST = 0.015  # by how much a rank, or a stage, must be slower than its peers
 _SURELY = 5.0  # standard errors
@@ -26,6 +26,8 @@ _FEW = 8  # micro-batches
 _UNEVEN = 0.03  # by which micro-batches of one rank must differ, standard deviation over mean
 _LONG = 1.15  # times its like: a single stretch that is longer, and
 _OUTSIDE = 6.0  # deviations of logarithms away from it, stands alone
+_FEW_A_STEP = 3  # micro-batches: of fewer in a step a long one is not told from a slow step
+_GARBAGE = r"(?i)\bgc\b|gc[._ -]?collect|garbage"
 _RARE = 0.25  # of the forwards: what is more frequent is no garbage collection
 _AS_LONG = 0.15  # by which stops may differ that are as long each time
 _A_STOP = 0.3  # of the longest stops of hosts: what is as long is one too
@@ -34,6 +36,11 @@ _BY_ONE = 0.7  # of the stops that one rank has: then it is late, and no garbage
 _SLOW_LINK = 1.3  # times the transfers of its peers
 _SLOW_TOO = 0.15  # of the most that a type loses: others that lose as much are named with it
 _AS_QUICK = 0.03  # by which single operations may differ and be as quick
+_FEWEST_STEPS = 3  # in which one that is slow once is told from the others
+_LEAST_ONCE = 0.05  # by which it must be slower then
+_MOST_LISTED = 4  # steps that are listed
+_MOST_ONCE = 0.8  # of what a host loses that is lost in one step: then it happened once
+_MOST_TIMES = 3  # kinds of steps in which ranks are slow that are told apart
 _ALIKE = 0.25  # of the mean excess by which types differ: then all of a rank's operations are slower alike
 
 _Floats = NDArray[np.float64]
@@ -51,16 +58,27 @@ class Found:
     each: tuple[_Floats, ...] = ()
     first_step: int | None = None
     ratio: tuple[float, ...] = ()
+    turns: tuple[tuple[tuple[int, ...], str], ...] = ()  # of those that are slow in other steps each: ranks, and when
     evidence: str = ""
     details: Mapping[str, float | str] = field(default_factory=dict)
 
 
 def found_causes(ops: pl.DataFrame, *, is_pipeline: bool, are_ranges: bool) -> list[Found]:
     """All causes that the durations tell. ops: frame of `pace.PACED`."""
+    for named in _named_collections(ops) if are_ranges else ():
+        even = _with_durations(ops, named.repaired_ns)
+        return [named, *(_added_by(ops, even, each) for each in _others(even, is_pipeline, are_ranges))]
+    return _others(ops, is_pipeline, are_ranges)
+
+
+def _others(ops: pl.DataFrame, is_pipeline: bool, are_ranges: bool) -> list[Found]:
+    """All but collections of garbage that ranges name."""
     rows = ops.with_row_index("row").with_columns(pl.col("type").fill_null(""))
     lengths_of = _lengths if are_ranges else _lengths_of_kernels
     collections = list(_collections(rows, rows)) if are_ranges else []
-    base = _with_durations(rows, collections[0].repaired_ns) if collections else rows
+    base = rows
+    for each in collections:
+        base = _with_durations(base, _scaled(base, rows, each))
     lengths, slow = list(lengths_of(base)), _slow_workers(base, 0.0)
     even = base
     if lengths:
@@ -71,7 +89,13 @@ def found_causes(ops: pl.DataFrame, *, is_pipeline: bool, are_ranges: bool) -> l
     clean = _with_durations(base, _added_to(base, even, slow[0], back=True).repaired_ns) if slow else even
     if are_ranges and not collections:
         collections = list(_collections(clean, rows))
+        for each in collections:
+            clean = _with_durations(clean, _scaled(clean, rows, each))
+    at_times = _slow_at_times(clean)
     found = [_added_to(rows, base, each) for each in (*lengths, *slow)] + collections
+    found += [_added_to(rows, clean, each) for each in at_times]
+    for each in at_times:
+        clean = _with_durations(clean, _scaled(clean, clean, each))
     if is_pipeline:
         found += _uneven_stages(clean, rows, are_ranges=are_ranges)
     found += _slow_links(rows)
@@ -82,6 +106,13 @@ def found_causes(ops: pl.DataFrame, *, is_pipeline: bool, are_ranges: bool) -> l
 
 def _with_durations(rows: pl.DataFrame, durations_ns: _Floats) -> pl.DataFrame:
     return rows.with_columns(pl.Series("duration_ns", durations_ns))
+
+
+def _scaled(rows: pl.DataFrame, others: pl.DataFrame, found: Found) -> _Floats:
+    """Durations of rows with a repair of others."""
+    own, before = (each.get_column("duration_ns").to_numpy() for each in (rows, others))
+    scaled: _Floats = own * found.repaired_ns / np.maximum(before, 1e-9)
+    return scaled
 
 
 def _added_to(rows: pl.DataFrame, others: pl.DataFrame, found: Found, *, back: bool = False) -> Found:
@@ -247,6 +278,64 @@ def _slow_compute(rows: pl.DataFrame, slow: Sequence[_Slow], *, are_alike: bool 
     ]
 
 
+def _slow_at_times(rows: pl.DataFrame) -> list[Found]:
+    """Ranks that are slow in single steps, or in a few. rows: with those repaired that are slow throughout."""
+    seen = excess_of(rows)
+    if len(seen.steps) < _FEWEST_STEPS:
+        return []
+    apart = np.abs(np.diff(np.where(seen.is_known, seen.excess, np.nan), axis=1))
+    apart = apart[~np.isnan(apart)] / np.sqrt(2)
+    error = float(np.quantile(apart, 0.4)) / 0.524 if apart.size else 0.0  # steps that differ are no noise
+    least = max(_LEAST_ONCE, _SURELY * 1.25 * error)
+    groups: dict[tuple[int, ...], list[_Slow]] = {}
+    for at, excess, is_known in zip(seen.ats.tolist(), seen.excess, seen.is_known, strict=True):
+        stands_out = is_known & (excess >= max(least, _MUCH * float(excess.max())))
+        if not stands_out.any():
+            continue
+        steps = tuple(seen.steps[stands_out].tolist())
+        slow = _Slow(mean=float(excess[stands_out].mean()), at=at, steps=steps, is_later=False)
+        lost = _factors(rows, {at: steps}).sort("lost", descending=True).row(0, named=True)
+        if set(steps) <= {int(seen.steps[0]), int(seen.steps[-1])} and _are_more(lost):
+            continue  # the recording begins or ends in the midst of the step of another
+        groups.setdefault(steps, []).append(slow)
+    if not groups:
+        return []
+    most = max(each.mean for mine in groups.values() for each in mine)
+    near = {steps: [one for one in mine if one.mean >= _MUCH * most] for steps, mine in groups.items()}
+    groups = {steps: mine for steps, mine in near.items() if mine}
+    for mine in groups.values():
+        mine.sort(reverse=True)
+    every = [step for steps in groups for step in steps]
+    takes_turns = len(groups) > 1 and len(every) == len(set(every)) and len(every) >= _OFTEN * len(seen.steps)
+    if not takes_turns and len(groups) <= _MOST_TIMES:
+        return [_at_times(rows, mine, seen.steps) for mine in groups.values()]
+    ordered = sorted(groups.items())
+    found = _slow_compute(rows, [each for _, mine in ordered for each in mine])[0]
+    turns = tuple((tuple(sorted(each.at for each in mine)), _when(steps, seen.steps)) for steps, mine in ordered)
+    when = "another rank in each step" if takes_turns else "single ranks in single steps"
+    details: dict[str, float | str] = {"when": when, "how": found.evidence, "takes_turns": float(takes_turns)}
+    return [replace(found, turns=turns, each=(), evidence=f"{when}; {found.evidence}", details=details)]
+
+
+def _at_times(rows: pl.DataFrame, slow: Sequence[_Slow], steps: NDArray[np.int64]) -> Found:
+    """Ranks that are slow in the same steps."""
+    found = _slow_compute(rows, slow)[0]
+    when = _when(slow[0].steps, steps)
+    return replace(found, evidence=f"{when}; {found.evidence}", details={"when": when, "how": found.evidence})
+
+
+def _when(mine: Sequence[int], every: NDArray[np.int64]) -> str:
+    """In which steps, in words."""
+    if len(mine) == 1:
+        return f"in step {mine[0]} alone"
+    at = np.searchsorted(every, mine)
+    if at[-1] - at[0] == len(mine) - 1:
+        return f"in steps {mine[0]} {'and' if len(mine) == 2 else 'to'} {mine[-1]}"
+    if len(mine) <= _MOST_LISTED:
+        return f"in steps {', '.join(map(str, mine[:-1]))} and {mine[-1]}"
+    return f"in {len(mine)} of {len(every)} steps"
+
+
 def _spread(means: _Floats) -> float:
     """How far ranks lie apart that are not slow: those up to the lower median, around it."""
     middle = np.quantile(means, 0.5, method="lower")
@@ -369,15 +458,11 @@ def _uneven_stages(clean: pl.DataFrame, rows: pl.DataFrame, *, are_ranges: bool)
     single = rows.filter(pl.col("stage") == stages[0]).get_column("at").unique().to_list()
     others = whole.filter(~pl.col("stage").is_in(list(stages))).get_column("duration_ns")
     ratio = long.item(0, "duration_ns") / float(others.mean() or 1)  # type: ignore[arg-type]
-    tops = table.filter(pl.col("stage") == stages[0]).sort("duration_ns", descending=True).head(2)
+    tops = table.filter(pl.col("stage") == stages[0]).sort("duration_ns", descending=True)
     means = (
         table.filter(~pl.col("stage").is_in(list(stages))).group_by("type").agg(pl.col("duration_ns").mean().alias("m"))
     )
-    parts = [
-        f"{row['type']} {row['duration_ns'] / row['m']:.2f}×"
-        for row in tops.join(means, on="type", maintain_order="left").iter_rows(named=True)
-        if row["m"]
-    ]
+    parts = _longer(tops.join(means, on="type", how="left", maintain_order="left"))
     spread = float(np.ptp(others.to_numpy()) / max(1.0, float(others.mean() or 1))) if len(others) else 1.0  # type: ignore[arg-type]
     in_midst = (
         len(single) == 1 and stages[0] not in (0, last) and len(stages) == 1 and num_stages > 2 and spread < _UNEVEN
@@ -388,9 +473,18 @@ def _uneven_stages(clean: pl.DataFrame, rows: pl.DataFrame, *, are_ranges: bool)
         ranks=tuple(single) if in_midst else (),
         stages=stages,
         ratio=(ratio,),
-        evidence=", ".join(parts),
+        evidence=parts,
         details={"last": last, "no_peers": len(single) == 1},
     )
+
+
+def _longer(table: pl.DataFrame) -> str:
+    """Which types of a stage are longer than m, those of the others."""
+    lost = (pl.col("duration_ns") - pl.col("m").fill_null(0)).alias("lost")
+    rows = table.with_columns(lost).filter(pl.col("lost") >= _SLOW_TOO * pl.col("lost").max()).head(2).rows(named=True)
+    own = [row["type"] for row in rows if not row["m"]]
+    told = [f"{row['type']} {row['duration_ns'] / row['m']:.2f}×" for row in rows if row["m"]]
+    return ", ".join([*told, *([f"{_listed(own)}, which others do not have"] if own else [])])
 
 
 def _long_alone(rows: pl.DataFrame, table: pl.DataFrame, stage: int, long: Sequence[int], last: int) -> Found:
@@ -400,6 +494,7 @@ def _long_alone(rows: pl.DataFrame, table: pl.DataFrame, stage: int, long: Seque
         table.filter(~pl.col("stage").is_in(list(long))).group_by("type").agg(pl.col("duration_ns").mean().alias("m"))
     )
     mine = table.filter(stage=stage).join(like, on="type", maintain_order="left")
+    longer = table.filter(stage=stage).join(like, on="type", how="left", maintain_order="left")
     is_rank = stage not in (0, last)
     shares = 0 if is_rank else 1 / table.get_column("stage").n_unique()
     more = mine.select("type", more=(pl.col("duration_ns") - pl.col("m")) * shares)
@@ -410,14 +505,13 @@ def _long_alone(rows: pl.DataFrame, table: pl.DataFrame, stage: int, long: Seque
         parts.select("stage", "type", factor=factor), on=("stage", "type"), how="left", maintain_order="left"
     )  # fmt: skip
     scale = pl.when(pl.col("pace") == "compute").then(pl.col("factor").fill_null(1.0)).otherwise(1.0)
-    tops = mine.sort("duration_ns", descending=True).head(2).iter_rows(named=True)
     return Found(
         kind="slow compute" if is_rank else "uneven stages",
         repaired_ns=joined.select(pl.col("duration_ns") * scale).to_series().to_numpy(),
         ranks=tuple(rows.filter(stage=stage).get_column("at").unique().to_list()) if is_rank else (),
         stages=(stage,),
         ratio=(float(mine.get_column("duration_ns").sum()) / max(1.0, float(mine.get_column("m").sum())),),
-        evidence=", ".join(f"{row['type']} {row['duration_ns'] / row['m']:.2f}×" for row in tops if row["m"]),
+        evidence=_longer(longer.sort("duration_ns", descending=True)),
         details={"last": last, "no_peers": True},
     )
 
@@ -534,34 +628,80 @@ def _lengths_of_kernels(rows: pl.DataFrame, by: str = "at") -> Iterator[Found]:
     )
 
 
+def _named_collections(ops: pl.DataFrame) -> Iterator[Found]:
+    """Ranges that say that they collect garbage, where few ranks do so in that step: where all do it costs each the
+    same."""
+    is_one = (pl.col("pace") == "compute") & pl.col("type").fill_null("").str.contains(_GARBAGE)
+    num_ranks = ops.get_column("at").n_unique()
+    mine = ops.select("at", "step", "type", "duration_ns", is_one=is_one.fill_null(False))
+    at_once = pl.when("is_one").then("at").n_unique().over("step", "is_one")
+    alone = mine.select(pl.col("is_one") & (2 * at_once <= num_ranks)).to_series().fill_null(False)
+    single = mine.filter(alone)
+    if single.is_empty():
+        return
+    ranks = single.get_column("at").unique().sort().to_list()
+    names = single.get_column("type").unique().sort().to_list()
+    extra = float(single.get_column("duration_ns").median() or 0)  # type: ignore[arg-type]
+    own = ops.get_column("duration_ns").to_numpy()
+    told = f"{counted(single.height, 'range')} of {_listed(names[:2])} at {counted(len(ranks), 'rank')}"
+    few = ranks if 2 * len(ranks) <= num_ranks else []
+    yield Found(
+        kind="garbage collection",
+        repaired_ns=np.where(alone.to_numpy(), 0.0, own),
+        ranks=tuple(few),
+        evidence=f"{told}, {duration(extra)} each in the median",
+        details={"is_named": 1.0, "extra": extra, "num": float(single.height), "ranks": float(len(ranks))},
+    )
+
+
 def _collections(clean: pl.DataFrame, rows: pl.DataFrame) -> Iterator[Found]:
-    """Single long forwards, whose backward is as ever: Python's garbage collector ran in their host's midst."""
+    """Single long forwards, whose backward is as ever: Python's garbage collector ran in their host's midst. Or single
+    long backwards, whose forward is."""
     pairs = _pairs(clean)
     if pairs.is_empty():
         return
-    f, b = pairs.get_column("ratio").to_numpy(), pairs.get_column("ratio_b").to_numpy()
+    yield from _long(pairs, rows, "forward")
+    yield from _long(pairs, rows, "backward")
+
+
+def _long(pairs: pl.DataFrame, rows: pl.DataFrame, way: str) -> Iterator[Found]:
+    """Of one way. What is long in half of a rank's step is slow there."""
+    end, other = ("", "_b") if way == "forward" else ("_b", "")
+    f, b = pairs.get_column(f"ratio{end}").to_numpy(), pairs.get_column(f"ratio{other}").to_numpy()
     middle = float(np.median(f))
     apart = np.log(np.maximum(f, 1e-9) / middle)
     deviation = 1.4826 * float(np.median(np.abs(apart)))
     is_long = (f > _LONG * middle) & (apart > _OUTSIDE * deviation)
     is_long &= (f - np.median(f)) > 2 * (b - np.median(b))
+    number, num_long = pl.len().over("at", "step"), pl.col("long").sum().over("at", "step")
+    in_step = pairs.select("at", "step", long=pl.Series(is_long)).select(
+        few=(number < _FEW_A_STEP) | (2 * num_long <= number)
+    )
+    is_long &= in_step.get_column("few").to_numpy()
     share = float(is_long.mean())
     num_ranks = pairs.filter(pl.Series(is_long)).get_column("at").n_unique()
     if not is_long.any() or share > _RARE or is_long.sum() < 2 or num_ranks < 2:
         return
     long = pairs.filter(pl.Series(is_long))
-    like = long.get_column("duration_ns").to_numpy() / f[is_long]
+    if way == "backward" and long.get_column("at").value_counts().get_column("count").max() > _BY_ONE * long.height:  # type: ignore[operator]
+        return
+    like = long.get_column(f"duration_ns{end}").to_numpy() / f[is_long]
     values = rows.get_column("duration_ns").to_numpy().copy()
-    at = long.get_column("row").to_numpy()
-    extra = long.get_column("duration_ns").to_numpy() - like
+    at = long.get_column(f"row{end}").to_numpy()
+    extra = long.get_column(f"duration_ns{end}").to_numpy() - like
     values[at] = np.maximum(values[at] - extra, 0)
     yield Found(
         kind="garbage collection",
         repaired_ns=values,
         ranks=(),
         evidence=f"{int(is_long.sum()):,} of {len(is_long):,}, at {num_ranks} ranks, by "
-        f"{duration(float(np.median(extra)))}; not their backwards",
-        details={"extra": float(np.median(extra)), "num": float(is_long.sum()), "ranks": float(num_ranks)},
+        f"{duration(float(np.median(extra)))}; not their {'backwards' if way == 'forward' else 'forwards'}",
+        details={
+            "way": way,
+            "extra": float(np.median(extra)),
+            "num": float(is_long.sum()),
+            "ranks": float(num_ranks),
+        },
     )
 
 
@@ -625,6 +765,9 @@ def _host_collections(rows: pl.DataFrame) -> Iterator[Found]:
     counts = single.get_column("at").value_counts().get_column("count").to_numpy()
     if len(counts) < 2 or single.height < _FEWEST_STOPS or counts.max() > _BY_ONE * single.height:
         return
+    in_step = single.group_by("step").agg(pl.col("at").n_unique()).get_column("at").to_numpy()
+    if 2 * in_step.max() > rows.get_column("at").n_unique() and in_step.max() >= _BY_ONE * single.height:
+        return  # all stop at once
     values = rows.get_column("duration_ns").to_numpy().copy()
     values[single.get_column("row").to_numpy()] = single.get_column("ideal_ns").to_numpy()
     extra = float(single.get_column("lost").median() or 0)  # type: ignore[arg-type]
@@ -662,6 +805,8 @@ def _late_hosts(rows: pl.DataFrame, *, are_ranges: bool) -> Iterator[Found]:
     first = int(np.argmax(sums / np.sqrt(len(sums) - np.arange(len(sums)))))
     before = amounts[:first].mean() if first else amounts.mean()
     is_later = first > 0 and before < 0.5 * amounts[first:].mean()
+    once = int(np.argmax(amounts))
+    is_once = len(amounts) >= _FEWEST_STEPS and amounts[once] >= _MOST_ONCE * amounts.sum()
     ranks = late if 2 * len(late) <= rows.get_column("at").n_unique() else []
     own, whose = rows.get_column("duration_ns").to_numpy(), rows.get_column("at")
     yield Found(
@@ -669,7 +814,11 @@ def _late_hosts(rows: pl.DataFrame, *, are_ranges: bool) -> Iterator[Found]:
         repaired_ns=values,
         ranks=tuple(int(at) for at in ranks),
         each=tuple(np.where((whose == at).to_numpy(), values, own) for at in ranks) if len(ranks) > 1 else (),
-        first_step=int(all_steps[first]) if is_later else None,
+        first_step=int(all_steps[first]) if is_later and not is_once else None,
         evidence=str(worst.item(0, "type")).replace("between ranges", "between operations"),
-        details={"lost": most / max(1, len(all_steps)), "are_ranges": float(are_ranges)},
+        details={
+            "lost": float(amounts[once]) if is_once else most / max(1, len(all_steps)),
+            "are_ranges": float(are_ranges),
+            **({"when": _when([int(all_steps[once])], all_steps)} if is_once else {}),
+        },
     )
