@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -94,3 +95,37 @@ def test_single_long_backwards_blame_nobody(tmp_path: Path) -> None:
     assert found.causes[0].kind == "garbage collection", found.headline
     assert not found.causes[0].ranks
     assert found.headline.startswith("Single backwards take long at changing ranks")
+
+
+def test_a_host_that_stops_once(tmp_path: Path) -> None:
+    job = plants.noisy(recipes.ddp(4), 0.005, 3)
+    next(op for op in job.ops if op.name == "load" and op.rank == 1 and op.step == 3).ns = 30e6
+    job = sim.with_hosts(job)
+    folder = write.kineto(job, sim.run(job), tmp_path / "k", facts=write.Facts())
+    found = slowdown_of(infer_lanes_of(wt.open(str(folder)), workers=1))
+    assert found.causes[0].kind == "late host", found.headline
+    assert found.causes[0].ranks == (1,)
+    assert found.causes[0].first_step is None
+    assert " alone by " in found.headline, found.headline
+
+
+def _range(name: str, ts: float, dur: float, args: dict[str, int]) -> dict[str, object]:
+    return {"ph": "X", "name": name, "pid": args["rank"], "tid": 0, "ts": ts, "dur": dur, "args": args}
+
+
+def test_more_work_is_not_slower_work(tmp_path: Path) -> None:
+    """Two ranks with 12 and 8 forwards of 1 ms a step, which meet after them."""
+    events, now = [], 0.0
+    for step in range(4):
+        for rank, number in enumerate((8, 12)):
+            place = {"rank": rank, "dp_rank": rank, "step": step}
+            for at in range(number):
+                args = {**place, "mb": at}
+                events.append(_range("forward", now + at * 1e3, 1e3, args))
+            start = now + number * 1e3
+            events.append(_range("allreduce", start, now + 13e3 - start, place))
+        now += 13e3
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(events))
+    found = slowdown_of(infer_lanes_of(wt.open(str(path)), workers=1))
+    assert found.causes[0].evidence == "more of them, not slower: 12 × forward a step, peers 8", found.headline

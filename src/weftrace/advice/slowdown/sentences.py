@@ -84,6 +84,8 @@ def sentence_of(
                 return (
                     f"{lead}: {'; '.join(turns[:_MOST_NAMES])}{more}; up to {max(found.ratio):.2f}×{detail}; {costs}."
                 )
+            if len(names) > _MOST_NAMES and " and " not in ratio:
+                who = _listed(sorted(names, key=_by_number), every)
             computes = "compute" if several else "computes"
             peers = "their peers" if several else "its peers"
             lead = f"{_capital(who)} {computes} {ratio} as long as {peers}{since}{detail}: {costs}"
@@ -163,6 +165,10 @@ def _place_of(names: Sequence[str], every: Sequence[str]) -> str:
         if {name for name in every if place in _places(name)} == set(names):
             return place
     return ""
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in name.split()]
 
 
 def _places(name: str) -> list[str]:
