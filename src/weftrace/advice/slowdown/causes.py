@@ -27,6 +27,7 @@ _UNEVEN = 0.03  # by which micro-batches of one rank must differ, standard devia
 _LONG = 1.15  # times its like: a single stretch that is longer, and
 _OUTSIDE = 6.0  # deviations of logarithms away from it, stands alone
 _FEW_A_STEP = 3  # micro-batches: of fewer in a step a long one is not told from a slow step
+_NEARLY_ALL = 0.8  # of the micro-batches of a step: what is long in more is slow there
 _GARBAGE = r"(?i)\bgc\b|gc[._ -]?collect|garbage"
 _RARE = 0.25  # of the forwards: what is more frequent is no garbage collection
 _AS_LONG = 0.15  # by which stops may differ that are as long each time
@@ -665,7 +666,7 @@ def _collections(clean: pl.DataFrame, rows: pl.DataFrame) -> Iterator[Found]:
 
 
 def _long(pairs: pl.DataFrame, rows: pl.DataFrame, way: str) -> Iterator[Found]:
-    """Of one way. What is long in half of a rank's step is slow there."""
+    """Of one way. What is long in nearly all of a step is slow there."""
     end, other = ("", "_b") if way == "forward" else ("_b", "")
     f, b = pairs.get_column(f"ratio{end}").to_numpy(), pairs.get_column(f"ratio{other}").to_numpy()
     middle = float(np.median(f))
@@ -675,7 +676,7 @@ def _long(pairs: pl.DataFrame, rows: pl.DataFrame, way: str) -> Iterator[Found]:
     is_long &= (f - np.median(f)) > 2 * (b - np.median(b))
     number, num_long = pl.len().over("at", "step"), pl.col("long").sum().over("at", "step")
     in_step = pairs.select("at", "step", long=pl.Series(is_long)).select(
-        few=(number < _FEW_A_STEP) | (2 * num_long <= number)
+        few=(number < _FEW_A_STEP) | (num_long <= _NEARLY_ALL * number)
     )
     is_long &= in_step.get_column("few").to_numpy()
     share = float(is_long.mean())
