@@ -348,10 +348,12 @@ def _factors(rows: pl.DataFrame, steps_of: Mapping[int, Sequence[int]]) -> pl.Da
     """Of each slow rank and type, how many times its peers' time it takes in the steps in which it is slow; of a type
     that most of its peers do not have there, all of its time is more than theirs. num, peers_num: how many a step; one
     takes each, peers_each."""
+    of_one = pl.struct("micro_batch", "chunk").n_unique()  # a range may be cut into parts
+    number = pl.when(pl.col("micro_batch").null_count() == 0).then(of_one).otherwise(pl.len())
     means = (
         rows.filter(pl.col("pace") == "compute")
         .group_by("at", "stage", "type", "step")
-        .agg(pl.col("duration_ns").sum(), pl.len().alias("num"))
+        .agg(pl.col("duration_ns").sum(), number.alias("num"))
     )
     parts = []
     for slow, steps in steps_of.items():
