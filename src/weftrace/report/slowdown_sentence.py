@@ -16,10 +16,13 @@ def slowdown_sentence(ranks: Sequence[RankDocument], slowdown: Block | None) -> 
     Of ranges it is told whatever it is, for they show nothing else of waiting; of kernels where a cause is worth it.
     Where ranks are absent, S is of those that are here and says little.
     """
-    if slowdown is None or not slowdown["is_trusted"]:
+    if slowdown is None:
         return ""
+    are_ranges = all(rank["basis"] == "ranges" for rank in ranks)
+    if not slowdown["is_trusted"]:
+        return str(slowdown["headline"]) if are_ranges else ""
     cause = _largest(slowdown)
-    if cause is None and not all(rank["basis"] == "ranges" for rank in ranks):
+    if cause is None and not are_ranges:
         return ""
     of_all = "" if slowdown["absent"] or "S = " in slowdown["headline"] else f" S = {slowdown['slowdown']:.2f}."
     return f"{slowdown['headline']}{of_all}"
