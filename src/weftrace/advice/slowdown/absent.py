@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.advice.absent_ranks import LEAST_REPEATS, absent_from
-from weftrace.advice.slowdown.causes import Found
+from weftrace.advice.slowdown.found import Found
 from weftrace.advice.slowdown.pace import are_ranges
 from weftrace.plan.inference.values import Inferred
 from weftrace.trace.plain.values import PLACES, Worker

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from weftrace.advice.jobs import lanes_of
 from weftrace.advice.slowdown.absent import AbsentRanks, absent_ranks, waiting_for
-from weftrace.advice.slowdown.causes import Found, excess_of, found_causes
+from weftrace.advice.slowdown.causes import found_causes
 from weftrace.advice.slowdown.doubts import doubt_of
+from weftrace.advice.slowdown.found import Found
 from weftrace.advice.slowdown.pace import are_ranges, paced
 from weftrace.advice.slowdown.replays import Replays
 from weftrace.advice.slowdown.sentences import LITTLE, headline_of, sentence_of
+from weftrace.advice.slowdown.slow_ranks import excess_of
 from weftrace.advice.slowdown.stages import stages_of
 from weftrace.analysis.job_slowdown import (
     Cause,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from weftrace.advice.slowdown.causes import Found
+from weftrace.advice.slowdown.found import Found
 from weftrace.analysis.job_slowdown import Cause
 from weftrace.units import duration, percent
 
