@@ -86,6 +86,7 @@ def _commands(inputs: Mapping[str, Path], folder: Path) -> dict[str, list[object
         "checks": ["critical-path", "--check", rank],
         "what-if": ["whatif", rank, "--scale", "communication=0.5"],
         "sensitivity": ["whatif", rank, "--sensitivity"],
+        "slowdown": ["stragglers", ranks],
         "diff": ["diff", rank, rank],
         "query": ["query", rank, QUESTION],
         "sweep": ["profile", "decode", "--sweep", "overlap=none,two-batch", "--layers", 3],

@@ -130,7 +130,7 @@ def test_the_job_comes_first_and_the_rank_that_came_late_is_open(open_html: Any)
     assert order == sorted(order)
     clocks = page.locator("#job-clocks").inner_text()
     assert "3 collectives matched over ranks (3 by number)" in clocks
-    assert "offsets of the ranks' clocks were subtracted" in clocks and "2.00 µs apart" in clocks
+    assert "offsets of the ranks' clocks were subtracted" in clocks and "known to 2.00 µs" in clocks
     # Every colour that is drawn stands in the legend.
     assert page.locator("#job .legend .swatch").count() == 6
 

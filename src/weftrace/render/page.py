@@ -28,6 +28,8 @@ TERMS_BLOCK = "weftrace-terms"
 #: The block that holds the columns of a page's tables; `static/tables.js` reads it.
 COLUMNS_BLOCK = "weftrace-columns"
 
+#: Comments on lines of their own, which a page does not need: `//`, and JSDoc with its types.
+_COMMENT = re.compile(r"^[ \t]*(?://.*|/\*\*(?s:.*?)\*/[ \t]*)\n", re.MULTILINE)
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "(\./|render/)([a-z_]+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?function|const|class) (\w+)", re.MULTILINE)
 _DARK = re.compile(r'^:root\[data-theme="dark"\] (\{.*?\})$', re.MULTILINE | re.DOTALL)
@@ -149,7 +151,7 @@ def _as_function(place: _Place) -> str:
     source = _source(place)
     exports = [exported for _, exported in _EXPORT.findall(source)]
     body = _IMPORT.sub(lambda m: f"const {{{m[1]}}} = {_constant(_imported(place, m[2], m[3]))};", source)
-    body = _EXPORT.sub(r"\1 \2", body)
+    body = _COMMENT.sub("", _EXPORT.sub(r"\1 \2", body))
     stray = re.search(r"^(import|export)\b.*", body, re.MULTILINE)
     assert stray is None, f"{place}: unsupported form: {stray and stray.group(0)}"
     exported = ", ".join(exports)

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.errors import AdviceError
 from weftrace.plan.inference.confidence import by_votes
 from weftrace.plan.inference.lanes.cutting import cut_where_others_began
 from weftrace.plan.inference.lanes.gathering import gathered
@@ -43,6 +44,8 @@ def infer_lanes(
 ) -> Inferred:
     """The plan that the ranks of a job followed, whose files hold ranges without work on a device.
 
+    Raises `AdviceError` where no range is long enough to be timed.
+
     works: of each rank its ranges (`Work.basis` "ranges"), or its work on a device: then without its host. members: of
     `weftrace.analysis.meetings`, of these ranks. numbers, names: what the ranks are called. to_common: from a rank's
     clock to the common one.
@@ -54,6 +57,8 @@ def infer_lanes(
     """
     grain = RANGES if all(work.basis == "ranges" for work in works) else KERNELS
     ops, origin = ops_of(works, members, to_common, grain)
+    if ops.is_empty():
+        raise AdviceError("nothing here lasts as long as stamps of hosts are rough: no plan follows from it.")
     moved = any(work.trace.plain is not None and work.trace.plain.moved for work in works)
     since = _since(ops, moved)
     places = [work.trace.plain.workers[0].places if work.trace.plain else () for work in works]
