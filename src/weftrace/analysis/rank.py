@@ -50,6 +50,7 @@ class RankAnalysis(InNotebook):
     or nothing. places: its coordinates in the job that such a trace tells, as ("pp", 3).
     configuration: how its trace was made, where it says so (`Trace.configuration`).
     steps_by: what ranges are called that stand for steps in `shared`; None where they are the profiler's, or none are.
+    machine: of a rank on CPUs the host that its file names, whose processes share a clock; empty where none is named.
     facts: what its file says of device, versions, shapes and settings (`facts_of`).
     shared: whose the time of each step is; waits: what splits waiting for late ranks from it (`waiting_shares`), None
     where that is not known: what a comparison needs of it.
@@ -86,6 +87,7 @@ class RankAnalysis(InNotebook):
     waits: pl.DataFrame | None = None
     steps_by: str | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
+    machine: str = ""
     code: tuple[CodeTimes, ...] = ()
     apart: Apart | None = None
     name: str = ""
@@ -176,6 +178,7 @@ def analyze_rank(source: Trace | Work, *, by: Sequence[By] = (), stepped: Work |
         arrivals=arrivals(work),
         shared=step_shares(stepped or account, launched_by=launched_by if work.around is work else None),
         facts=facts_of(steps_of, launched_by),
+        machine=work.trace.info.get("host_name", "") if work.basis == "host" else "",
         name=worker.name if worker else "",
         places=worker.places if worker else (),
         code=tuple(code_times(account, each) for each in by),
@@ -189,7 +192,8 @@ def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failu
     ordered, renumbered = placed(sorted(ranks, key=by_rank))
     ordered = [replace(r, apart=reason) for r, reason in zip(ordered, apart_of(ordered), strict=True)]
     counted = [r for r in ordered if r.apart is None]
-    clock_of = ["(simulated)" if r.simulated else r.path for r in counted]  # all ranks of a plan are on one clock
+    # all ranks of a plan are on one clock, and processes of one machine
+    clock_of = ["(simulated)" if r.simulated else r.machine or r.path for r in counted]
     meetings = meetings_of([r.arrivals for r in counted], clock_of)
     num_events = [r.arrivals.height for r in counted]
     clocks = offsets_of(meetings.clocks, [r.rank for r in counted], num_events)
