@@ -209,9 +209,3 @@ def _range_after(ops: pl.DataFrame, rows: pl.DataFrame) -> pl.Series:
 
 def _lower_median(column: str) -> pl.Expr:
     return pl.col(column).quantile(0.5, interpolation="lower")
-
-
-def as_ints(values: pl.Series) -> NDArray[np.int64]:
-    """Durations in whole ns."""
-    found: NDArray[np.int64] = np.rint(values.to_numpy()).astype(np.int64)
-    return found
