@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weftrace.flops.cost import Cost, Kind, Phase, Status
+from weftrace.costs.cost import Cost, Kind, Phase, Status
 from weftrace.flops.values import Clock, FlopsReport, Module, OpCount, Parallel, Timing
 
 F, B, R, O = Phase.FORWARD, Phase.BACKWARD, Phase.RECOMPUTE, Phase.OPTIMIZER  # noqa: E741

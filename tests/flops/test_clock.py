@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from weftrace.flops.cost import Phase
+from weftrace.costs.cost import Phase
 from weftrace.flops.runtime.count.clock import EventTicks, StepClock
 from weftrace.flops.runtime.count.tracker import Tracker
 from weftrace.flops.values import OUTSIDE

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
+from weftrace.costs.cost import Cost, Status
 from weftrace.flops import FlopsReport, profile, totals
-from weftrace.flops.cost import Cost, Status
 
 S = 32
 CAUSAL = S * (S + 1) // 2

@@ -7,9 +7,9 @@ from dataclasses import astuple, replace
 import pytest
 
 from tests.flops.small_reports import TINY, B, F, matmul, op, vector
+from weftrace.costs.cost import Cost, Kind
 from weftrace.errors import FlopsError
 from weftrace.facts import hardware, published_gemms
-from weftrace.flops.cost import Cost, Kind
 from weftrace.flops.derived.predict import (
     ATTENTION_BACKWARD_EFFICIENCY,
     ATTENTION_EFFICIENCY,

@@ -8,8 +8,8 @@ from types import MappingProxyType
 import pytest
 
 from tests.flops.small_reports import TINY, UNTIMED, B, F, O, R, matmul, op, unknown, vector
+from weftrace.costs.cost import Cost, Kind
 from weftrace.facts import Hardware, hardware
-from weftrace.flops.cost import Cost, Kind
 from weftrace.flops.derived.findings import findings
 from weftrace.flops.derived.rates import matrix_peak
 from weftrace.flops.derived.roofline import roofline

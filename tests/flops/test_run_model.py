@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from tests.flops import user_models
+from weftrace.costs.cost import Phase
 from weftrace.errors import FlopsError
-from weftrace.flops.cost import Phase
 from weftrace.flops.derived.params import params
 from weftrace.flops.derived.tally import totals
 from weftrace.flops.run_spec import RunSpec, parse_input, parse_parallel

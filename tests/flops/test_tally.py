@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.flops.small_reports import FREE, MODULES, OPS, TINY, UNTIMED, B, F, O, R, huge, matmul, op, unknown
 from tests.fuzz import examples
+from weftrace.costs.cost import NOTHING, PHASES, Phase, Status
 from weftrace.errors import FlopsError
-from weftrace.flops.cost import NOTHING, PHASES, Phase, Status
 from weftrace.flops.derived.coverage import coverage
 from weftrace.flops.derived.params import module_params, params
 from weftrace.flops.derived.tally import exclusive, global_factor, inclusive, total, totals

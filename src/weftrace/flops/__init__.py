@@ -20,13 +20,13 @@ from weftrace.errors import FlopsError as FlopsError
 from weftrace.lazy import lazily, without_torch
 
 if TYPE_CHECKING:  # what a type checker sees
+    from weftrace.costs.cost import Cost as Cost
+    from weftrace.costs.cost import Kind as Kind
+    from weftrace.costs.cost import Phase as Phase
+    from weftrace.costs.cost import Status as Status
+    from weftrace.costs.cost import Tally as Tally
     from weftrace.facts.models import known_models as known_models
     from weftrace.facts.models import model_config as model_config
-    from weftrace.flops.cost import Cost as Cost
-    from weftrace.flops.cost import Kind as Kind
-    from weftrace.flops.cost import Phase as Phase
-    from weftrace.flops.cost import Status as Status
-    from weftrace.flops.cost import Tally as Tally
     from weftrace.flops.deepspeed.runtime.model_profile import get_model_profile as get_model_profile
     from weftrace.flops.deepspeed.runtime.profiler import FlopsProfiler as FlopsProfiler
     from weftrace.flops.derived.account import Account as Account

@@ -6,8 +6,8 @@ import csv
 import io
 from dataclasses import fields
 
+from weftrace.costs.cost import COUNTED, NOTHING, PHASES, Status
 from weftrace.facts import Hardware
-from weftrace.flops.cost import COUNTED, NOTHING, PHASES, Status
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.several.sweep import Sweep, SweepPoint
 from weftrace.flops.values import FlopsReport

@@ -11,8 +11,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from weftrace.costs.cost import Cost, Phase
 from weftrace.files.schemas import Count, Positive
-from weftrace.flops.cost import Cost, Phase
 from weftrace.notebook import InNotebook
 
 OUTSIDE = "(outside)"

@@ -20,8 +20,8 @@ from tests.conftest import ROOT
 from tests.flops.deepspeed.parse import HEADINGS, LABELS, aggregated, field, labels_in_order, modules, value
 from tests.flops.deepspeed.test_config import SAMPLE
 from tests.flops.deepspeed.tiny_gpt import BLOCK_MACS, MACS
+from weftrace.costs.cost import Phase
 from weftrace.errors import FlopsError, OutputError
-from weftrace.flops.cost import Phase
 from weftrace.flops.deepspeed.config import DeepSpeedFlopsConfig, read_deepspeed_config
 from weftrace.flops.deepspeed.runtime.script import own_traceback, run_script
 from weftrace.flops.derived.tally import totals

@@ -23,7 +23,7 @@ from tests.flops.deepspeed.parse import (
     value,
 )
 from tests.flops.small_reports import TINY, UNTIMED, B, F, huge, matmul, op
-from weftrace.flops.cost import Phase
+from weftrace.costs.cost import Phase
 from weftrace.flops.deepspeed.numbers import Sizes, fold, module_lines, step_line
 from weftrace.flops.deepspeed.strings import EARLIER
 from weftrace.flops.deepspeed.text import deepspeed_text

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from weftrace.flops.cost import MATRIX_KINDS, Cost, Kind, Phase, Status
+from weftrace.costs.cost import MATRIX_KINDS, Cost, Kind, Phase, Status
 from weftrace.flops.runtime.count.counter import Counter
 from weftrace.flops.runtime.count.tracker import Tracker
 

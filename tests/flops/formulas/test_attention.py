@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.flops.formulas.single_op import Op, assert_same, count_op, forward_and_backward
-from weftrace.flops.cost import Cost, Phase, Status
+from weftrace.costs.cost import Cost, Phase, Status
 from weftrace.flops.runtime.formulas.pairs import pairs_seen
 from weftrace.flops.runtime.formulas.registry import Call, operator, rule_of
 

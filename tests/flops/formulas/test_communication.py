@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from tests.flops.formulas.single_op import count_op
-from weftrace.flops.cost import Cost, Kind
+from weftrace.costs.cost import Cost, Kind
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import torch.utils.mkldnn
 from torch import nn
 
 from tests.flops.formulas.single_op import Case, check, check_under_inference, count_op, devices, leaf
-from weftrace.flops.cost import Kind, Phase
+from weftrace.costs.cost import Kind, Phase
 
 Built = tuple[Callable[[], Any], list[torch.Tensor]]
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.flops.formulas.single_op import count_op
-from weftrace.flops.cost import Status
+from weftrace.costs.cost import Status
 from weftrace.flops.runtime.formulas.elementwise import fallback_rule
 from weftrace.flops.runtime.formulas.registry import operator, rule_of
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.flops.formulas.single_op import assert_same, count_op, forward_and_backward, leaf
-from weftrace.flops.cost import Phase, Status
+from weftrace.costs.cost import Phase, Status
 
 P, R, M = 7, 5, 4
 

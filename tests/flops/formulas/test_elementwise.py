@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.flops.formulas.single_op import count_op
-from weftrace.flops.cost import Kind, Phase, Status
+from weftrace.costs.cost import Kind, Phase, Status
 
 CASES: list[tuple[str, Callable[[Tensor], Tensor], int]] = [
     ("add", lambda x: x + 1, 1),

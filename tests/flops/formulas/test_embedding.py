@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.flops.formulas.single_op import count_op
-from weftrace.flops.cost import Kind, Phase, Status
+from weftrace.costs.cost import Kind, Phase, Status
 
 
 def test_embedding_reads_rows() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
-from weftrace.flops.cost import Cost, Status
+from weftrace.costs.cost import Cost, Status
 from weftrace.flops.runtime.formulas.flex import flex_pairs
 from weftrace.flops.runtime.formulas.registry import Call, rule_of
 from weftrace.flops.runtime.profile import profile

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.flops.formulas.single_op import count_op, tensors
-from weftrace.flops.cost import Kind, Status
+from weftrace.costs.cost import Kind, Status
 
 N = 6
 L = torch.linalg

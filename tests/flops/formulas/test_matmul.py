@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.flops.formulas.single_op import Case, check, check_under_inference, count_op, devices, leaf
-from weftrace.flops.cost import Kind, Status
+from weftrace.costs.cost import Kind, Status
 
 Built = tuple[Callable[[], Any], list[torch.Tensor]]
 BF16, C64 = torch.bfloat16, torch.complex64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from tests.flops.formulas.single_op import count_op
-from weftrace.flops.cost import Cost, Kind
+from weftrace.costs.cost import Cost, Kind
 
 
 def _only(code: object, name: str) -> Cost:

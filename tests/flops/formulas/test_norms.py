@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.flops.formulas.single_op import count_op
-from weftrace.flops.cost import Cost, Phase, Status
+from weftrace.costs.cost import Cost, Phase, Status
 from weftrace.flops.runtime.formulas.registry import Call, operator, rule_of
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from tests.flops.formulas.single_op import Counted, count_op
-from weftrace.flops.cost import Phase
+from weftrace.costs.cost import Phase
 
 PARAMETERS = 4 * 3 + 3
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.flops.formulas.single_op import count_op
-from weftrace.flops.cost import Kind, Status
+from weftrace.costs.cost import Kind, Status
 
 FP8 = torch.float8_e4m3fn
 BF16 = torch.bfloat16

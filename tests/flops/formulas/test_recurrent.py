@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from tests.flops.formulas.single_op import Case, check, check_under_inference, count_op, devices, leaf, tensors
-from weftrace.flops.cost import Phase, Status
+from weftrace.costs.cost import Phase, Status
 
 T, B, N, H, P = 3, 2, 4, 6, 3  # times, batch, inputs, hidden units, projected ones
 GATES: dict[Any, int] = {nn.LSTM: 4, nn.GRU: 3, nn.RNN: 1}

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.flops.formulas.single_op import count_op
-from weftrace.flops.cost import Status
+from weftrace.costs.cost import Status
 
 CASES: list[tuple[str, Callable[[Tensor], object], int]] = [
     ("sum", lambda x: x.sum(), 1),

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.flops.formulas.single_op import count_op
-from weftrace.flops.cost import Kind, Phase, Status
+from weftrace.costs.cost import Kind, Phase, Status
 
 # [4, 6], 5 stored elements
 DENSE = torch.tensor([[1.0, 0, 2, 0, 0, 0], [0, 3, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0], [4, 0, 0, 0, 0, 5]])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.flops.formulas.single_op import count_op
-from weftrace.flops.cost import Kind, Phase, Status
+from weftrace.costs.cost import Kind, Phase, Status
 
 C64 = torch.complex64
 

@@ -15,9 +15,9 @@ from torch.utils.checkpoint import checkpoint
 from tests.flops.models import closed_forms as cf
 from tests.flops.models import tiny, vision
 from tests.fuzz import few
+from weftrace.costs.cost import Phase
 from weftrace.facts.models import ModelConfig, model_config
 from weftrace.flops.buildable import buildable_models
-from weftrace.flops.cost import Phase
 from weftrace.flops.runtime.models import build_model, run_phase
 from weftrace.flops.runtime.profile import count, profile
 

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from tests.fuzz import few
+from weftrace.costs.cost import Status
 from weftrace.errors import SpecError
 from weftrace.flops import FlopsReport, RunSpec, count, profile, run_model, totals
-from weftrace.flops.cost import Status
 from weftrace.flops.derived.account import account_of
 from weftrace.flops.render.facts import exact_line, flops_headline
 from weftrace.flops.runtime.models.hf import hf_inputs, hf_model, hf_run_phase

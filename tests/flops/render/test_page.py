@@ -11,8 +11,8 @@ import pytest
 
 from tests.flops.small_reports import TINY, UNTIMED, huge
 from tests.pages import check_modules
+from weftrace.costs.cost import Phase
 from weftrace.errors import FlopsError
-from weftrace.flops.cost import Phase
 from weftrace.flops.derived.account import account_of
 from weftrace.flops.document import flops_document
 from weftrace.flops.render.figures import flops_phases_figure, flops_roofline_figure, flops_treemap_figure

@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from tests.flops.small_reports import TINY, UNTIMED, huge
+from weftrace.costs.cost import Phase, Status
 from weftrace.errors import WeftraceError
 from weftrace.facts import hardware
-from weftrace.flops.cost import Phase, Status
 from weftrace.flops.derived.account import account_of
 from weftrace.flops.render.diff_terminal import print_flops_diff
 from weftrace.flops.render.facts import flops_headline

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from weftrace.flops.cost import Phase, Tally
+from weftrace.costs.cost import Phase, Tally
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.columns import with_children
 from weftrace.flops.derived.module_time import spread

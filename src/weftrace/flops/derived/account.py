@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
+from weftrace.costs.cost import NOTHING, PHASES, Cost, Kind, Phase, Status, Tally, tally_of
 from weftrace.errors import FlopsError
 from weftrace.facts import Hardware
-from weftrace.flops.cost import NOTHING, PHASES, Cost, Kind, Phase, Status, Tally, tally_of
 from weftrace.flops.derived.columns import Columns, SumTable, columns, sums, with_children
 from weftrace.flops.derived.coverage import Coverage, coverage_of
 from weftrace.flops.derived.device import device_of, named

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weftrace.flops.cost import COUNTED, PHASES, Cost, Phase, tally_of
+from weftrace.costs.cost import COUNTED, PHASES, Cost, Phase, tally_of
 from weftrace.flops.values import FlopsReport, OpCount
 
 Array = npt.NDArray[Any]

@@ -9,8 +9,8 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
+from weftrace.costs.cost import PHASES, Kind, Status
 from weftrace.files.schemas import Count
-from weftrace.flops.cost import PHASES, Kind, Status
 from weftrace.flops.derived.columns import Columns, columns
 from weftrace.flops.derived.module_time import Times, times_of
 from weftrace.flops.derived.tally import MODEL_PHASES

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from weftrace.costs.cost import MATRIX_KINDS, Phase
 from weftrace.facts import Hardware
-from weftrace.flops.cost import MATRIX_KINDS, Phase
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.coverage import Coverage
 from weftrace.flops.derived.module_time import Times

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+from weftrace.costs.cost import PHASES, Phase
 from weftrace.errors import FlopsError
 from weftrace.files.schemas import Count
 from weftrace.files.values import UNSAVED
-from weftrace.flops.cost import PHASES, Phase
 from weftrace.flops.values import FlopsReport
 from weftrace.notebook import InNotebook
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from weftrace.costs.cost import Cost, Kind
 from weftrace.facts import Hardware
-from weftrace.flops.cost import Cost, Kind
 
 VECTOR_NOTE = (
     "Vector work is taken to run at the chip's listed FP32 peak: an assumption, because only dense matrix and "

@@ -16,10 +16,10 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 import numpy as np
 from msgspec import Meta
 
+from weftrace.costs.cost import PHASES, Kind, Phase, Status
 from weftrace.facts import Hardware
 from weftrace.files.schemas import Count
 from weftrace.files.values import As, to_document
-from weftrace.flops.cost import PHASES, Kind, Phase, Status
 from weftrace.flops.derived.columns import Array, Columns, add_up, columns
 from weftrace.flops.derived.module_time import Spread, Times, times_of
 from weftrace.flops.derived.rates import limits, rate_notes

@@ -9,10 +9,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from weftrace.costs.cost import COUNTED, NOTHING, PHASES, Phase, Tally
 from weftrace.errors import FlopsError
 from weftrace.files.schemas import Count
 from weftrace.files.values import UNSAVED
-from weftrace.flops.cost import COUNTED, NOTHING, PHASES, Phase, Tally
 from weftrace.flops.derived.columns import Columns, SumTable, columns, sums, with_children
 from weftrace.flops.values import FlopsReport
 from weftrace.notebook import InNotebook, in_words

@@ -15,8 +15,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from weftrace.costs.cost import PHASES, Cost, Kind, Phase
 from weftrace.facts import Hardware
-from weftrace.flops.cost import PHASES, Cost, Kind, Phase
 from weftrace.flops.derived.columns import Columns, columns
 from weftrace.flops.derived.module_time import Spread, Times, step_time, times_of
 from weftrace.flops.derived.rates import matrix_peak, peak_notes

@@ -12,8 +12,8 @@ from typing import Annotated, Final, TypedDict
 
 from msgspec import UNSET, Meta, UnsetType
 
+from weftrace.costs.cost import Cost, Phase
 from weftrace.files.schemas import Count
-from weftrace.flops.cost import Cost, Phase
 from weftrace.flops.derived.coverage import Coverage
 from weftrace.flops.derived.params import Params
 from weftrace.flops.derived.predict import Prediction

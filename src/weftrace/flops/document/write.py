@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from msgspec import UNSET
 
+from weftrace.costs.cost import COUNTED, PHASES, Cost
 from weftrace.facts import Hardware
 from weftrace.files.values import filled, to_document
-from weftrace.flops.cost import COUNTED, PHASES, Cost
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.columns import Array, Columns, add_up
 from weftrace.flops.derived.findings import findings

@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
+from weftrace.costs.cost import NOTHING, PHASES, Phase, Tally
 from weftrace.errors import FlopsError
 from weftrace.facts import Hardware
 from weftrace.files.output import write_output
 from weftrace.files.sources import DEFAULT_MAX_BYTES
-from weftrace.flops.cost import NOTHING, PHASES, Phase, Tally
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.utilization import model_ns_by_key
 from weftrace.flops.join.join import PhaseWork, TraceJoin, join

@@ -14,8 +14,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.analysis.intervals import of_events
+from weftrace.costs.cost import NOTHING, Phase, Tally
 from weftrace.facts import Hardware
-from weftrace.flops.cost import NOTHING, Phase, Tally
 from weftrace.flops.derived.columns import with_children
 from weftrace.flops.derived.tally import Key, sum_table, tallies, total_of
 from weftrace.flops.derived.utilization import utilization

@@ -7,8 +7,8 @@ from functools import partial
 
 import polars as pl
 
+from weftrace.costs.cost import MATRIX_KINDS
 from weftrace.facts import Hardware
-from weftrace.flops.cost import MATRIX_KINDS
 from weftrace.flops.derived.device import device_of, named
 from weftrace.flops.values import FlopsReport
 from weftrace.trace.model import is_annotation

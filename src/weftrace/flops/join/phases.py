@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.flops.cost import Phase
+from weftrace.costs.cost import Phase
 from weftrace.trace.containment import open_at_launch
 from weftrace.trace.model import is_annotation
 from weftrace.trace.work import Work

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weftrace.flops.cost import WHOLE_CACHE, Phase, Status
+from weftrace.costs.cost import WHOLE_CACHE, Phase, Status
 from weftrace.flops.derived.account import Account
 from weftrace.flops.derived.findings import findings
 from weftrace.flops.render.words import covered_text

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weftrace.costs.cost import PHASES, Phase
 from weftrace.errors import FlopsError
 from weftrace.facts import Hardware
-from weftrace.flops.cost import PHASES, Phase
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.columns import add_up
 from weftrace.flops.derived.rates import used_peaks

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weftrace.flops.cost import Phase
+from weftrace.costs.cost import Phase
 from weftrace.flops.derived.account import Account
 from weftrace.flops.derived.roofline import BoundName, RooflineRow
 

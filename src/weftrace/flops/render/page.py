@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from weftrace.costs.cost import PHASES, Cost, Kind, Phase, Status
 from weftrace.facts import Hardware
 from weftrace.files.values import to_document
-from weftrace.flops.cost import PHASES, Cost, Kind, Phase, Status
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.rates import limits, used_peaks, vector_rate
 from weftrace.flops.document import read_flops, report_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.flops.cost import Phase
+from weftrace.costs.cost import Phase
 from weftrace.flops.derived.account import Account
 from weftrace.flops.several.sweep import Sweep
 from weftrace.render.console_parts import BOLD, DIM, WARNING, section, table

@@ -10,8 +10,8 @@ from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from weftrace.costs.cost import NOTHING, Phase, Status
 from weftrace.facts import Hardware
-from weftrace.flops.cost import NOTHING, Phase, Status
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.render.facts import (
     exact_line,

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
+from weftrace.costs.cost import Phase
 from weftrace.errors import FlopsError, WeftraceError
 from weftrace.facts import hardware
-from weftrace.flops.cost import Phase
 from weftrace.flops.runtime.count.clock import StepClock
 from weftrace.flops.runtime.count.frames import Frame
 from weftrace.flops.runtime.count.math_attention import masked_costs, recomputed_scores

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
+from weftrace.costs.cost import Cost, Kind, Status
 from weftrace.errors import FlopsError
-from weftrace.flops.cost import Cost, Kind, Status
 from weftrace.flops.runtime.count.clock import StepClock
 from weftrace.flops.runtime.count.counter import Counter
 from weftrace.flops.runtime.count.meta_attention import FusedAttentionOnMeta

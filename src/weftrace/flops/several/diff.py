@@ -14,9 +14,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from weftrace.costs.cost import NOTHING, PHASES, Phase
 from weftrace.errors import SpecError
 from weftrace.files.values import As
-from weftrace.flops.cost import NOTHING, PHASES, Phase
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.module_time import Spread
 from weftrace.flops.derived.params import Params

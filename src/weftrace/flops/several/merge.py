@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from weftrace.costs.cost import Cost, Phase
 from weftrace.errors import FlopsError
-from weftrace.flops.cost import Cost, Phase
 from weftrace.flops.derived.columns import columns, sums
 from weftrace.flops.derived.coverage import coverage_of
 from weftrace.flops.derived.module_time import Times, times_of

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch.autograd import Variable
 
-from weftrace.flops.cost import Phase
+from weftrace.costs.cost import Phase
 from weftrace.flops.runtime.count.frames import Frame
 from weftrace.flops.runtime.count.tracker import LEAF, Tracker, current_node
 from weftrace.flops.runtime.formulas.registry import tensors_in

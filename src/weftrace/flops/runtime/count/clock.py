@@ -22,7 +22,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 
-from weftrace.flops.cost import Phase
+from weftrace.costs.cost import Phase
 from weftrace.flops.runtime.count.backward import BackwardMarks
 from weftrace.flops.runtime.count.frames import Frame
 from weftrace.flops.runtime.count.tracker import Tracker

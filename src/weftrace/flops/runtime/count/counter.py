@@ -16,7 +16,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
 
-from weftrace.flops.cost import Cost, Kind, Status
+from weftrace.costs.cost import Cost, Kind, Status
 from weftrace.flops.runtime.count.keys import all_dense, key_of_any, result_of, sized, tensors_of
 from weftrace.flops.runtime.count.signatures import Signatures, find_rule
 from weftrace.flops.runtime.count.tracker import LEAF, Tracker, current_node

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from weftrace.flops.cost import PHASES, Phase
+from weftrace.costs.cost import PHASES, Phase
 
 
 class Frame:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from weftrace.flops.cost import Cost, Phase, Status
+from weftrace.costs.cost import Cost, Phase, Status
 from weftrace.flops.runtime.count.signatures import Signatures
 from weftrace.flops.runtime.formulas.softmax_and_loss import pairs_let_through, without_pairs
 

@@ -8,7 +8,7 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 import weftrace.flops.runtime.formulas  # noqa: F401  (fills the table of rules)
-from weftrace.flops.cost import Cost, Kind, Status
+from weftrace.costs.cost import Cost, Kind, Status
 from weftrace.flops.runtime.formulas.elementwise import fallback_rule
 from weftrace.flops.runtime.formulas.registry import (
     WHOLE_RULES,

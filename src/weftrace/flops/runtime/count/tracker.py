@@ -24,7 +24,7 @@ from torch.compiler import is_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from weftrace.flops.cost import Phase
+from weftrace.costs.cost import Phase
 from weftrace.flops.runtime.count.frames import Again, Frame, Segments, Stack
 from weftrace.flops.runtime.count.uncounted import Uncounted
 from weftrace.flops.values import OUTSIDE

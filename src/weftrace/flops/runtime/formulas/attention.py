@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from weftrace.flops.cost import Cost, Kind
+from weftrace.costs.cost import Cost, Kind
 from weftrace.flops.runtime.formulas.masks import masked_pairs
 from weftrace.flops.runtime.formulas.pairs import Pairs, pairs_seen
 from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from weftrace.flops.cost import Cost, Kind
+from weftrace.costs.cost import Cost, Kind
 from weftrace.flops.runtime.formulas.registry import Call, Key, dtype_name, rule, tensors_in
 
 C10D = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from weftrace.flops.cost import Cost, Status
+from weftrace.costs.cost import Cost, Status
 from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, vector_cost
 
 _POWERS = "a power counts as one operation"

@@ -12,7 +12,7 @@ import math
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 
-from weftrace.flops.cost import Cost, Kind, Status
+from weftrace.costs.cost import Cost, Kind, Status
 from weftrace.flops.runtime.formulas.registry import Call, Formula, Key, Operator, Rule, overloads, rule, vector_cost
 
 _ONE = """

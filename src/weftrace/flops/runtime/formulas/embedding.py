@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from weftrace.flops.cost import Cost, Kind, Status
+from weftrace.costs.cost import Cost, Kind, Status
 from weftrace.flops.runtime.formulas.registry import Call, Key, dtype_name, rule, storage_bytes
 
 _ROWS = "bytes of the rows that are read; a row read twice counts twice"

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from weftrace.flops.cost import Cost, Status
+from weftrace.costs.cost import Cost, Status
 from weftrace.flops.runtime.formulas.elementwise import GELU
 from weftrace.flops.runtime.formulas.masks import UNREAD
 from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, vector_cost

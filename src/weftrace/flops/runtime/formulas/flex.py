@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from weftrace.flops.cost import Cost, Status
+from weftrace.costs.cost import Cost, Status
 from weftrace.flops.runtime.formulas.attention import attention_backward_cost, attention_cost
 from weftrace.flops.runtime.formulas.macs import readable
 from weftrace.flops.runtime.formulas.pairs import Pairs

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from weftrace.flops.cost import Cost, Status
+from weftrace.costs.cost import Cost, Status
 from weftrace.flops.runtime.formulas.macs import readable
 from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, storage_bytes
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import torch
 
-from weftrace.flops.cost import Cost, Kind, Status
+from weftrace.costs.cost import Cost, Kind, Status
 from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, vector_cost
 
 _NOTE = "leading terms of LAPACK's operation count"

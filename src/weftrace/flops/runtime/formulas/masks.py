@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from weftrace.flops.cost import Status
+from weftrace.costs.cost import Status
 from weftrace.flops.runtime.formulas.macs import readable
 from weftrace.flops.runtime.formulas.pairs import Pairs
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from weftrace.flops.cost import Cost
+from weftrace.costs.cost import Cost
 from weftrace.flops.runtime.formulas.macs import additions, flops_per_mac
 from weftrace.flops.runtime.formulas.nested import is_ragged, ragged_product
 from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, storage_bytes, vector_cost

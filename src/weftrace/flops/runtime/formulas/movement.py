@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import torch
 
-from weftrace.flops.cost import Cost, Kind
+from weftrace.costs.cost import Cost, Kind
 from weftrace.flops.runtime.formulas.elementwise import written_in_place, written_only
 from weftrace.flops.runtime.formulas.registry import Call, Key, rule, storage_bytes, vector_cost
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from weftrace.flops.cost import Cost
+from weftrace.costs.cost import Cost
 from weftrace.flops.runtime.formulas.macs import additions, flops_per_mac
 from weftrace.flops.runtime.formulas.registry import Call, matrix_cost, shape_of, whole_rule
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weftrace.flops.cost import Cost
+from weftrace.costs.cost import Cost
 from weftrace.flops.runtime.formulas.elementwise import elements, in_place_cost
 from weftrace.flops.runtime.formulas.registry import Call, Key, rule
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weftrace.flops.cost import Status
+from weftrace.costs.cost import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import math
 
 import torch
 
-from weftrace.flops.cost import Cost, Kind, Status
+from weftrace.costs.cost import Cost, Kind, Status
 from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, vector_cost
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from weftrace.flops.cost import Cost, Status
+from weftrace.costs.cost import Cost, Status
 from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, vector_cost
 
 _MODES = ("rnn", "rnn", "lstm", "gru")  # cuDNN's numbers: RELU, TANH, LSTM, GRU

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weftrace.flops.cost import Cost, Status
+from weftrace.costs.cost import Cost, Status
 from weftrace.flops.runtime.formulas.elementwise import elements, in_place_cost
 from weftrace.flops.runtime.formulas.registry import Call, Formula, Key, rule, vector_cost
 

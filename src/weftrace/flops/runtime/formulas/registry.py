@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
+from weftrace.costs.cost import Cost, Kind, Status
 from weftrace.errors import WeftraceError
-from weftrace.flops.cost import Cost, Kind, Status
 
 Operator = OpOverload | HigherOrderOperator
 Formula = Callable[["Call"], Cost]

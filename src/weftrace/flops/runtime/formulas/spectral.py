@@ -10,7 +10,7 @@ import math
 
 import torch
 
-from weftrace.flops.cost import Cost, Status
+from weftrace.costs.cost import Cost, Status
 from weftrace.flops.runtime.formulas.registry import Call, Key, rule, vector_cost
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
-from weftrace.flops.cost import Cost
+from weftrace.costs.cost import Cost
 from weftrace.flops.runtime.formulas.registry import Call, Key, Rule, matrix_cost, set_rule
 
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weftrace.flops.cost import Cost
+from weftrace.costs.cost import Cost
 from weftrace.flops.runtime.formulas.attention import attention_cost
 from weftrace.flops.runtime.formulas.pairs import Pairs, pairs_seen
 from weftrace.flops.runtime.formulas.registry import Call, rule

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from weftrace.costs.cost import WHOLE_CACHE, Kind, Status
 from weftrace.errors import FlopsError, SpecError
-from weftrace.flops.cost import WHOLE_CACHE, Kind, Status
 from weftrace.flops.run_spec import RunSpec, model_kind
 from weftrace.flops.runtime.profile import profile
 from weftrace.flops.runtime.run.load_model import one_line, told_in_words
