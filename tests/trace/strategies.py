@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 from hypothesis import strategies as st
 
+from weftrace.trace.chrome.facts import DEVICE_LIMITS
 from weftrace.trace.model import (
     DEVICE_CATEGORIES,
     EVENT_SCHEMA,
@@ -47,6 +48,7 @@ _any_time = st.integers(1_740_461_679_470_630_000, 1_740_461_679_603_007_123) | 
     -LIMIT_NS // 2, LIMIT_NS // 2
 )
 _counts = st.integers(0, 2**31 - 1)
+_limits = st.integers(1, 2**31 - 1)
 _lists = ("[[1,512],[],[]]", '["long int","c10::BFloat16",""]', "[5]", "[[[2,3],[4]],1.5,null]", '["\\"}]"]')
 _called = st.sampled_from(_lists) | _texts.map(str.strip).filter(lambda text: text and not text.startswith("["))
 #: Launch dimensions that are more than [n, 1, 1], and their product.
@@ -155,6 +157,8 @@ def traces(draw: st.DrawFn) -> Trace:
                         name=_texts,
                         num_sms=st.none() | _counts,
                         memory_bytes=st.none() | st.integers(0, (1 << 62) - 1),
+                        capability=st.none() | st.tuples(_limits, _counts),
+                        **{field: st.none() | _limits for field in DEVICE_LIMITS},
                     ),
                     max_size=2,
                 )

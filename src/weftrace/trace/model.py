@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Literal
 
+import msgspec
 import polars as pl
 
 from weftrace.notebook import InNotebook
 from weftrace.trace.plain.values import Plain
+
+_Limit = Annotated[int, msgspec.Meta(ge=1)]
 
 #: What a device's multiprocessors are called: streaming multiprocessors, or compute units on AMD.
 SmUnit = Literal["SMs", "CUs"]
@@ -104,12 +107,26 @@ def is_annotation() -> pl.Expr:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device(InNotebook):
-    """One accelerator as the file describes it; `num_sms` counts SMs (NVIDIA) or compute units (AMD)."""
+    """One accelerator as the file describes it; None where the file does not say.
+
+    num_sms: SMs (NVIDIA) or compute units (AMD).
+    capability: compute capability, (9, 0) of an H100; on AMD the beginning of the gfx number, (9, 4) of an MI300X.
+    max_threads_per_sm, registers_per_sm, shared_bytes_per_sm: what one SM holds at most at one time. ROCm does not
+    state registers.
+    warp_size: threads of a warp, or of AMD's wavefront.
+    max_threads_per_block: the most threads that a launch may ask for in one block.
+    """
 
     id: int
     name: str = ""
     num_sms: int | None = None
     memory_bytes: int | None = None
+    capability: tuple[int, int] | None = None
+    max_threads_per_sm: _Limit | None = None
+    registers_per_sm: _Limit | None = None
+    shared_bytes_per_sm: _Limit | None = None
+    warp_size: _Limit | None = None
+    max_threads_per_block: _Limit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,8 +245,8 @@ class Trace(InNotebook):
         """
         if (known := next((d for d in self.devices if d.id == device_id), None)) is not None:
             return known
-        alike = {(d.name, d.num_sms, d.memory_bytes) for d in self.devices}
-        return replace(self.devices[0], id=device_id) if len(alike) == 1 else Device(id=device_id)
+        alike = {replace(d, id=device_id) for d in self.devices}
+        return alike.pop() if len(alike) == 1 else Device(id=device_id)
 
 
 def events_frame(columns: Mapping[str, object], height: int) -> pl.DataFrame:

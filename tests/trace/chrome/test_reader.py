@@ -626,7 +626,7 @@ def test_the_rank_that_a_name_tells(path: str, rank: int | None) -> None:
 
 def test_devices_as_the_file_describes_them() -> None:
     properties = [
-        {"id": 0, "name": "NVIDIA H800", "numSms": 132, "totalGlobalMem": 84943110144, "warpSize": 32},
+        {"id": 0, "name": "NVIDIA H800", "numSms": 132, "totalGlobalMem": 84943110144},
         {"id": "1", "name": None, "numSms": -1, "totalGlobalMem": "80"},
         {"name": "no id"}, {"id": True}, {"id": 1.5}, None, 7,
     ]  # fmt: skip
@@ -638,6 +638,26 @@ def test_devices_as_the_file_describes_them() -> None:
     odd: Any
     for odd in (None, {}, "x", 5):
         assert read_text(text_of(event(), deviceProperties=odd)).devices == ()
+
+
+def test_what_one_sm_holds_as_the_file_states_it() -> None:
+    limits = {"maxThreadsPerMultiprocessor": 2048, "warpSize": 64, "maxThreadsPerBlock": 1024}
+    properties: list[dict[str, Any]] = [
+        {"id": 0, "computeMajor": 9, "computeMinor": 0, **limits, "regsPerMultiprocessor": 65536,
+         "sharedMemPerMultiprocessor": 233472},
+        {"id": 1, "computeMajor": 9, "computeMinor": 4, **limits, "maxSharedMemoryPerMultiProcessor": 65536},
+        {"id": 2, "computeMajor": 0, "computeMinor": 0, "warpSize": 0, "regsPerMultiprocessor": -1,
+         "maxThreadsPerMultiprocessor": 2048.5, "maxThreadsPerBlock": 2**70, "sharedMemPerMultiprocessor": [1]},
+        {"id": 3, "computeMajor": 8, "warpSize": " 32 ", "maxThreadsPerBlock": True},
+    ]  # fmt: skip
+    trace = read_text(text_of(event(), deviceProperties=properties))
+    common = {"max_threads_per_sm": 2048, "warp_size": 64, "max_threads_per_block": 1024}
+    assert trace.devices == (
+        Device(id=0, capability=(9, 0), registers_per_sm=65536, shared_bytes_per_sm=233472, **common),
+        Device(id=1, capability=(9, 4), shared_bytes_per_sm=65536, **common),
+        Device(id=2),
+        Device(id=3, warp_size=32),
+    )
 
 
 def test_other_facts_are_passed_on_as_texts() -> None:
@@ -783,7 +803,16 @@ def test_sms_of_the_deepseek_trace(shared_data: Path) -> None:
     """Grids as the published picture has them: DeepEP on 20 SMs, the persistent GEMMs on 112."""
     trace = read_chrome(shared_data / "deepseek-v3-train.json.gz")
     blocks = trace.events.filter(pl.col("cat") == "kernel").group_by("name").agg(pl.col("num_blocks").max())
-    assert trace.devices[0] == Device(id=0, name="NVIDIA H800", num_sms=132, memory_bytes=84943110144)
+    limits = {"max_threads_per_sm": 2048, "registers_per_sm": 65536, "shared_bytes_per_sm": 233472, "warp_size": 32}
+    assert trace.devices[0] == Device(
+        id=0,
+        name="NVIDIA H800",
+        num_sms=132,
+        memory_bytes=84943110144,
+        capability=(9, 0),
+        max_threads_per_block=1024,
+        **limits,
+    )
     assert {20, 112} <= set(blocks.get_column("num_blocks").to_list())
 
 

@@ -19,6 +19,16 @@ _NOTHING_MORE = re.compile(r"[\s,{}\]\0]*\Z")
 CONFIGURATION_KEY = "weftrace"
 _PLAIN = str | int | float | Decimal
 _NEEDED = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds")
+#: Fields of `Device` that limit one SM, and Kineto's keys: of CUDA, then of ROCm where that has another one.
+#: https://github.com/pytorch/kineto/blob/main/libkineto/src/DeviceProperties.cpp
+DEVICE_LIMITS = {
+    "max_threads_per_sm": ("maxThreadsPerMultiprocessor",),
+    "registers_per_sm": ("regsPerMultiprocessor",),
+    "shared_bytes_per_sm": ("sharedMemPerMultiprocessor", "maxSharedMemoryPerMultiProcessor"),
+    "warp_size": ("warpSize",),
+    "max_threads_per_block": ("maxThreadsPerBlock",),
+}
+CAPABILITY_KEYS = ("computeMajor", "computeMinor")
 
 
 def facts_of(pieces: Sequence[bytes], tally: Tally) -> dict[str, Any]:
@@ -97,7 +107,19 @@ def devices(facts: Mapping[str, Any]) -> Iterator[Device]:
                 name=text_of(item.get("name")),
                 num_sms=small_count(item.get("numSms")),
                 memory_bytes=memory if memory is not None and 0 <= memory < 1 << 62 else None,
+                capability=_capability(item),
+                **{field: _limit(item, keys) for field, keys in DEVICE_LIMITS.items()},
             )
+
+
+def _capability(properties: Mapping[str, Any]) -> tuple[int, int] | None:
+    major, minor = (small_count(properties.get(key)) for key in CAPABILITY_KEYS)
+    return (major, minor) if major and minor is not None else None
+
+
+def _limit(properties: Mapping[str, Any], keys: Sequence[str]) -> int | None:
+    """The first of these that is a positive count: 0 is what a profiler writes that does not know it."""
+    return next((number for key in keys if (number := small_count(properties.get(key)))), None)
 
 
 def info(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -22,7 +22,7 @@ import polars as pl
 from weftrace.errors import TraceError
 from weftrace.files.output import write_output
 from weftrace.trace.chrome.argument_texts import is_list
-from weftrace.trace.chrome.facts import CONFIGURATION_KEY
+from weftrace.trace.chrome.facts import CAPABILITY_KEYS, CONFIGURATION_KEY, DEVICE_LIMITS
 from weftrace.trace.model import EVENT_SCHEMA, Device, Trace, Track, is_launch, on_device
 from weftrace.units import US, S
 
@@ -165,6 +165,8 @@ def _device(device: Device) -> dict[str, int | str]:
         "name": device.name,
         "totalGlobalMem": device.memory_bytes,
         "numSms": device.num_sms,
+        **dict(zip(CAPABILITY_KEYS, device.capability or (), strict=False)),
+        **{keys[0]: getattr(device, field) for field, keys in DEVICE_LIMITS.items()},
     }
     return {key: value for key, value in stated.items() if value is not None and value != ""}
 
