@@ -9,9 +9,9 @@ import pytest
 
 from tests.flops.small_reports import TINY, UNTIMED, B, F, O, R, matmul, op, unknown, vector
 from weftrace.costs.cost import Cost, Kind
+from weftrace.costs.rates import matrix_peak
 from weftrace.facts import Hardware, hardware
 from weftrace.flops.derived.findings import findings
-from weftrace.flops.derived.rates import matrix_peak
 from weftrace.flops.derived.roofline import roofline
 from weftrace.flops.values import Clock, FlopsReport, OpCount, Timing
 from weftrace.units import si

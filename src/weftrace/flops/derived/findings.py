@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from weftrace.costs.cost import MATRIX_KINDS, Phase
+from weftrace.costs.rates import matrix_peak
 from weftrace.facts import Hardware
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.coverage import Coverage
 from weftrace.flops.derived.module_time import Times
-from weftrace.flops.derived.rates import matrix_peak
 from weftrace.flops.derived.tally import Totals
 from weftrace.flops.values import FlopsReport
 from weftrace.units import duration, percent

@@ -15,13 +15,13 @@ import numpy as np
 from msgspec import Meta
 
 from weftrace.costs.cost import PHASES, Cost, Kind, Phase, Status
+from weftrace.costs.rates import limits, rate_notes
 from weftrace.errors import FlopsError
 from weftrace.facts import Hardware, PublishedGemm, efficiency, hardware, published_gemms
 from weftrace.files.schemas import Count
 from weftrace.files.values import UNSAVED
 from weftrace.flops.derived.columns import Columns, columns
 from weftrace.flops.derived.params import params
-from weftrace.flops.derived.rates import limits, rate_notes
 from weftrace.flops.values import FlopsReport
 from weftrace.notebook import InNotebook
 from weftrace.units import percent, signed

@@ -17,12 +17,12 @@ import numpy as np
 from msgspec import Meta
 
 from weftrace.costs.cost import PHASES, Kind, Phase, Status
+from weftrace.costs.rates import limits, rate_notes
 from weftrace.facts import Hardware
 from weftrace.files.schemas import Count
 from weftrace.files.values import As, to_document
 from weftrace.flops.derived.columns import Array, Columns, add_up, columns
 from weftrace.flops.derived.module_time import Spread, Times, times_of
-from weftrace.flops.derived.rates import limits, rate_notes
 from weftrace.flops.values import FlopsReport
 from weftrace.notebook import InNotebook
 from weftrace.units import duration, si

@@ -16,10 +16,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from weftrace.costs.cost import PHASES, Cost, Kind, Phase
+from weftrace.costs.rates import matrix_peak, peak_notes
 from weftrace.facts import Hardware
 from weftrace.flops.derived.columns import Columns, columns
 from weftrace.flops.derived.module_time import Spread, Times, step_time, times_of
-from weftrace.flops.derived.rates import matrix_peak, peak_notes
 from weftrace.flops.derived.roofline import TOLERANCE
 from weftrace.flops.derived.tally import MODEL_PHASES
 from weftrace.flops.values import FlopsReport

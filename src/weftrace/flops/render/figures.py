@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weftrace.costs.cost import PHASES, Phase
+from weftrace.costs.rates import used_peaks
 from weftrace.errors import FlopsError
 from weftrace.facts import Hardware
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.columns import add_up
-from weftrace.flops.derived.rates import used_peaks
 from weftrace.flops.values import FlopsReport
 from weftrace.render import palette
 from weftrace.render.figure_parts import label, layout, plotly_objects

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from weftrace.costs.cost import PHASES, Cost, Kind, Phase, Status
+from weftrace.costs.rates import limits, used_peaks, vector_rate
 from weftrace.facts import Hardware
 from weftrace.files.values import to_document
 from weftrace.flops.derived.account import Account, account_of
-from weftrace.flops.derived.rates import limits, used_peaks, vector_rate
 from weftrace.flops.document import read_flops, report_of
 from weftrace.flops.render.facts import exact_line, facts_of, flops_headline, headline_numbers, remarks_of, warnings_of
 from weftrace.flops.render.fold import worst_of

@@ -1,0 +1,61 @@
+"""What does each recorded call cost? Calls that were recorded alike are asked for once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.analysis.efficiency.sizes import sizes_text
+from weftrace.costs.cost import Cost, Kind, Status
+from weftrace.costs.recorded import RecordedCall, cost_of
+
+#: Columns of a trace that say how an operator was called.
+SIGNATURE = ("name", "input_shapes", "input_types", "input_strides", "input_values")
+
+#: Bytes and FLOPs of one call from which on its shapes cannot be right: no device holds a pebibyte.
+_MOST_BYTES, _MOST_FLOPS = 1 << 50, 1 << 60
+_UNBELIEVABLE = "its recorded shapes are larger than any device: not counted"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One row of the table of shapes: an operator, the sizes of its tensors as text, what a call costs.
+
+    cost: None where its shapes were not recorded.
+    """
+
+    operator: str
+    sizes: str
+    cost: Cost | None
+
+
+def shapes_of_calls(events: pl.DataFrame, call: pl.Series) -> tuple[list[Shape], NDArray[np.int64]]:
+    """The different shapes among some calls, and for each call the index of its own; -1 where call is null.
+
+    events: a trace's events. call: rows of operators in it, or null.
+    """
+    calls = events.select(SIGNATURE)[call.fill_null(0).cast(pl.UInt32)].with_columns(call.alias("call"))
+    known = calls.with_row_index("at").filter(pl.col("call").is_not_null())
+    alike = known.group_by(SIGNATURE, maintain_order=True).agg("at")
+    number: dict[Shape, int] = {}
+    of_signature = []
+    for row in alike.select(pl.col(SIGNATURE).cast(pl.String)).iter_rows():
+        cost = _believable(cost_of(RecordedCall(*row)))
+        shape = Shape(row[0], sizes_text(row[1]), cost)
+        of_signature.append(number.setdefault(shape, len(number)))
+    index = np.full(len(call), -1, np.int64)
+    lengths = alike.get_column("at").list.len().to_numpy()
+    index[alike.get_column("at").explode().to_numpy()] = np.repeat(np.array(of_signature, np.int64), lengths)
+    return list(number), index
+
+
+def _believable(cost: Cost | None) -> Cost | None:
+    if cost is None:
+        return None
+    flops = max(cost.flops, cost.full_flops, cost.executed_flops, cost.vector_flops)
+    if min(cost.read_bytes, cost.written_bytes, flops) < 0 or cost.moved_bytes > _MOST_BYTES or flops > _MOST_FLOPS:
+        return Cost(kind=Kind.UNKNOWN, status=Status.UNKNOWN, note=_UNBELIEVABLE)
+    return cost

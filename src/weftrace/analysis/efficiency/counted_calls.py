@@ -1,0 +1,41 @@
+"""Which call of an operator does each device event belong to, where its cost is asked for?
+
+Operators call each other: aten::linear calls aten::addmm, which has the formula. The outermost operator with a formula
+counts, as it does where a model is counted while it runs: what it calls is how it does its work. Where none has one,
+it is the innermost operator.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from weftrace.costs.recorded import is_counted
+from weftrace.trace.containment import open_at_launch
+
+_RANGE = ("pid", "tid", "ts_ns", "dur_ns")
+
+
+def counted_calls(events: pl.DataFrame, linked: pl.DataFrame, innermost: pl.Series | None = None) -> pl.Series:
+    """For each device event the row in `events` of the operator call that it belongs to; null where none was open.
+
+    events: a trace's events. linked: device events with launch_ts_ns, launch_pid, launch_tid. innermost: of each of
+    them the innermost operator (`operator_rows`), where it is known already.
+    """
+    operators = events.select("cat", *_RANGE)
+    if innermost is None:
+        innermost = open_at_launch(operators, linked, pl.col("cat") == "cpu_op")
+    rows = outermost_counted(events)
+    found = open_at_launch(operators.select(_RANGE)[rows], linked)
+    counted = rows.gather(found).cast(pl.Int64)
+    return pl.select(pl.coalesce(counted, innermost.cast(pl.Int64))).to_series().alias("call")
+
+
+def outermost_counted(events: pl.DataFrame) -> pl.Series:
+    """Rows of the operators that have a formula and lie in no other one that has, in order of thread and start."""
+    names = events.filter(pl.col("cat") == "cpu_op").get_column("name").unique()
+    counted = names.filter(pl.Series([is_counted(name) for name in names.cast(pl.String)], dtype=pl.Boolean))
+    wanted = (pl.col("cat") == "cpu_op") & pl.col("name").is_in(counted.implode())
+    ops = events.select("cat", "name", *_RANGE).with_row_index("row").filter(wanted)
+    ops = ops.sort("pid", "tid", "ts_ns", "dur_ns", descending=[False, False, False, True], maintain_order=True)
+    before = (pl.col("ts_ns") + pl.col("dur_ns")).cum_max().shift(1).over("pid", "tid")
+    return ops.filter(before.is_null() | (pl.col("ts_ns") >= before)).get_column("row")

@@ -1,0 +1,175 @@
+"""What a trace tells about efficiency, as values: rates of operators and shapes, and what could not be rated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias, TypedDict
+
+import polars as pl
+from msgspec import Meta
+
+from weftrace.costs.cost import Kind, Status
+from weftrace.files.columns import Shown
+from weftrace.files.schemas import Count, Ns, Share
+from weftrace.files.values import As
+from weftrace.notebook import InNotebook
+from weftrace.units import percent
+
+#: What is known of device time. flops: matrix FLOPs of the operator call that launched it. bytes: its bytes alone.
+#: no shapes: an operator launched it and its shapes, or what follows from them, are not known. no operator: none is
+#: recorded around its launch.
+Part: TypeAlias = Literal["flops", "bytes", "no shapes", "no operator"]
+PARTS: tuple[Part, ...] = ("flops", "bytes", "no shapes", "no operator")
+
+Bound: TypeAlias = Literal["compute", "memory"]
+
+Ratio = Annotated[float, Meta(ge=0)]
+Rate = Annotated[float | None, Meta(ge=0)]
+
+
+class PartRow(TypedDict):
+    """Device time of which the same is known. total_ns of all rows add up to the device's total exactly."""
+
+    part: Annotated[Part, Meta(description="flops, bytes, no shapes or no operator.")]
+    reason: Annotated[str, Meta(description="Why no more is known; empty where FLOPs are."), Shown("reason", wide=True)]
+    num_events: Annotated[Count, Shown("device events")]
+    total_ns: Annotated[Ns, Meta(description="Sum of the durations of its device events."), Shown("device time")]
+    share: Annotated[Share, Meta(description="Of the durations of all device events."), Shown(term="share")]
+
+
+class ShapeRow(TypedDict):
+    """All calls of one operator with the same shapes, dtypes and cost. Counts are of all calls together."""
+
+    operator: Annotated[str, Shown("operator")]
+    shapes: Annotated[str, Meta(description="Sizes of its input tensors: [5185x1024] [1024x4096]."), Shown(wide=True)]
+    dtype: Annotated[str, Meta(description="Of the matrix inputs, as stored.")]
+    computes_in: Annotated[
+        str | None,
+        Meta(description="The dtype that its kernels' names say they compute in; null where they do not."),
+        Shown("computes in"),
+    ]
+    tensor_cores: Annotated[
+        bool | None,
+        Meta(description="Whether its longest kernel ran on tensor or matrix cores; null where its name does not say."),
+        Shown("tensor cores"),
+    ]
+    kind: Kind
+    num_calls: Annotated[Count, Meta(description="Calls that launched something."), Shown("calls")]
+    total_ns: Annotated[Ns, Meta(description="Sum of the durations of its device events, sets of memory included.")]
+    busy_ns: Annotated[
+        Ns,
+        Meta(description="Sum over calls of the time in which at least one of the call's events ran, sets of memory "
+             "left out. Rates are over this time."),
+        Shown("device time"),
+    ]  # fmt: skip
+    memset_ns: Annotated[Ns, Meta(description="Of total_ns, sets of memory (memset).")]
+    share: Annotated[Share, Meta(description="total_ns over the durations of all device events."), Shown(term="share")]
+    flops: Annotated[Count, Meta(description="Matrix FLOPs that the model needs; causal attention exact.")]
+    executed_flops: Annotated[Count, Meta(description="Matrix FLOPs that the kernels execute.")]
+    vector_flops: Annotated[Count, Meta(description="Arithmetic off the matrix units.")]
+    read_bytes: Annotated[Count, Meta(description="Each input once.")]
+    written_bytes: Annotated[Count, Meta(description="Each output once.")]
+    flops_per_s: Annotated[Rate, Meta(description="flops / busy_ns; null where it has no matrix FLOPs."),
+                           Shown("FLOP/s")]  # fmt: skip
+    bytes_per_s: Annotated[Rate, Meta(description="(read_bytes + written_bytes) / busy_ns; null where unknown."),
+                           Shown("bytes/s")]  # fmt: skip
+    intensity: Annotated[Rate, Meta(description="Executed matrix and vector FLOPs for each byte."), Shown("FLOP/byte")]
+    peak: Annotated[str | None, Meta(description="The dtype whose dense peak its FLOPs are held against.")]
+    peak_share: Annotated[
+        Ratio | None,
+        Meta(description="Time of its executed FLOPs at that peak / busy_ns; null without FLOPs or a known chip."),
+        Shown("of peak", style="share"),
+    ]
+    roofline_share: Annotated[
+        Ratio | None,
+        Meta(description="The least time of its calls by the roofline / busy_ns; null where the chip is not known."),
+        Shown("of roofline", style="share"),
+    ]
+    bound: Annotated[Bound | None, Meta(description="Which side of the roofline sets that least time.")]
+    best_flops_per_s: Annotated[Rate, Meta(description="flops_per_s of the fastest of its calls.")]
+    status: Annotated[Status, Meta(description="How far the count can be trusted.")]
+    note: Annotated[str, Meta(description="What was assumed or is not known."), Shown(wide=True)]
+    why: Annotated[str, Meta(description="Why it is below, or above, its peak; empty where nothing tells.")]
+
+
+class OperatorRateRow(TypedDict):
+    """All calls of one operator, whatever its shapes. Counts are sums over the rows of its shapes."""
+
+    operator: Annotated[str, Shown("operator", wide=True)]
+    num_shapes: Annotated[Count, Shown("shapes")]
+    num_calls: Annotated[Count, Shown("calls")]
+    total_ns: Ns
+    busy_ns: Annotated[Ns, Shown("device time")]
+    share: Annotated[Share, Shown(term="share")]
+    flops: Count
+    executed_flops: Count
+    vector_flops: Count
+    moved_bytes: Count
+    flops_per_s: Annotated[Rate, Shown("FLOP/s")]
+    bytes_per_s: Annotated[Rate, Shown("bytes/s")]
+    peak_share: Annotated[Ratio | None, Shown("of peak", style="share")]
+    roofline_share: Annotated[Ratio | None, Shown("of roofline", style="share")]
+
+
+class WindowRateRow(TypedDict):
+    """What was rated of one step, or of all occurrences of one phase. Counts are of the operator calls that launched
+    the first of their work in it: at least so much was done."""
+
+    name: Annotated[str, Meta(description='"step 3", or the name of a phase.')]
+    span_ns: Annotated[Ns, Meta(description="Of a step its window; of a phase the time in which its events ran.")]
+    total_ns: Annotated[Ns, Meta(description="Sum of the durations of its device events.")]
+    rated_share: Annotated[Share, Meta(description="Of total_ns, what operators with known FLOPs took.")]
+    flops: Count
+    executed_flops: Count
+    moved_bytes: Count
+    flops_per_s: Annotated[Rate, Shown("FLOP/s")]
+    mfu: Annotated[Ratio | None, Meta(description="Time of flops at the chip's peaks / span_ns, at least."),
+                   Shown("MFU, at least", style="share")]  # fmt: skip
+    hfu: Annotated[Ratio | None, Meta(description="The same of executed FLOPs."),
+                   Shown("HFU, at least", style="share")]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Efficiency(InNotebook):
+    """FLOPs, bytes and rates of what a device ran, from the shapes that its trace recorded.
+
+    A device event belongs to the outermost operator with a formula that was open on the launching thread at its launch,
+    else to the innermost operator of any kind. Counts follow from the recorded shapes by the formulas that count a
+    model as it runs.
+
+    hardware: the accelerator whose peaks count; empty where none is known. total_ns: sum of durations of all device
+    events, which the parts add up to. span_ns: first start to last end, or the window of the step.
+    flops, executed_flops: of all rated calls. mfu, hfu: time that these take at the chip's peaks / span_ns. They are
+    lower bounds: what is not rated adds nothing. Null without a known chip.
+    gemm_ns: device time of matrix products (kind matmul). gemm_peak_share: time of their executed FLOPs at peak /
+    gemm_ns. tensor_core_*: part of matrix products' time, and of total_ns, in kernels whose names say that they ran on
+    tensor or matrix cores; unknown_core_gemm_share: of products whose kernels' names do not tell.
+    """
+
+    hardware: Annotated[str, Meta(description="Accelerator whose peaks count; empty where none is known.")]
+    total_ns: Annotated[Ns, Meta(description="Sum of the durations of all device events.")]
+    span_ns: Annotated[Ns, Meta(description="First start to last end, or the step's window.")]
+    rated_share: Annotated[Share, Meta(description="Of total_ns, what operators with known FLOPs took.")]
+    flops: Annotated[Count, Meta(description="Needed matrix FLOPs of all rated calls.")]
+    executed_flops: Count
+    mfu: Annotated[Ratio | None, Meta(description="Time of flops at peak / span_ns: at least.")]
+    hfu: Annotated[Ratio | None, Meta(description="The same of executed FLOPs.")]
+    gemm_ns: Annotated[Ns, Meta(description="Device time of matrix products.")]
+    gemm_peak_share: Annotated[Ratio | None, Meta(description="Their executed FLOPs at peak / gemm_ns.")]
+    tensor_core_gemm_share: Annotated[Share | None, Meta(description="Of gemm_ns, on tensor cores.")]
+    unknown_core_gemm_share: Annotated[Share | None, Meta(description="Of gemm_ns, where names do not tell.")]
+    tensor_core_share: Annotated[Share | None, Meta(description="Of total_ns, on tensor cores.")]
+    parts: Annotated[pl.DataFrame, As(list[PartRow])]
+    shapes: Annotated[pl.DataFrame, As(list[ShapeRow]), Meta(description="Most device time first.")]
+    operators: Annotated[pl.DataFrame, As(list[OperatorRateRow]), Meta(description="Most device time first.")]
+    steps: Annotated[pl.DataFrame, As(list[WindowRateRow])]
+    phases: Annotated[pl.DataFrame, As(list[WindowRateRow])]
+    notes: Annotated[tuple[str, ...], Meta(description="What was assumed, or is wrong, a sentence each.")] = ()
+
+    def _describe(self) -> Iterator[tuple[str, str]]:
+        yield "rated", f"{percent(self.rated_share)} of device time"
+        if self.mfu is not None and self.rated_share:
+            yield "MFU", f"at least {percent(self.mfu)} of {self.hardware}"
+        rows = self.shapes.head(5).select("operator", "shapes", "share").iter_rows()
+        yield from ((f"{operator} {shapes}", percent(share)) for operator, shapes, share in rows)
