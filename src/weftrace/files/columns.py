@@ -39,7 +39,7 @@ Style: TypeAlias = Literal["text", "time", "count", "share", "size", "number"]
 _UNITS = {"_ns": "ns", "_bytes": "bytes", "_GBps": "GB/s", "_ppm": "ppm"}
 _STYLES: Mapping[str, Style] = {"ns": "time", "bytes": "size"}
 _SHARES = ("share", "_fraction", "_share")
-_DTYPES: Mapping[Any, Any] = {int: pl.Int64(), float: pl.Float64(), str: pl.String(), bool: pl.Boolean()}
+_DTYPES: Mapping[Any, pl.DataType] = {int: pl.Int64(), float: pl.Float64(), str: pl.String(), bool: pl.Boolean()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,5 +189,4 @@ def _dtype(kind: Any) -> pl.DataType:
         return pl.List(_dtype(_unwrapped(args[0])[0]))
     if is_typeddict(kind) or dataclasses.is_dataclass(kind):
         return pl.Struct(frame_schema(kind))
-    found: pl.DataType = _DTYPES[kind] if kind in _DTYPES else _DTYPES[kind.__mro__[-2]]
-    return found
+    return _DTYPES[next(base for base in kind.__mro__ if base in _DTYPES)]  # of an enumeration that of its values
