@@ -223,8 +223,8 @@ def _operator_table(shapes: pl.DataFrame) -> pl.DataFrame:
     busy = pl.col("busy_ns")
     table = table.with_columns(
         pl.col("share").clip(0, 1),
-        _when((pl.col("flops") > 0) & (busy > 0), pl.col("flops") * S / busy).alias("flops_per_s"),
-        _when((pl.col("moved_bytes") > 0) & (busy > 0), pl.col("moved_bytes") * S / busy).alias("bytes_per_s"),
+        _when((pl.col("flops") > 0) & (busy > 0), pl.col("flops") / busy * S).alias("flops_per_s"),
+        _when((pl.col("moved_bytes") > 0) & (busy > 0), pl.col("moved_bytes") / busy * S).alias("bytes_per_s"),
     )
     table = table.sort("total_ns", "operator", descending=[True, False])
     return table.select(pl.col(name).cast(dtype) for name, dtype in frame_schema(OperatorRateRow).items())
@@ -295,7 +295,7 @@ def _windows(spans: pl.DataFrame, events: pl.DataFrame, calls: pl.DataFrame, chi
     peak = pl.lit(chip is not None) & (span > 0)
     rows = rows.with_columns(
         (pl.col("rated_ns") / pl.col("total_ns").clip(1)).clip(0, 1).alias("rated_share"),
-        _when((span > 0) & (pl.col("flops") > 0), pl.col("flops") * S / span).alias("flops_per_s"),
+        _when((span > 0) & (pl.col("flops") > 0), pl.col("flops") / span * S).alias("flops_per_s"),
         _when(peak, pl.col("needed_ns").fill_null(0) / span).alias("mfu"),
         _when(peak, pl.col("peak_ns").fill_null(0) / span).alias("hfu"),
     )
