@@ -12,6 +12,7 @@ import polars as pl
 from weftrace.costs.recorded import is_counted
 from weftrace.trace.containment import open_at_launch
 
+_ENGINE = "autograd::engine::evaluate_function"
 _RANGE = ("pid", "tid", "ts_ns", "dur_ns")
 
 
@@ -39,3 +40,21 @@ def outermost_counted(events: pl.DataFrame) -> pl.Series:
     ops = ops.sort("pid", "tid", "ts_ns", "dur_ns", descending=[False, False, False, True], maintain_order=True)
     before = (pl.col("ts_ns") + pl.col("dur_ns")).cum_max().shift(1).over("pid", "tid")
     return ops.filter(before.is_null() | (pl.col("ts_ns") >= before)).get_column("row")
+
+
+def recomputed(events: pl.DataFrame, call: pl.Series) -> pl.Series:
+    """Whether each operator call is one that a checkpoint ran again in the backward.
+
+    events: a trace's events. call: rows of operators in it. Inside autograd's evaluation of a node an operator has a
+    sequence number of its own, which only the forward gives, and no thread of a forward. (So has the backward itself
+    where it is run to be differentiated again.)
+    """
+    engine = events.select("cat", "name", *_RANGE).filter(
+        pl.col("cat") == "cpu_op", pl.col("name").cast(pl.String).str.starts_with(_ENGINE)
+    )
+    calls = events.select("pid", "tid", "ts_ns", "sequence", "forward_thread")[call.cast(pl.UInt32)]
+    forward = calls.get_column("sequence").is_not_null() & (calls.get_column("forward_thread").fill_null(0) == 0)
+    if engine.is_empty() or not forward.any():
+        return pl.repeat(False, len(call), eager=True)
+    inside = open_at_launch(engine, calls.rename({"pid": "launch_pid", "tid": "launch_tid", "ts_ns": "launch_ts_ns"}))
+    return forward & inside.is_not_null()

@@ -10,7 +10,7 @@ import polars as pl
 
 from weftrace.analysis.efficiency.chips import chip_of
 from weftrace.analysis.efficiency.costs_of_calls import Shape, shapes_of_calls
-from weftrace.analysis.efficiency.counted_calls import counted_calls
+from weftrace.analysis.efficiency.counted_calls import counted_calls, recomputed
 from weftrace.analysis.efficiency.parts import parts_of
 from weftrace.analysis.efficiency.values import Efficiency, OperatorRateRow, ShapeRow, WindowRateRow
 from weftrace.analysis.host_pieces import operator_pieces
@@ -44,6 +44,9 @@ def efficiency_of(
     events = events.with_columns(pl.Series("shape", index))
     rated = [_Rated.of(shape, chip) for shape in shapes]
     calls = _calls(events, rated)
+    again = recomputed(work.trace.events, calls.get_column("call"))
+    recomputed_flops = int(calls.get_column("flops").filter(again).sum())
+    calls = calls.with_columns(pl.when(again).then(0).otherwise(pl.col(c)).alias(c) for c in ("flops", "needed_ns"))
     table = _shape_table(events, calls, rated)
     parts = parts_of(events, shapes)
     total_ns = int(events.get_column("dur_ns").sum())
@@ -54,8 +57,9 @@ def efficiency_of(
         total_ns=total_ns,
         span_ns=span_ns,
         rated_share=_share(flops_ns, total_ns) or 0.0,
-        flops=int(table.get_column("flops").sum()),
-        executed_flops=int(table.get_column("executed_flops").sum()),
+        flops=int(calls.get_column("flops").sum()),
+        executed_flops=int(calls.get_column("executed_flops").sum()),
+        recomputed_flops=recomputed_flops,
         mfu=_share(calls.get_column("needed_ns").sum(), span_ns) if chip else None,
         hfu=_share(calls.get_column("peak_ns").sum(), span_ns) if chip else None,
         **_of_products(events, calls, rated, total_ns, chip),

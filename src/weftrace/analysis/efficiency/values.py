@@ -140,8 +140,9 @@ class Efficiency(InNotebook):
 
     hardware: the accelerator whose peaks count; empty where none is known. total_ns: sum of durations of all device
     events, which the parts add up to. span_ns: first start to last end, or the window of the step.
-    flops, executed_flops: of all rated calls. mfu, hfu: time that these take at the chip's peaks / span_ns. They are
-    lower bounds: what is not rated adds nothing. Null without a known chip.
+    flops: needed by all rated calls but those that a checkpoint ran again in the backward (recomputed_flops).
+    executed_flops: of all rated calls. mfu, hfu: time that flops and executed_flops take at the chip's peaks / span_ns.
+    They are lower bounds: what is not rated adds nothing. Null without a known chip.
     gemm_ns: device time of matrix products (kind matmul). gemm_peak_share: time of their executed FLOPs at peak /
     gemm_ns. tensor_core_*: part of matrix products' time, and of total_ns, in kernels whose names say that they ran on
     tensor or matrix cores; unknown_core_gemm_share: of products whose kernels' names do not tell.
@@ -151,8 +152,9 @@ class Efficiency(InNotebook):
     total_ns: Annotated[Ns, Meta(description="Sum of the durations of all device events.")]
     span_ns: Annotated[Ns, Meta(description="First start to last end, or the step's window.")]
     rated_share: Annotated[Share, Meta(description="Of total_ns, what operators with known FLOPs took.")]
-    flops: Annotated[Count, Meta(description="Needed matrix FLOPs of all rated calls.")]
-    executed_flops: Count
+    flops: Annotated[Count, Meta(description="Needed matrix FLOPs of all rated calls but recomputed ones.")]
+    executed_flops: Annotated[Count, Meta(description="Executed matrix FLOPs of all rated calls.")]
+    recomputed_flops: Annotated[Count, Meta(description="Of them, by calls that a checkpoint ran again.")]
     mfu: Annotated[Ratio | None, Meta(description="Time of flops at peak / span_ns: at least.")]
     hfu: Annotated[Ratio | None, Meta(description="The same of executed FLOPs.")]
     gemm_ns: Annotated[Ns, Meta(description="Device time of matrix products.")]
