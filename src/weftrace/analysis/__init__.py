@@ -14,6 +14,7 @@ hand:
 
 from weftrace.analysis.arrival_times import arrivals
 from weftrace.analysis.clocks import ClockOffset
+from weftrace.analysis.copy_rates import copies
 from weftrace.analysis.data_quality import Quality, quality
 from weftrace.analysis.headroom_bound import Headroom, headroom
 from weftrace.analysis.hidden_communication import Overlap, OverlapMatrix, overlap
@@ -63,6 +64,7 @@ __all__ = [
     "breakdown",
     "clock_offsets",
     "code_times",
+    "copies",
     "engine_kinds",
     "engine_steps",
     "headroom",

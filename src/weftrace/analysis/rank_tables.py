@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 
 import polars as pl
 
+from weftrace.analysis.copy_rates import CopyRow, copies
 from weftrace.analysis.serving_steps import EngineKindRow, EngineStepRow, engine_kinds, engine_steps
 from weftrace.analysis.waiting.blocking_calls import BlockingCallRow, blocking_calls
 from weftrace.files.columns import columns_of, frame_schema
@@ -33,6 +34,7 @@ class RankTable:
 #: Name in documents -> table, in the order in which they are shown.
 TABLES: dict[str, RankTable] = {
     "blocking_calls": RankTable("Calls that blocked the host", BlockingCallRow, blocking_calls),
+    "copies": RankTable("Copies and fills", CopyRow, copies),
     "engine_kinds": RankTable("Serving, by kind of step", EngineKindRow, engine_kinds),
     "engine_steps": RankTable("Serving steps", EngineStepRow, engine_steps),
 }  # fmt: skip
