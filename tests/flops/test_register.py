@@ -11,9 +11,10 @@ from torch import nn
 from torch.utils.flop_counter import register_flop_formula
 
 from tests.test_house import python
+from weftrace.costs.registry import Call
 from weftrace.errors import WeftraceError
 from weftrace.flops import Cost, Kind, Status, add_cost, count, coverage, profile, register_formula
-from weftrace.flops.runtime.formulas.registry import _BY_NAME, RULES, Call
+from weftrace.flops.runtime.formulas.operators import _BY_NAME, RULES
 
 
 @pytest.fixture(autouse=True)
@@ -146,7 +147,7 @@ assert [row.cost.flops for row in count(Product(), torch.ones(3, 3)).ops] == [7]
 def test_operators_that_torch_defines_later_have_weftraces_formulas() -> None:
     """`torch.distributed` defines some when DTensor is imported, which may be after the formulas are."""
     python("""
-from weftrace.flops.runtime.formulas.registry import operator, rule_of
+from weftrace.flops.runtime.formulas.operators import operator, rule_of
 name = "_c10d_functional::_wrap_tensor_autograd"
 assert operator(name) is None, "torch has it without DTensor: take another operator for this test"
 import torch.distributed.tensor

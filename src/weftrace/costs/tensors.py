@@ -7,6 +7,7 @@ It answers the questions that formulas ask of a tensor in torch's own words (`sh
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -56,6 +57,10 @@ class DType:
         return self.name.startswith(("float", "bfloat"))
 
 
+STRIDED = "torch.strided"
+"""`str` of the layout of a dense tensor."""
+
+
 class TensorLike(Protocol):
     """What formulas ask of a tensor: torch's own answers, and so does `Tensor`."""
 
@@ -64,7 +69,13 @@ class TensorLike(Protocol):
     @property
     def dtype(self) -> Any: ...
     @property
+    def layout(self) -> Any: ...
+    @property
     def ndim(self) -> int: ...
+    @property
+    def is_nested(self) -> bool: ...
+    @property
+    def is_meta(self) -> bool: ...
     def numel(self) -> int: ...
     def dim(self) -> int: ...
     def stride(self) -> Any: ...
@@ -74,7 +85,11 @@ class TensorLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """shape: sizes. dtype: of its elements. strides: in elements; None where the trace has none (then contiguous)."""
+    """shape: sizes. dtype: of its elements. strides: in elements; None where the trace has none (then contiguous).
+
+    Its values are not known, like those of a tensor on the meta device. Kineto records no strides (an empty list) of a
+    tensor whose layout has none, a sparse one: how many elements that stores is not known either.
+    """
 
     shape: tuple[int, ...]
     dtype: DType
@@ -82,7 +97,12 @@ class Tensor:
 
     is_nested = False
     is_mkldnn = False
-    layout = "torch.strided"
+    is_meta = True
+
+    @property
+    def layout(self) -> str:
+        """ "torch.strided", as torch writes it, or "sparse"."""
+        return STRIDED if self.strides != () or not self.shape else "sparse"
 
     @property
     def ndim(self) -> int:
@@ -114,3 +134,59 @@ class Tensor:
             steps.append(step)
             step *= max(size, 1)
         return tuple(reversed(steps))
+
+
+_types: tuple[type, ...] = (Tensor,)
+
+
+def take_for_tensors(type_: type) -> None:
+    """From now on what is of this type is a tensor, too: torch's, where torch is."""
+    global _types
+    if type_ not in _types:
+        _types = (*_types, type_)
+
+
+def is_tensor(value: object) -> bool:
+    return isinstance(value, _types)
+
+
+def tensors_in(values: Iterable[Any]) -> Iterator[Any]:
+    """The tensors of nested lists, tuples and dictionaries, in order."""
+    for value in values:
+        if isinstance(value, _types):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from tensors_in(value)
+        elif isinstance(value, dict):
+            yield from tensors_in(value.values())
+
+
+def storage_bytes(tensor: Any) -> int:
+    """Bytes of a tensor's distinct elements: dimensions of stride 0 count once; values and indices if sparse."""
+    if str(tensor.layout) != STRIDED:
+        return sparse_bytes(tensor)
+    if tensor.is_nested:
+        return int(tensor.numel() * tensor.element_size())
+    elements = math.prod(size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride or not size)
+    return int(elements * tensor.element_size())
+
+
+def sparse_bytes(tensor: Any) -> int:
+    """Bytes of the values and indices of a sparse tensor; 0 where its layout hides them."""
+    layout, parts = str(tensor.layout), []
+    if layout == "torch.sparse_coo":
+        parts = [tensor._indices(), tensor._values()]
+    elif layout in ("torch.sparse_csr", "torch.sparse_bsr"):
+        parts = [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    elif layout in ("torch.sparse_csc", "torch.sparse_bsc"):
+        parts = [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    elif tensor.is_mkldnn or layout == "sparse":  # as recorded: at most
+        parts = [tensor]
+    return sum(part.numel() * part.element_size() for part in parts)
+
+
+def shape_of(tensor: Any) -> tuple[int, ...] | tuple[tuple[int, ...], ...]:
+    """The shape of a tensor; of a nested one, which has none, the shapes of those in it."""
+    if tensor.is_nested and str(tensor.layout) == STRIDED:
+        return tuple(tuple(sizes) for sizes in tensor._nested_tensor_size().tolist())
+    return tuple(tensor.shape)

@@ -12,8 +12,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.flops.formulas.single_op import Op, assert_same, count_op, forward_and_backward
 from weftrace.costs.cost import Cost, Phase, Status
-from weftrace.flops.runtime.formulas.pairs import pairs_seen
-from weftrace.flops.runtime.formulas.registry import Call, operator, rule_of
+from weftrace.costs.formulas.pairs import pairs_seen
+from weftrace.flops.runtime.formulas.live_call import LiveCall
+from weftrace.flops.runtime.formulas.operators import operator, rule_of
 
 META = torch.device("meta")
 
@@ -28,7 +29,7 @@ def cost_of(name: str, *args: object, **kwargs: object) -> Cost:
     assert op is not None
     rule = rule_of(op)
     assert rule is not None
-    return rule.formula(Call(op, args, kwargs, None))
+    return rule.formula(LiveCall(op, args, kwargs, None))
 
 
 def test_pairs_by_hand() -> None:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from tests.flops.formulas.single_op import count_op
 from weftrace.costs.cost import Status
-from weftrace.flops.runtime.formulas.elementwise import fallback_rule
-from weftrace.flops.runtime.formulas.registry import operator, rule_of
+from weftrace.flops.runtime.formulas.fallback import fallback_rule
+from weftrace.flops.runtime.formulas.operators import operator, rule_of
 
 VECTOR, IMAGE, VOLUME = (4, 6), (2, 4, 8, 8), (2, 4, 4, 4, 4)
 ROWS = (2, 4, 8)

@@ -11,7 +11,8 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex
 
 from weftrace.costs.cost import Cost, Status
 from weftrace.flops.runtime.formulas.flex import flex_pairs
-from weftrace.flops.runtime.formulas.registry import Call, rule_of
+from weftrace.flops.runtime.formulas.live_call import LiveCall
+from weftrace.flops.runtime.formulas.operators import rule_of
 from weftrace.flops.runtime.profile import profile
 
 
@@ -26,7 +27,7 @@ def _mask(size: int, keys: int | None = None, *, batch: int | None = None) -> Bl
 def _cost(op: Any, *args: Any) -> Cost:
     rule = rule_of(op)
     assert rule is not None
-    return rule.formula(Call(op, args, {}, None))
+    return rule.formula(LiveCall(op, args, {}, None))
 
 
 def test_blocks_of_a_causal_mask() -> None:

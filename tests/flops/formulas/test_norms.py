@@ -8,7 +8,8 @@ import torch.nn.functional as F
 
 from tests.flops.formulas.single_op import count_op
 from weftrace.costs.cost import Cost, Phase, Status
-from weftrace.flops.runtime.formulas.registry import Call, operator, rule_of
+from weftrace.flops.runtime.formulas.live_call import LiveCall
+from weftrace.flops.runtime.formulas.operators import operator, rule_of
 
 
 def cost_of(name: str, *args: object, out: object = None) -> Cost:
@@ -16,7 +17,7 @@ def cost_of(name: str, *args: object, out: object = None) -> Cost:
     assert op is not None
     rule = rule_of(op)
     assert rule is not None
-    return rule.formula(Call(op, args, {}, out))
+    return rule.formula(LiveCall(op, args, {}, out))
 
 
 @pytest.mark.parametrize(("affine", "forward", "backward"), [(True, 8, 13), (False, 6, 9)])

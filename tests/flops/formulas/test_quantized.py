@@ -131,7 +131,8 @@ def test_packing_moves_bytes_and_a_sum_is_elementwise() -> None:
 
 def test_scaled_grouped_products_count_like_plain_ones() -> None:
     """No CPU kernel: the formula is asked with tensors on meta, fp4 with two numbers in each byte."""
-    from weftrace.flops.runtime.formulas.registry import Call, operator, rule_of
+    from weftrace.flops.runtime.formulas.live_call import LiveCall
+    from weftrace.flops.runtime.formulas.operators import operator, rule_of
 
     op = operator("aten::_scaled_grouped_mm")
     assert op is not None
@@ -140,8 +141,8 @@ def test_scaled_grouped_products_count_like_plain_ones() -> None:
     offs = torch.empty(2, dtype=torch.int32, device="meta")
     scale, out = torch.empty(16, device="meta"), torch.empty(16, 64, dtype=BF16, device="meta")
     a, b = torch.empty(16, 32, dtype=FP8, device="meta"), torch.empty(2, 32, 64, dtype=FP8, device="meta")
-    cost = found.formula(Call(op, (a, b, scale, scale, offs), {}, out))
+    cost = found.formula(LiveCall(op, (a, b, scale, scale, offs), {}, out))
     assert (cost.flops, cost.dtype, cost.status) == (2 * 16 * 32 * 64, "fp8", Status.ESTIMATE)
     fp4 = torch.float4_e2m1fn_x2
     a4, b4 = torch.empty(16, 32, dtype=fp4, device="meta"), torch.empty(2, 32, 64, dtype=fp4, device="meta")
-    assert found.formula(Call(op, (a4, b4, scale, scale, offs), {}, out)).flops == 2 * 16 * 64 * 64
+    assert found.formula(LiveCall(op, (a4, b4, scale, scale, offs), {}, out)).flops == 2 * 16 * 64 * 64

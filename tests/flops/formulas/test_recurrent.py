@@ -112,7 +112,8 @@ class Recorded:
         self.settings = settings
 
     def cost(self, mask: tuple[bool, bool, bool, bool] | None = None) -> Any:
-        from weftrace.flops.runtime.formulas.registry import Call, operator, rule_of
+        from weftrace.flops.runtime.formulas.live_call import LiveCall
+        from weftrace.flops.runtime.formulas.operators import operator, rule_of
 
         layers, both = self.settings.get("num_layers", 1), self.settings.get("bidirectional", False)
         x = torch.randn(T, B, N, device="meta")
@@ -129,7 +130,7 @@ class Recorded:
         assert op is not None
         found = rule_of(op)
         assert found is not None
-        return found.formula(Call(op, args, {}, (x,)))
+        return found.formula(LiveCall(op, args, {}, (x,)))
 
 
 def test_cudnn_lstm() -> None:

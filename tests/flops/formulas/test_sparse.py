@@ -89,7 +89,8 @@ def test_batches() -> None:
 
 def test_semi_structured_is_half_of_the_dense_product() -> None:
     """2:4 kernels need a GPU: the formula is asked with tensors on meta."""
-    from weftrace.flops.runtime.formulas.registry import Call, operator, rule_of
+    from weftrace.flops.runtime.formulas.live_call import LiveCall
+    from weftrace.flops.runtime.formulas.operators import operator, rule_of
 
     half = torch.empty(64, 64, dtype=torch.bfloat16, device="meta")  # of [64, 128]
     meta = torch.empty(64, 8, dtype=torch.int16, device="meta")
@@ -98,7 +99,7 @@ def test_semi_structured_is_half_of_the_dense_product() -> None:
     assert op is not None
     found = rule_of(op)
     assert found is not None
-    assert found.formula(Call(op, (half, meta, dense), {}, out)).flops == 64 * 128 * 32
+    assert found.formula(LiveCall(op, (half, meta, dense), {}, out)).flops == 64 * 128 * 32
 
 
 def test_dense_and_sparse_of_the_same_shape_in_one_program() -> None:

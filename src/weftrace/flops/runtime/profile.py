@@ -14,12 +14,12 @@ from torch import nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from weftrace.costs.cost import Cost, Kind, Status
+from weftrace.costs.tensors import tensors_in
 from weftrace.errors import FlopsError
 from weftrace.flops.runtime.count.clock import StepClock
 from weftrace.flops.runtime.count.counter import Counter
 from weftrace.flops.runtime.count.meta_attention import FusedAttentionOnMeta
 from weftrace.flops.runtime.count.tracker import Tracker, current_node
-from weftrace.flops.runtime.formulas.registry import tensors_in
 from weftrace.flops.runtime.gather import Counted, gather_report
 from weftrace.flops.runtime.own_hook import OwnHook
 from weftrace.flops.values import FlopsReport, Parallel

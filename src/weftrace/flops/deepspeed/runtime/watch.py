@@ -24,11 +24,11 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from weftrace.costs.tensors import tensors_in
 from weftrace.errors import WeftraceError
 from weftrace.flops.deepspeed.runtime.model import class_of, is_compiled, is_named, trained_by, unwrapped
 from weftrace.flops.runtime.count.clock import StepClock
 from weftrace.flops.runtime.count.tracker import Tracker, current_node
-from weftrace.flops.runtime.formulas.registry import tensors_in
 from weftrace.flops.runtime.gather import clock_value, timings
 from weftrace.flops.runtime.own_hook import OwnHook
 from weftrace.flops.runtime.profile import Profile, model_device

@@ -24,9 +24,9 @@ import torch
 from torch.autograd import Variable
 
 from weftrace.costs.cost import Phase
+from weftrace.costs.tensors import tensors_in
 from weftrace.flops.runtime.count.frames import Frame
 from weftrace.flops.runtime.count.tracker import LEAF, Tracker, current_node
-from weftrace.flops.runtime.formulas.registry import tensors_in
 
 Log = list[tuple[Any, Frame | None, Phase]]
 

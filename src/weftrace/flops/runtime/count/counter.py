@@ -17,10 +17,13 @@ from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
 
 from weftrace.costs.cost import Cost, Kind, Status
+from weftrace.costs.registry import Key
+from weftrace.costs.tensors import tensors_in
 from weftrace.flops.runtime.count.keys import all_dense, key_of_any, result_of, sized, tensors_of
 from weftrace.flops.runtime.count.signatures import Signatures, find_rule
 from weftrace.flops.runtime.count.tracker import LEAF, Tracker, current_node
-from weftrace.flops.runtime.formulas.registry import Call, Key, Operator, rule_of, tensors_in
+from weftrace.flops.runtime.formulas.live_call import LiveCall, Operator
+from weftrace.flops.runtime.formulas.operators import rule_of
 
 Tensor = torch.Tensor
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -104,12 +107,12 @@ class Counter(TorchDispatchMode):
                     key = key_of_any(args, kwargs, out)  # no tensor where the schema has one; a list; none has a shape
                 number = numbers.get(key, -1)
                 if key is None:
-                    number = self.signatures.of(Call(func, args, kwargs or {}, out), by_value=True)
+                    number = self.signatures.of(LiveCall(func, args, kwargs or {}, out), by_value=True)
                 elif number < 0:
-                    number = numbers[key] = self.signatures.add(Call(func, args, kwargs or {}, out))
+                    number = numbers[key] = self.signatures.add(LiveCall(func, args, kwargs or {}, out))
             else:
                 by_value = how in (_DENSE, _VALUES)
-                number = self.signatures.of(Call(func, args, kwargs or {}, out), by_value=by_value)
+                number = self.signatures.of(LiveCall(func, args, kwargs or {}, out), by_value=by_value)
             try:
                 counts[number] += 1
             except KeyError:
@@ -146,10 +149,10 @@ class Counter(TorchDispatchMode):
                 return func._op_dk(_COMPOSITE, *args, **kwargs)
         out = func(*args, **kwargs)  # nested tensors have a kernel of their own for it
         if not self.paused:
-            self._count_apart(Call(func, args, kwargs, out), "counts")
+            self._count_apart(LiveCall(func, args, kwargs, out), "counts")
         return out
 
-    def _count_apart(self, call: Call, which: str, *, by_value: bool = False) -> None:
+    def _count_apart(self, call: LiveCall, which: str, *, by_value: bool = False) -> None:
         """Count a call that does not come by the hot path."""
         try:
             self._add(self.signatures.of(call, by_value=by_value), which)
@@ -214,7 +217,7 @@ class Counter(TorchDispatchMode):
             self._sharded, self._careful, self._outer_fake = outer
         how = (self._known.get(id(func)) or self._learn(func))[0]
         if not self.paused and how != _PASS:
-            self._count_apart(Call(func, args, kwargs, out), "global_counts", by_value=how == _VALUES)
+            self._count_apart(LiveCall(func, args, kwargs, out), "global_counts", by_value=how == _VALUES)
         return out
 
     def _only_fake(self) -> bool:

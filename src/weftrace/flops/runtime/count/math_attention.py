@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import Any
 
 from weftrace.costs.cost import Cost, Phase, Status
+from weftrace.costs.formulas.softmax_and_loss import pairs_let_through, without_pairs
 from weftrace.flops.runtime.count.signatures import Signatures
-from weftrace.flops.runtime.formulas.softmax_and_loss import pairs_let_through, without_pairs
 
 Counts = Mapping[int, int]
 Seen = tuple[int | None, int]  # pairs that the mask let through, None where it was not read; softmaxes

@@ -7,22 +7,13 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import flop_registry
 
-import weftrace.flops.runtime.formulas  # noqa: F401  (fills the table of rules)
+import weftrace.flops.runtime.formulas  # noqa: F401  (registers every formula)
 from weftrace.costs.cost import Cost, Kind, Status
-from weftrace.flops.runtime.formulas.elementwise import fallback_rule
-from weftrace.flops.runtime.formulas.registry import (
-    WHOLE_RULES,
-    Call,
-    Key,
-    Operator,
-    Rule,
-    dtype_name,
-    matrix_cost,
-    overloads,
-    rule_of,
-    shape_of,
-    tensors_in,
-)
+from weftrace.costs.registry import WHOLE_RULES, Call, Key, Rule, dtype_name, matrix_cost
+from weftrace.costs.tensors import shape_of, tensors_in
+from weftrace.flops.runtime.formulas.fallback import fallback_rule
+from weftrace.flops.runtime.formulas.live_call import LiveCall, Operator
+from weftrace.flops.runtime.formulas.operators import overloads, rule_of
 
 
 class Signatures:
@@ -37,7 +28,7 @@ class Signatures:
         self.shapes: list[tuple[Any, ...]] = []
         self.failures: dict[str, str] = {}
 
-    def add(self, call: Call, text: str | None = None, cost: Cost | None = None) -> int:
+    def add(self, call: LiveCall, text: str | None = None, cost: Cost | None = None) -> int:
         """A new signature; its number."""
         cost = self.cost(call) if cost is None else cost
         text = signature_text(call) if text is None else text
@@ -48,7 +39,7 @@ class Signatures:
         self.shapes.append(shapes)
         return len(self.ops) - 1
 
-    def of(self, call: Call, *, by_value: bool = False) -> int:
+    def of(self, call: LiveCall, *, by_value: bool = False) -> int:
         """The number of a call by all of its arguments; by_value: and by what its formula says of their values."""
         key: Any = (call.op, described(call.args), described(tuple(call.kwargs.items())), described(call.out))
         cost = None
@@ -64,11 +55,11 @@ class Signatures:
         """The number of work that no operator shows."""
         number = self.number.get((name, cost))
         if number is None:
-            call = Call(name, (), {}, None)  # type: ignore[arg-type]
+            call = LiveCall(name, (), {}, None)  # type: ignore[arg-type]
             number = self.number[name, cost] = self.add(call, text="", cost=cost)
         return number
 
-    def cost(self, call: Call) -> Cost:
+    def cost(self, call: LiveCall) -> Cost:
         """What its formula says; unknown where there is none or it fails."""
         rule = find_rule(call.op)
         if rule is None:
@@ -116,7 +107,7 @@ def _rule_registered_with_torch(op: Operator) -> Rule | None:
     return Rule(counted, Key.ARGUMENTS)
 
 
-def unknown_cost(call: Call, note: str) -> Cost:
+def unknown_cost(call: LiveCall, note: str) -> Cost:
     """The cost of an operator without a formula: its bytes, and its name in the report."""
     dtype = next((tensor.dtype for tensor in call.inputs()), None)
     return Cost(
@@ -129,7 +120,7 @@ def unknown_cost(call: Call, note: str) -> Cost:
     )
 
 
-def signature_text(call: Call) -> str:
+def signature_text(call: LiveCall) -> str:
     """Shapes of a call for a person: "[80, 1024] fp32, [1024, 4096] fp32 -> [80, 4096] fp32"."""
     return f"{_shapes((call.args, call.kwargs))} -> {_shapes((call.out,))}"
 

@@ -1,26 +1,7 @@
-"""The formulas, one family of operators a file. Importing this package registers them all, each operator once."""
+"""What of formulas needs torch: which rule is an operator's, what a call that runs can tell, flex attention.
 
-from weftrace.flops.runtime.formulas import (  # noqa: F401
-    attention,
-    attention_packed,
-    communication,
-    conv,
-    distance,
-    elementwise,
-    embedding,
-    encoder_layer,
-    flex,
-    grouped,
-    linalg,
-    matmul,
-    movement,
-    nested,
-    norms,
-    optimizers,
-    quantized,
-    recurrent,
-    reductions,
-    softmax_and_loss,
-    sparse,
-    spectral,
-)
+Importing this package registers every formula.
+"""
+
+import weftrace.costs.formulas  # noqa: F401
+from weftrace.flops.runtime.formulas import flex  # noqa: F401

@@ -18,10 +18,11 @@ import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from weftrace.costs.cost import Cost, Status
-from weftrace.flops.runtime.formulas.attention import attention_backward_cost, attention_cost
-from weftrace.flops.runtime.formulas.macs import readable
-from weftrace.flops.runtime.formulas.pairs import Pairs
-from weftrace.flops.runtime.formulas.registry import RULES, Call, Formula, Key, Rule
+from weftrace.costs.formulas.attention import attention_backward_cost, attention_cost
+from weftrace.costs.formulas.pairs import Pairs
+from weftrace.costs.registry import Call, Formula, Key, Rule
+from weftrace.flops.runtime.formulas.live_call import readable
+from weftrace.flops.runtime.formulas.operators import RULES
 
 _blocks_of: Any = WeakTensorKeyDictionary()  # counts of blocks, read once for each mask: -> (version, sum)
 

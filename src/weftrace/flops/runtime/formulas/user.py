@@ -1,7 +1,6 @@
 """Formulas of users, for operators of their own or instead of weftrace's.
 
-weftrace's own are registered before this module is: they come with the package that it stands in. So a user's replaces
-them whenever it is registered.
+They stand before weftrace's own, whenever they are registered.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from typing import Any
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 from weftrace.costs.cost import Cost
-from weftrace.flops.runtime.formulas.registry import Call, Key, Rule, matrix_cost, set_rule
+from weftrace.costs.registry import Call, Key, Rule, matrix_cost
+from weftrace.flops.runtime.formulas.operators import set_rule
 
 
 def register_formula(

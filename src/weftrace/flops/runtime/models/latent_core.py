@@ -2,7 +2,7 @@
 
 The values are the first v_dim dimensions of the keys, so that a kernel reads a position once: kv_rank + rope_dim
 elements. torch has no operator for that; "weftrace::latent_attention" stands for the one kernel that engines have
-(FlashMLA and its kin).
+(FlashMLA and its kin); its formula stands with those of attention.
 """
 
 from __future__ import annotations
@@ -11,10 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weftrace.costs.cost import Cost
-from weftrace.flops.runtime.formulas.attention import attention_cost
-from weftrace.flops.runtime.formulas.pairs import Pairs, pairs_seen
-from weftrace.flops.runtime.formulas.registry import Call, rule
 from weftrace.flops.runtime.models.attention import causal_mask
 
 
@@ -32,19 +28,6 @@ def latent_attention(query: Tensor, latent: Tensor, v_dim: int, scale: float) ->
 @latent_attention.register_fake
 def _shape(query: Tensor, latent: Tensor, v_dim: int, scale: float) -> Tensor:
     return query.new_empty(*query.shape[:-1], v_dim)
-
-
-@rule("weftrace::latent_attention")
-def _cost(call: Call) -> Cost:
-    query, latent, out = call.args[0], call.args[1], call.out
-    batch, heads, new, dim = query.shape
-    length = latent.shape[1]
-    pairs = Pairs(
-        seen=batch * pairs_seen(new, length, offset=length - new, right=0),
-        every=batch * new * length,
-        queries=batch * new,
-    )
-    return attention_cost(call, pairs, heads, dim, out.shape[-1], dtype=query.dtype)
 
 
 class LatentCore(nn.Module):

@@ -7,14 +7,11 @@ FLOPs are of the pairs that it lets through, executed FLOPs of all.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import torch
-
 from weftrace.costs.cost import Status
-from weftrace.flops.runtime.formulas.macs import readable
-from weftrace.flops.runtime.formulas.pairs import Pairs
+from weftrace.costs.formulas.pairs import Pairs
+from weftrace.costs.registry import Call
 
 MASKED = -1e4
 """A bias this low is a mask, whatever number a program writes for minus infinity (-1e4, -1e9, the lowest of the dtype):
@@ -24,24 +21,12 @@ UNREAD = "all pairs: the mask's values were not read"
 _READ = "pairs that the mask's values let through; the kernel computes all"
 
 
-def masked_pairs(mask: Any, batch: int, heads: int, num_q: int, num_k: int, *, most: int) -> Pairs:
+def masked_pairs(call: Call, mask: Any, batch: int, heads: int, num_q: int, num_k: int, *, most: int) -> Pairs:
     """Pairs summed over batch and heads. mask: of booleans, True may look, or added to the scores, of a shape that
     broadcasts to (batch, heads, num_q, num_k). most: pairs of one head that another rule, a causal one, lets through.
     """
     every = batch * heads * num_q * num_k
-    through = _through(mask, (batch, heads, num_q, num_k))
+    through = call.num_above(mask, MASKED, (batch, heads, num_q, num_k))
     seen = heads * most if through is None else min(through, heads * most)
     status, note = (Status.UPPER_BOUND, UNREAD) if through is None else (Status.EXACT, _READ)
     return Pairs(seen=seen, every=every, queries=batch * heads * num_q, skips=False, status=status, note=note)
-
-
-def _through(mask: Any, shape: tuple[int, ...]) -> int | None:
-    """How many elements of a mask, repeated to a shape, let their pair through; None where it cannot be read."""
-    if not readable(mask):
-        return None
-    with torch.no_grad():
-        whole = mask.expand(shape)
-        held = tuple(slice(0, 1) if not step else slice(None) for step in whole.stride())  # what repeats, once
-        once = whole[held]
-        seen = once if once.dtype is torch.bool else once > MASKED
-        return int(seen.count_nonzero()) * (math.prod(shape) // max(once.numel(), 1))

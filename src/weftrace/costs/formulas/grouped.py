@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from weftrace.costs.cost import Cost, Status
-from weftrace.flops.runtime.formulas.macs import readable
-from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, storage_bytes
+from weftrace.costs.registry import Call, Key, matrix_cost, rule
+from weftrace.costs.tensors import TensorLike, is_tensor, storage_bytes
 
 _ALL = "every row of the jagged dimension is taken to belong to a group"
 
@@ -31,7 +29,7 @@ def _grouped(call: Call) -> Cost:
     if a.dim() == b.dim() == 3:
         return matrix_cost(call, 2 * packed * a.numel() * b.shape[-1], vector_flops=vector, dtype=a.dtype)
     jagged = a.shape[-1] * packed if a.dim() == b.dim() else a.shape[0] if a.dim() == 2 else b.shape[-1]
-    rows, groups = _used(offs, jagged)
+    rows, groups = _used(call, offs, jagged)
     status, note = Status.EXACT, ""
     if rows is None:
         rows, status, note = jagged, Status.ESTIMATE, _ALL
@@ -54,17 +52,17 @@ def _grouped(call: Call) -> Cost:
     )
 
 
-def _used(offs: Any, jagged: int) -> tuple[int | None, int]:
+def _used(call: Call, offs: Any, jagged: int) -> tuple[int | None, int]:
     """Rows in groups (None: not to be read), and the number of groups that have any, at most."""
-    if not isinstance(offs, torch.Tensor):
+    if not is_tensor(offs):
         return jagged, jagged
-    if not readable(offs):
+    ends = call.integers(offs)
+    if ends is None:
         return None, min(offs.numel(), jagged)
-    ends = offs.tolist()
     starts = [0, *ends[:-1]]
     return (ends[-1] if ends else 0), sum(end > start for start, end in zip(starts, ends, strict=True))
 
 
-def _unread(matrices: torch.Tensor, groups: int) -> int:
+def _unread(matrices: TensorLike, groups: int) -> int:
     count = matrices.shape[0]
     return storage_bytes(matrices) * (count - min(groups, count)) // max(1, count)

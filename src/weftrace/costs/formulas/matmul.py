@@ -6,16 +6,15 @@ linear, matmul, einsum, tensordot, chain_matmul and inner are made of these by t
 
 from __future__ import annotations
 
-import torch
-
 from weftrace.costs.cost import Cost
-from weftrace.flops.runtime.formulas.macs import additions, flops_per_mac
-from weftrace.flops.runtime.formulas.nested import is_ragged, ragged_product
-from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, storage_bytes, vector_cost
-from weftrace.flops.runtime.formulas.sparse import added_sparse_product, is_sparse, sparse_product
+from weftrace.costs.formulas.macs import additions, flops_per_mac
+from weftrace.costs.formulas.nested import is_ragged, ragged_product
+from weftrace.costs.formulas.sparse import added_sparse_product, is_sparse, sparse_product
+from weftrace.costs.registry import Call, Key, matrix_cost, rule, vector_cost
+from weftrace.costs.tensors import TensorLike, storage_bytes
 
 
-def product_flops(a: torch.Tensor, b: torch.Tensor) -> int:
+def product_flops(a: TensorLike, b: TensorLike) -> int:
     """FLOPs of [..., m, k] times [..., k, n] or [k]: each element of a meets the n columns of b."""
     columns = b.shape[-1] if b.dim() > 1 else 1
     return flops_per_mac(a, b) * a.numel() * columns
@@ -47,7 +46,7 @@ def _added_product(call: Call) -> Cost:
     if is_sparse(a) or is_sparse(b):
         return added_sparse_product(call, a, b)
     adds = call.arg("beta", 1) != 0
-    activation = call.out.numel() if "activation" in str(call.op) else 0
+    activation = call.out.numel() if "activation" in call.name else 0
     unread = 0 if adds else storage_bytes(added)
     return matrix_cost(
         call,
@@ -85,7 +84,7 @@ def _two_products(call: Call) -> Cost:
 def _linear(call: Call) -> Cost:
     """[..., k] times the transpose of [n, k]; the weight may be packed so that its own shape tells nothing."""
     x, out = call.args[0], call.out
-    repeated = storage_bytes(call.args[2]) if "_mkl_linear" in str(call.op) else 0  # the weight, packed and as it was
+    repeated = storage_bytes(call.args[2]) if "_mkl_linear" in call.name else 0  # the weight, packed and as it was
     bias = call.arg("bias") is not None or call.arg("B") is not None
     activated = call.arg("attr", "none") not in ("none", None, "") or call.arg("activation") not in (None, "none")
     return matrix_cost(
@@ -152,6 +151,6 @@ def _trilinear(call: Call) -> Cost:
     return matrix_cost(call, flops, vector_flops=vector + accumulated)
 
 
-def _expanded(tensor: torch.Tensor, expand: list[int], dims: int) -> list[int]:
+def _expanded(tensor: TensorLike, expand: list[int], dims: int) -> list[int]:
     sizes = iter(tensor.shape)
     return [1 if d in expand else next(sizes) for d in range(dims)]

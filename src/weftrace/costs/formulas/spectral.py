@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 
-import torch
-
 from weftrace.costs.cost import Cost, Status
-from weftrace.flops.runtime.formulas.registry import Call, Key, rule, vector_cost
+from weftrace.costs.registry import Call, Key, rule, vector_cost
+from weftrace.costs.tensors import TensorLike
 
 
-def _transform(call: Call, data: torch.Tensor, dims: list[int], per_point: float) -> Cost:
+def _transform(call: Call, data: TensorLike, dims: list[int], per_point: float) -> Cost:
     """data: the larger of input and output; transforms of all of its elements along dims."""
     points = math.prod(data.shape[d] for d in dims)
     flops = per_point * data.numel() * math.log2(points) if points > 1 else 0

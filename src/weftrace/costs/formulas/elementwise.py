@@ -7,13 +7,11 @@ alike.
 
 from __future__ import annotations
 
-import math
-
-import torch
-from torch._ops import HigherOrderOperator, OpOverload
+from typing import Any
 
 from weftrace.costs.cost import Cost, Kind, Status
-from weftrace.flops.runtime.formulas.registry import Call, Formula, Key, Operator, Rule, overloads, rule, vector_cost
+from weftrace.costs.registry import Call, Formula, Key, rule, vector_cost
+from weftrace.costs.tensors import is_tensor, tensors_in
 
 _ONE = """
     add sub rsub mul div floor_divide remainder fmod neg abs sign sgn reciprocal sqrt rsqrt exp exp2 expm1 log log2
@@ -85,9 +83,9 @@ _COMPLEX = {"mul": 6, "div": 11, "abs": 4, "neg": 2, "add": 2, "sub": 2, "rsub":
 GELU = {"none": (5, 11), "tanh": (9, 19)}  # x/2 (1 + erf(x / sqrt 2)), and the tanh form; their gradients
 
 
-def elements(tensors: object) -> int:
+def elements(tensors: Any) -> int:
     """Elements of a tensor or of each tensor of a list."""
-    if isinstance(tensors, torch.Tensor):
+    if is_tensor(tensors):
         return tensors.numel()
     return sum(elements(item) for item in tensors) if isinstance(tensors, (list, tuple)) else 0
 
@@ -110,14 +108,8 @@ def in_place_cost(call: Call, flops: int, *, status: Status = Status.EXACT, note
 
 def written_in_place(call: Call) -> int:
     """Bytes of the arguments that the operator's schema marks as written."""
-    schema = getattr(call.op, "_schema", None)
-    total = 0
-    for argument in schema.arguments if schema is not None else ():
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = call.arg(argument.name)
-            for tensor in (value,) if isinstance(value, torch.Tensor) else value or ():
-                total += tensor.numel() * tensor.element_size()
-    return total
+    tensors = tensors_in(call.written_arguments())
+    return sum(int(tensor.numel() * tensor.element_size()) for tensor in tensors)
 
 
 def written_only(call: Call) -> Cost:
@@ -127,9 +119,10 @@ def written_only(call: Call) -> Cost:
     return Cost(written_bytes=written, dtype=cost.dtype, kind=Kind.MOVE)
 
 
-def _output_elements(call: Call) -> int:
+def output_elements(call: Call) -> int:
+    """Elements of the first result; of the largest input where there is no tensor among the results."""
     first = next(call.outputs(), None)
-    if first is None or (not first.ndim and not isinstance(call.out, torch.Tensor)):
+    if first is None or (not first.ndim and not is_tensor(call.out)):
         return max((tensor.numel() for tensor in call.inputs()), default=0)
     return first.numel()
 
@@ -141,8 +134,8 @@ def _formula(name: str, flops: int) -> Formula:
             each = _COMPLEX.get(name, 2 * flops)
             known = Status.EXACT if name in _COMPLEX else Status.ESTIMATE
             note = "" if name in _COMPLEX else "complex: twice the operations of the real one"
-            return vector_cost(call, each * _output_elements(call), status=known, note=note)
-        return vector_cost(call, flops * _output_elements(call))
+            return vector_cost(call, each * output_elements(call), status=known, note=note)
+        return vector_cost(call, flops * output_elements(call))
 
     return formula
 
@@ -163,7 +156,7 @@ for _name in _FOREACH.split():
 @rule("aten::gelu", "aten::gelu_", "aten::gelu_backward", key=Key.ARGUMENTS)
 def _gelu(call: Call) -> Cost:
     forward, backward = GELU[call.arg("approximate", "none")]
-    return vector_cost(call, (backward if "backward" in str(call.op) else forward) * _output_elements(call))
+    return vector_cost(call, (backward if "backward" in call.name else forward) * output_elements(call))
 
 
 @rule(
@@ -178,46 +171,3 @@ def _amp(call: Call) -> Cost:
 @rule("aten::_foreach_powsum")
 def _foreach_powers(call: Call) -> Cost:
     return in_place_cost(call, 2 * elements(call.args[0]))
-
-
-# -- operators that nobody wrote a formula for
-
-
-def fallback_rule(op: Operator) -> Rule | None:
-    """What torch itself says of an operator: views cost nothing, pointwise and reduction tags are one an element."""
-    if isinstance(op, HigherOrderOperator) or not isinstance(op, OpOverload):
-        return None
-    if _is_view(op):
-        return Rule(lambda call: Cost(kind=Kind.FREE), Key.NAME)
-    if torch.Tag.pointwise in op.tags:
-        return Rule(_tagged_pointwise)
-    if torch.Tag.reduction in op.tags:
-        return Rule(_tagged_reduction)
-    original = _base(op)
-    return None if original is None else fallback_rule(original)
-
-
-def _is_view(op: OpOverload) -> bool:
-    """An output shares memory with an input, and nothing is written."""
-    schema = op._schema
-    written = any(argument.alias_info is not None and argument.alias_info.is_write for argument in schema.arguments)
-    return not written and any(out.alias_info is not None and not out.alias_info.is_write for out in schema.returns)
-
-
-def _base(op: OpOverload) -> OpOverload | None:
-    """The operator of which this one is the in-place form, where it lacks the tags of that."""
-    name = op._schema.name
-    if not name.endswith("_") or name.endswith("__"):
-        return None
-    return next(iter(overloads(name[:-1])), None)
-
-
-def _tagged_pointwise(call: Call) -> Cost:
-    note = "one operation an element: torch tags it pointwise and weftrace has no formula"
-    return vector_cost(call, _output_elements(call), status=Status.ESTIMATE, note=note)
-
-
-def _tagged_reduction(call: Call) -> Cost:
-    note = "one operation an element of the input: torch tags it a reduction and weftrace has no formula"
-    most = max((math.prod(tensor.shape) for tensor in call.inputs()), default=0)
-    return vector_cost(call, most, status=Status.ESTIMATE, note=note)

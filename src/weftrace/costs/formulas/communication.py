@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch._ops import OpOverload
-
 from weftrace.costs.cost import Cost, Kind
-from weftrace.flops.runtime.formulas.registry import Call, Key, dtype_name, rule, tensors_in
+from weftrace.costs.registry import Call, Key, dtype_name, rule
+from weftrace.costs.tensors import tensors_in
 
 C10D = """
     allreduce_ allreduce_coalesced_ reduce_ broadcast_ allgather_ _allgather_base_ allgather_coalesced_
@@ -52,32 +50,20 @@ def _collective(call: Call) -> Cost:
     The sums of a reduction are made by the network's library as it receives; they are not counted as vector FLOPs.
     """
     written, read = 0, 0
-    for argument, value in _named(call):
-        if argument.endswith("!"):
+    for name, value, marked in call.named_arguments():
+        if marked or name.startswith(("output", "out")):  # c10d's lists of lists carry no mark
             written += _bytes(value)
         else:
             read += _bytes(value)
     written = written or _bytes(call.out)
     read = read or written  # in place: an all-reduce reads what it overwrites
-    first: torch.Tensor | None = next(tensors_in((call.args, call.kwargs, call.out)), None)
+    first = next(tensors_in((call.args, call.kwargs, call.out)), None)
     return Cost(
         read_bytes=read,
         written_bytes=written,
         dtype="" if first is None else dtype_name(first.dtype),
         kind=Kind.COMM,
     )
-
-
-def _named(call: Call) -> list[tuple[str, Any]]:
-    """Arguments with their names; "!" after the name of one that is written."""
-    if not isinstance(call.op, OpOverload):
-        return []
-    found: list[tuple[str, Any]] = []
-    for argument in call.op._schema.arguments:
-        written = argument.alias_info is not None and argument.alias_info.is_write
-        named = argument.name.startswith(("output", "out"))  # c10d's lists of lists carry no mark
-        found.append((argument.name + ("!" if written or named else ""), call.arg(argument.name)))
-    return found
 
 
 @rule(*WAITS, key=Key.NAME)

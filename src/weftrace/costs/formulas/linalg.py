@@ -10,23 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import torch
-
 from weftrace.costs.cost import Cost, Kind, Status
-from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, vector_cost
+from weftrace.costs.registry import Call, Key, matrix_cost, rule, vector_cost
+from weftrace.costs.tensors import TensorLike
 
 _NOTE = "leading terms of LAPACK's operation count"
 _ITERATIVE = "iterative: a usual count of operations"
 
 
-def _estimate(call: Call, matrix: torch.Tensor, flops: float, note: str = _NOTE) -> Cost:
+def _estimate(call: Call, matrix: TensorLike, flops: float, note: str = _NOTE) -> Cost:
     """flops: of one real matrix of the batch."""
     batch = math.prod(matrix.shape[:-2])
     times = 4 if any(tensor.is_complex() for tensor in call.inputs()) else 1
     return matrix_cost(call, round(flops * batch * times), dtype=matrix.dtype, status=Status.ESTIMATE, note=note)
 
 
-def _sizes(matrix: torch.Tensor) -> tuple[int, int]:
+def _sizes(matrix: TensorLike) -> tuple[int, int]:
     """(larger, smaller) of a matrix's sides."""
     rows, columns = matrix.shape[-2:]
     return max(rows, columns), min(rows, columns)
@@ -124,7 +123,7 @@ def _pinv(call: Call) -> Cost:
     return _estimate(call, matrix, factors + 2 * p * k**2, _ITERATIVE)
 
 
-def _solving(call: Call, matrix: torch.Tensor, right: torch.Tensor, factor: float, each: float) -> Cost:
+def _solving(call: Call, matrix: TensorLike, right: TensorLike, factor: float, each: float) -> Cost:
     """factor: FLOPs of the factorization; each: of one right-hand side."""
     n = matrix.shape[-1]
     columns = right.numel() // max(1, n * math.prod(matrix.shape[:-2]))  # a vector is one column

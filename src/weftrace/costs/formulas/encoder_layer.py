@@ -10,19 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from weftrace.costs.cost import Cost, Status
-from weftrace.flops.runtime.formulas.elementwise import GELU
-from weftrace.flops.runtime.formulas.masks import UNREAD
-from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, vector_cost
-from weftrace.flops.runtime.formulas.softmax_and_loss import SOFTMAX
+from weftrace.costs.formulas.elementwise import GELU
+from weftrace.costs.formulas.masks import UNREAD
+from weftrace.costs.formulas.softmax_and_loss import SOFTMAX
+from weftrace.costs.registry import Call, Key, matrix_cost, rule, vector_cost
+from weftrace.costs.tensors import TensorLike
 
 _NORM = 8  # of an element, as in `norms`: mean 1, variance 3, normalise 2, weight and bias 2
 _PADDED = "sequences of a nested tensor; attention over their own lengths, though the kernel may pad"
 
 
-def lengths(tensor: torch.Tensor) -> list[int]:
+def lengths(tensor: Any) -> list[int]:
     """Tokens of each sequence of [B, S, E], [S, E], or a nested tensor."""
     if tensor.is_nested:
         return [int(size[0]) for size in tensor._nested_tensor_size()]
@@ -36,7 +35,7 @@ def _attention(queries: Sequence[int], keys: Sequence[int], width: int, heads: i
     return 4 * pairs * width, pairs * heads * (SOFTMAX + 1)
 
 
-def _trust(tokens: torch.Tensor, mask: torch.Tensor | None) -> dict[str, Any]:
+def _trust(tokens: TensorLike, mask: TensorLike | None) -> dict[str, Any]:
     if tokens.is_nested:
         return {"status": Status.ESTIMATE, "note": _PADDED}
     if mask is not None and mask.numel():

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from weftrace.costs.cost import Cost
-from weftrace.flops.runtime.formulas.registry import Call, Key, rule, vector_cost
+from weftrace.costs.registry import Call, Key, rule, vector_cost
 
 
 def _forward(call: Call, elements: int, *affine: Any, statistics: int = 4, normalise: int = 2) -> Cost:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from weftrace.costs.cost import Cost
-from weftrace.flops.runtime.formulas.elementwise import elements, in_place_cost
-from weftrace.flops.runtime.formulas.registry import Call, Key, rule
+from weftrace.costs.formulas.elementwise import elements, in_place_cost
+from weftrace.costs.registry import Call, Key, rule
 
 
 def _switches(call: Call) -> int:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
-import torch
-
 from weftrace.costs.cost import Cost, Kind, Status
-from weftrace.flops.runtime.formulas.registry import Call, Key, dtype_name, rule, storage_bytes
+from weftrace.costs.registry import Call, Key, dtype_name, rule
+from weftrace.costs.tensors import is_tensor, storage_bytes
 
 _ROWS = "bytes of the rows that are read; a row read twice counts twice"
 
 
 def _bytes_of(*values: Any) -> int:
     return sum(
-        storage_bytes(value) if isinstance(value, torch.Tensor) else _bytes_of(*value)
+        storage_bytes(value) if is_tensor(value) else _bytes_of(*value)
         for value in values
-        if isinstance(value, (torch.Tensor, list, tuple))
+        if isinstance(value, (list, tuple)) or is_tensor(value)
     )
 
 
@@ -105,7 +105,7 @@ def _scattered(call: Call, indices: Any, source: Any, flops: int, elements: int 
 
     Else the whole is copied first.
     """
-    in_place = call.op._schema.name.endswith("_")  # type: ignore[union-attr]
+    in_place = call.name.endswith("_")
     first = next(call.outputs(), None)
     width = 0 if first is None else first.element_size()
     if elements is None:
@@ -128,15 +128,21 @@ def _index_put(call: Call) -> Cost:
     target, indices, values = call.args[:3]
     flops = 1 if call.arg("accumulate", False) else 0
     given = [index for index in indices if index is not None]
-    if any(index.dtype in (torch.bool, torch.uint8) for index in given):
+    if any(str(index.dtype) in ("torch.bool", "torch.uint8") for index in given):
         if values.numel() > 1:
             return _scattered(call, indices, values, flops)
         cost = _scattered(call, indices, values, flops, max(index.numel() for index in given))
         return replace(cost, status=Status.UPPER_BOUND, note="the mask's values are not read: every element is counted")
     kept = [size for size, index in zip(target.shape, indices, strict=False) if index is None]
     kept += target.shape[len(indices) :]
-    rows = math.prod(torch.broadcast_shapes(*(index.shape for index in given)))
+    rows = _broadcast_elements([index.shape for index in given])
     return _scattered(call, indices, values, flops, rows * math.prod(kept))
+
+
+def _broadcast_elements(shapes: list[Any]) -> int:
+    """Elements of the shape that these broadcast to."""
+    by_dimension = zip_longest(*map(reversed, shapes), fillvalue=1)
+    return math.prod(next((size for size in sizes if size != 1), 1) for sizes in by_dimension)
 
 
 @rule("aten::_unsafe_masked_index_put_accumulate")
@@ -165,7 +171,7 @@ def _fill_at(call: Call) -> Cost:
 @rule("aten::scatter", "aten::scatter_", "aten::scatter_reduce", "aten::scatter_reduce_", key=Key.ARGUMENTS)
 def _scatter(call: Call) -> Cost:
     """A reduction combines each element; a plain scatter moves it."""
-    reduced = "reduce" in call.op._schema.name or call.arg("reduce") is not None  # type: ignore[union-attr]
+    reduced = "reduce" in call.name or call.arg("reduce") is not None
     index = call.args[2]  # as many elements of the source are used as it has, no more
     return _scattered(call, index, index, 1 if reduced else 0)
 

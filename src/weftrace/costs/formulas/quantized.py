@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import math
 
-import torch
-
 from weftrace.costs.cost import Cost, Kind, Status
-from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, vector_cost
+from weftrace.costs.registry import Call, Key, NotRecorded, matrix_cost, rule, vector_cost
 
 
-def _packed_product(call: Call, *, vector: int = 0, dtype: torch.dtype | None = None, weight_bytes: float = 0) -> Cost:
+def _packed_product(call: Call, *, vector: int = 0, dtype: object | None = None, weight_bytes: float = 0) -> Cost:
     """[.., k] times a packed [k, n]; vector: elementwise operations for each element of the result."""
     x, out = call.args[0], call.out
     weights = x.shape[-1] * out.shape[-1]
@@ -54,7 +52,7 @@ def _weight_only(call: Call) -> Cost:
 
 @rule("quantized::linear", "quantized::linear_dynamic", "quantized::linear_with_input_q_dq_qweight_dq_output_fp32")
 def _linear(call: Call) -> Cost:
-    return _packed_product(call, vector=1, dtype=torch.int8, weight_bytes=1)
+    return _packed_product(call, vector=1, dtype="int8", weight_bytes=1)
 
 
 @rule(
@@ -62,13 +60,13 @@ def _linear(call: Call) -> Cost:
     *("quantized::linear_tanh", "quantized::linear_with_input_q_dq_qweight_dq_relu_output_fp32"),
 )
 def _linear_activated(call: Call) -> Cost:
-    return _packed_product(call, vector=2, dtype=torch.int8, weight_bytes=1)
+    return _packed_product(call, vector=2, dtype="int8", weight_bytes=1)
 
 
 @rule("quantized::linear_dynamic_fp16", "quantized::linear_relu_dynamic_fp16")
 def _linear_fp16(call: Call) -> Cost:
     """Weights are kept in fp16 and multiplied in the type of the activations."""
-    return _packed_product(call, vector=2 if "relu" in str(call.op) else 1, weight_bytes=2)
+    return _packed_product(call, vector=2 if "relu" in call.name else 1, weight_bytes=2)
 
 
 @rule(
@@ -76,7 +74,7 @@ def _linear_fp16(call: Call) -> Cost:
     *("onednn::linear_relu_dynamic_fp16", "_quantized::wrapped_fbgemm_linear_fp16_weight"),
 )
 def _linear_fp16_unpacked(call: Call) -> Cost:
-    return _packed_product(call, vector=2 if "relu" in str(call.op) else 1)
+    return _packed_product(call, vector=2 if "relu" in call.name else 1)
 
 
 @rule("onednn::qlinear_pointwise", key=Key.ARGUMENTS)
@@ -84,12 +82,12 @@ def _qlinear(call: Call) -> Cost:
     """Its name for the activation, or for what is added, is "none" where there is none."""
     names = (call.arg("post_op_name"), call.arg("binary_post_op"), call.arg("unary_post_op"))
     fused = sum(int(name not in (None, "none", "")) for name in names)
-    return _packed_product(call, vector=int(call.arg("bias") is not None) + fused, dtype=torch.int8)
+    return _packed_product(call, vector=int(call.arg("bias") is not None) + fused, dtype="int8")
 
 
 @rule("_quantized::_wrapped_quantized_linear_prepacked")
 def _wrapped_linear(call: Call) -> Cost:
-    return _packed_product(call, vector=1, dtype=torch.int8)
+    return _packed_product(call, vector=1, dtype="int8")
 
 
 @rule("quantized::matmul")
@@ -105,7 +103,7 @@ def _sparse_linear(call: Call) -> Cost:
         call,
         2 * out.numel() * x.shape[-1],
         vector_flops=out.numel(),
-        dtype=torch.int8,
+        dtype="int8",
         status=Status.UPPER_BOUND,
         note="how many blocks of the packed weight are stored is not known: counted as if all were",
     )
@@ -122,8 +120,10 @@ def _sparse_linear(call: Call) -> Cost:
 )
 def _conv(call: Call) -> Cost:
     """See `conv`; the weight is asked of the packed object."""
-    x, out, name = call.args[0], call.out, str(call.op)
+    x, out, name = call.args[0], call.out, call.name
     packed = call.arg("packed_weight") if call.arg("packed_weight") is not None else call.arg("weight")
+    if not hasattr(packed, "unpack"):
+        raise NotRecorded("the size of the kernel, which lies in a packed weight")
     weight, bias = packed.unpack()
     positions = x if "transpose" in name else out
     extra = int(bias is not None) + int("relu" in name) + int("_add" in name)
@@ -132,7 +132,7 @@ def _conv(call: Call) -> Cost:
         2 * positions.numel() * math.prod(weight.shape[1:]),
         kind=Kind.CONV,
         vector_flops=extra * out.numel(),
-        dtype=torch.int8,
+        dtype="int8",
         read_bytes=call.read_bytes + weight.numel(),
     )
 
@@ -140,15 +140,14 @@ def _conv(call: Call) -> Cost:
 @rule("onednn::qconv1d_pointwise", "onednn::qconv2d_pointwise", "onednn::qconv3d_pointwise", "onednn::qconv_pointwise")
 def _qconv(call: Call) -> Cost:
     x, weight, out = call.args[0], call.arg("qw"), call.out
-    if weight.dim() == x.dim() + 1:  # groups apart
-        weight = weight.flatten(0, 1)
+    apart = int(weight.dim() == x.dim() + 1)  # groups apart
     bias = call.arg("bias") is not None
     return matrix_cost(
         call,
-        2 * out.numel() * math.prod(weight.shape[1:]),
+        2 * out.numel() * math.prod(weight.shape[1 + apart :]),
         kind=Kind.CONV,
         vector_flops=out.numel() if bias else 0,
-        dtype=torch.int8,
+        dtype="int8",
     )
 
 
@@ -160,13 +159,13 @@ def _cell(call: Call) -> Cost:
     """[b, i] and a state [b, h]: 2 b gates h (i + h)."""
     x, state = call.args[0], call.args[1]
     state = state[0] if isinstance(state, (list, tuple)) else state
-    gates = 4 if "lstm" in str(call.op) else 3 if "gru" in str(call.op) else 1
+    gates = 4 if "lstm" in call.name else 3 if "gru" in call.name else 1
     weights = gates * state.shape[-1] * (x.shape[-1] + state.shape[-1])
     return matrix_cost(
         call,
         2 * x.shape[0] * weights,
         vector_flops=5 * gates * state.numel(),
-        dtype=torch.int8,
+        dtype="int8",
         read_bytes=call.read_bytes + weights,
     )
 
@@ -195,5 +194,5 @@ def _packing(call: Call) -> Cost:
 @rule(*_ELEMENTWISE.split())
 def _elementwise(call: Call) -> Cost:
     """An operation for each element, and one more for an activation that comes with it."""
-    each = 2 if str(call.op).split(".")[1].endswith("_relu") and "leaky" not in str(call.op) else 1
+    each = 2 if call.name.endswith("_relu") and "leaky" not in call.name else 1
     return vector_cost(call, each * sum(out.numel() for out in call.outputs()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from weftrace.costs.cost import Cost, Status
-from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, vector_cost
+from weftrace.costs.registry import Call, Key, matrix_cost, rule, vector_cost
 
 _POWERS = "a power counts as one operation"
 
@@ -47,7 +47,7 @@ def _pdist(call: Call) -> Cost:
 @rule("aten::_cdist_backward", "aten::_pdist_backward", key=Key.ARGUMENTS)
 def _backward(call: Call) -> Cost:
     """For each pair and column: the difference, times the slope of the norm, added to a row (to both rows: pdist)."""
-    pdist = "_pdist" in str(call.op)
+    pdist = "_pdist" in call.name
     distances = call.arg("pdist") if pdist else call.arg("cdist")
     columns = call.arg("self").shape[-1] if pdist else call.arg("x1").shape[-1]
     norm = call.arg("p")

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from weftrace.costs.cost import Cost, Status
-from weftrace.flops.runtime.formulas.elementwise import elements, in_place_cost
-from weftrace.flops.runtime.formulas.registry import Call, Formula, Key, rule, vector_cost
+from weftrace.costs.formulas.elementwise import elements, in_place_cost
+from weftrace.costs.registry import Call, Formula, Key, rule, vector_cost
 
 # For each element of the first argument.
 PER_INPUT: dict[str, int] = {
@@ -83,7 +83,7 @@ def _largest(call: Call) -> Cost:
 
 @rule("aten::_foreach_norm", "aten::_foreach_max")
 def _foreach_norm(call: Call) -> Cost:
-    return in_place_cost(call, (2 if "norm" in str(call.op) else 1) * elements(call.args[0]))
+    return in_place_cost(call, (2 if "norm" in call.name else 1) * elements(call.args[0]))
 
 
 SORTS = """
@@ -119,7 +119,7 @@ def _search(call: Call) -> Cost:
     """A binary search for each value."""
     tensors = list(call.inputs())
     table, values = (
-        (tensors[0], tensors[1]) if "searchsorted" in str(call.op) and len(tensors) > 1 else (tensors[-1], tensors[0])
+        (tensors[0], tensors[1]) if "searchsorted" in call.name and len(tensors) > 1 else (tensors[-1], tensors[0])
     )
     return vector_cost(call, values.numel() * math.ceil(math.log2(table.shape[-1] + 1)))
 
@@ -162,7 +162,7 @@ def _avg_pool_backward(call: Call) -> Cost:
 
 
 def _dims(call: Call) -> int:
-    return 1 if "1d" in str(call.op) else 3 if "3d" in str(call.op) else 2
+    return 1 if "1d" in call.name else 3 if "3d" in call.name else 2
 
 
 def _adaptive_windows(outer: Any, inner: Any, dims: int) -> int:
@@ -215,7 +215,7 @@ for _name, _count in _TAPS.items():
 )
 def _grid(call: Call) -> Cost:
     """Linear: 4 (8) products and 3 (7) sums for each element."""
-    taps = 8 if "3d" in str(call.op) else 4
+    taps = 8 if "3d" in call.name else 4
     note = "linear interpolation is assumed; the grid's own arithmetic is left out"
     return vector_cost(call, call.out.numel() * (2 * taps - 1), status=Status.ESTIMATE, note=note)
 
@@ -223,7 +223,7 @@ def _grid(call: Call) -> Cost:
 @rule("aten::grid_sampler_2d_backward", "aten::grid_sampler_3d_backward", "aten::cudnn_grid_sampler_backward")
 def _grid_backward(call: Call) -> Cost:
     """Into the input, and a product with each neighbour for the grid."""
-    taps = 8 if "3d" in str(call.op) else 4
+    taps = 8 if "3d" in call.name else 4
     note = "linear interpolation is assumed; the grid's own arithmetic is left out"
     return vector_cost(call, call.args[0].numel() * 4 * taps, status=Status.ESTIMATE, note=note)
 
@@ -237,7 +237,7 @@ def _grid_backward(call: Call) -> Cost:
 )
 def _antialiased(call: Call) -> Cost:
     """Rows, then columns; a window is the kernel's width, 2, 4 or 6, times the scale where the picture shrinks."""
-    name = str(call.op)
+    name = call.name
     width = 2 if "bilinear" in name else 4 if "bicubic" in name else 6
     small, large = (call.out, call.args[0]) if "backward" not in name else (call.args[0], call.out)
     taps = [width * max(one / two, 1) for one, two in zip(large.shape[-2:], small.shape[-2:], strict=True)]

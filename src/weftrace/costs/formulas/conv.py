@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 
-import torch
-
 from weftrace.costs.cost import Cost, Kind
-from weftrace.flops.runtime.formulas.macs import additions, flops_per_mac
-from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, storage_bytes, vector_cost
+from weftrace.costs.formulas.macs import additions, flops_per_mac
+from weftrace.costs.registry import Call, Key, matrix_cost, rule, vector_cost
+from weftrace.costs.tensors import TensorLike, storage_bytes
 
 
-def conv_flops(x: torch.Tensor, weight: torch.Tensor, out: torch.Tensor, transposed: bool = False) -> int:
+def conv_flops(x: TensorLike, weight: TensorLike, out: TensorLike, transposed: bool = False) -> int:
     """FLOPs of a convolution's forward.
 
     x: [N, C_in, ...] or [C_in, ...]. weight: [C_out, C_in / groups, *kernel], transposed [C_in, C_out / groups,
@@ -79,11 +78,9 @@ def _forward_kernel(call: Call) -> Cost:
     """Kernels that only go one way. Some add a bias, another tensor, an activation, in the same pass."""
     x, weight = _input_and_weight(call)
     out = call.out
-    if weight.dim() == x.dim() + 1:  # reordered by oneDNN, groups apart: [groups, C_out / groups, C_in / groups, ...]
-        weight = weight.flatten(0, 1)
-    return matrix_cost(
-        call, conv_flops(x, weight, out), kind=Kind.CONV, vector_flops=out.numel() * _fused(call), dtype=x.dtype
-    )
+    apart = int(weight.dim() == x.dim() + 1)  # reordered by oneDNN: [groups, C_out / groups, C_in / groups, ...]
+    flops = flops_per_mac(x, weight) * out.numel() * math.prod(weight.shape[1 + apart :])
+    return matrix_cost(call, flops, kind=Kind.CONV, vector_flops=out.numel() * _fused(call), dtype=x.dtype)
 
 
 @rule(
@@ -98,7 +95,7 @@ def _transposed_kernel(call: Call) -> Cost:
     return matrix_cost(call, flops, kind=Kind.CONV, vector_flops=out.numel() * _fused(call), dtype=x.dtype)
 
 
-def _input_and_weight(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
+def _input_and_weight(call: Call) -> tuple[TensorLike, TensorLike]:
     """(input, weight), wherever an operator has them."""
     weight = call.arg("W") if call.arg("W") is not None else call.arg("weight")
     x = next(found for name in ("self", "X", "input") if (found := call.arg(name)) is not None)
@@ -107,7 +104,7 @@ def _input_and_weight(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _fused(call: Call) -> int:
     """Elementwise operations for each element of the output, done in the same pass."""
-    name = str(call.op)
+    name = call.name
     bias = call.arg("bias") is not None or call.arg("B") is not None
     relu = "_relu" in name or call.arg("attr", "none") != "none" or call.arg("unary_attr") not in (None, "none")
     other = 2 if "_add_" in name else int(call.arg("binary_attr") is not None)  # alpha z + ...

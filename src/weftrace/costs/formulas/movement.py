@@ -4,11 +4,10 @@
 
 from __future__ import annotations
 
-import torch
-
 from weftrace.costs.cost import Cost, Kind
-from weftrace.flops.runtime.formulas.elementwise import written_in_place, written_only
-from weftrace.flops.runtime.formulas.registry import Call, Key, rule, storage_bytes, vector_cost
+from weftrace.costs.formulas.elementwise import written_in_place, written_only
+from weftrace.costs.registry import Call, Key, rule, vector_cost
+from weftrace.costs.tensors import is_tensor, storage_bytes
 
 # Views, metadata and memory that is set aside and not touched.
 VIEWS = """
@@ -85,7 +84,7 @@ def _copy_into(call: Call) -> Cost:
     """The source is read; what stood in the target is not."""
     target, source = call.args[0], call.args[1]
     cost = vector_cost(call, 0, kind=Kind.MOVE)
-    read = storage_bytes(source) if isinstance(source, torch.Tensor) else 0
+    read = storage_bytes(source) if is_tensor(source) else 0
     return Cost(read_bytes=read, written_bytes=storage_bytes(target), dtype=cost.dtype, kind=Kind.MOVE)
 
 

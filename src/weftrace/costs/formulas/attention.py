@@ -17,20 +17,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from weftrace.costs.cost import Cost, Kind
-from weftrace.flops.runtime.formulas.masks import masked_pairs
-from weftrace.flops.runtime.formulas.pairs import Pairs, pairs_seen
-from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule
-from weftrace.flops.runtime.formulas.softmax_and_loss import SOFTMAX
+from weftrace.costs.formulas.masks import masked_pairs
+from weftrace.costs.formulas.pairs import Pairs, pairs_seen
+from weftrace.costs.formulas.softmax_and_loss import SOFTMAX
+from weftrace.costs.registry import Call, Key, matrix_cost, rule
 
 SKIPS = "blocks that the mask leaves partly filled are counted by their unmasked pairs"
 
 
-def attention_cost(
-    call: Call, pairs: Pairs, heads: int, d_qk: int, d_v: int, *, dtype: torch.dtype, extra: int = 0
-) -> Cost:
+def attention_cost(call: Call, pairs: Pairs, heads: int, d_qk: int, d_v: int, *, dtype: object, extra: int = 0) -> Cost:
     """A forward. heads: of the queries. extra: vector FLOPs for each score beside the scale and the softmax."""
     each = 2 * heads * (d_qk + d_v)
     return matrix_cost(
@@ -53,7 +49,7 @@ def attention_backward_cost(
     d_qk: int,
     d_v: int,
     *,
-    dtype: torch.dtype,
+    dtype: object,
     extra: int = 0,
     wanted: tuple[bool, bool, bool] = (True, True, True),
     again: tuple[int, int] = (1, 0),
@@ -93,7 +89,7 @@ def _dense_pairs(batch: int, heads: int, num_q: int, num_k: int, call: Call, *, 
     seen = batch * pairs_seen(num_q, num_k, offset=offset, left=left, right=right)
     mask = mask_of(call)
     if mask is not None and mask.numel():
-        return masked_pairs(mask, batch, heads, num_q, num_k, most=seen), 1
+        return masked_pairs(call, mask, batch, heads, num_q, num_k, most=seen), 1
     note = SKIPS if left >= 0 or right >= 0 else ""
     return Pairs(seen=seen, every=batch * num_q * num_k, queries=batch * num_q, note=note), heads
 
@@ -185,3 +181,17 @@ def _triton(call: Call) -> Cost:
     every = batch * num_q * key.shape[2]
     pairs = Pairs(seen=every, every=every, queries=batch * num_q)
     return attention_cost(call, pairs, heads, d_qk, value.shape[3], dtype=query.dtype, extra=scores_extra(call, None))
+
+
+@rule("weftrace::latent_attention")
+def _latent(call: Call) -> Cost:
+    """Query (B, H, S, D) over latents (B, L, D) that serve all heads; causal, the last query sees all L."""
+    query, latent, out = call.args[0], call.args[1], call.out
+    batch, heads, new, dim = query.shape
+    length = latent.shape[1]
+    pairs = Pairs(
+        seen=batch * pairs_seen(new, length, offset=length - new, right=0),
+        every=batch * new * length,
+        queries=batch * new,
+    )
+    return attention_cost(call, pairs, heads, dim, out.shape[-1], dtype=query.dtype)

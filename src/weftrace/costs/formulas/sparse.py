@@ -7,30 +7,29 @@ too.
 from __future__ import annotations
 
 import math
-
-import torch
+from typing import Any
 
 from weftrace.costs.cost import Cost, Kind, Status
-from weftrace.flops.runtime.formulas.macs import additions, flops_per_mac
-from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule
+from weftrace.costs.formulas.macs import additions, flops_per_mac
+from weftrace.costs.registry import Call, Key, matrix_cost, rule
+from weftrace.costs.tensors import TensorLike
 
-_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 _SPREAD = "two sparse operands: the stored elements are taken to be spread evenly"
-_NO_VALUES = "how many elements are stored is not known on the meta device: counted as if all were"
+_NO_VALUES = "how many elements are stored was not read: counted as if all were"
 
 
-def is_sparse(tensor: torch.Tensor) -> bool:
+def is_sparse(tensor: TensorLike) -> bool:
     """Whether a tensor stores only some of its elements (COO, CSR, CSC, BSR, BSC)."""
-    return tensor.layout is torch.sparse_coo or tensor.layout in _COMPRESSED
+    return "sparse" in str(tensor.layout)
 
 
-def stored(tensor: torch.Tensor) -> int:
-    """Elements that a sparse tensor stores."""
-    values = tensor._values() if tensor.layout is torch.sparse_coo else tensor.values()
-    return values.numel()
+def stored(tensor: Any) -> int:
+    """Elements that a sparse tensor stores; one on the meta device, or recorded, does not know."""
+    values = tensor._values() if str(tensor.layout) == "torch.sparse_coo" else tensor.values()
+    return int(values.numel())
 
 
-def _sparse_flops(a: torch.Tensor, b: torch.Tensor) -> tuple[int, Status, str]:
+def _sparse_flops(a: TensorLike, b: TensorLike) -> tuple[int, Status, str]:
     """FLOPs of a product of which one operand at least is sparse, and how far that is known."""
     mac = flops_per_mac(a, b)
     columns = b.shape[-1] if b.dim() > 1 else 1
@@ -44,13 +43,13 @@ def _sparse_flops(a: torch.Tensor, b: torch.Tensor) -> tuple[int, Status, str]:
     return mac * stored(b) * a.shape[-2], Status.EXACT, ""
 
 
-def sparse_product(call: Call, a: torch.Tensor, b: torch.Tensor) -> Cost:
+def sparse_product(call: Call, a: TensorLike, b: TensorLike) -> Cost:
     """[m, k] times [k, n], one or both of them sparse."""
     flops, status, note = _sparse_flops(a, b)
     return matrix_cost(call, flops, dtype=a.dtype, status=status, note=note)
 
 
-def added_sparse_product(call: Call, a: torch.Tensor, b: torch.Tensor) -> Cost:
+def added_sparse_product(call: Call, a: TensorLike, b: TensorLike) -> Cost:
     """The same, added to a matrix: an addition for each (if the result is sparse: stored) element of the result."""
     flops, status, note = _sparse_flops(a, b)
     out = call.out

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import torch
-
 from weftrace.costs.cost import Cost, Status
-from weftrace.flops.runtime.formulas.registry import Call, Key, matrix_cost, rule, vector_cost
+from weftrace.costs.registry import Call, Key, matrix_cost, rule, vector_cost
+from weftrace.costs.tensors import TensorLike, is_tensor
 
 _MODES = ("rnn", "rnn", "lstm", "gru")  # cuDNN's numbers: RELU, TANH, LSTM, GRU
 _GATES = {"rnn": 1, "lstm": 4, "gru": 3}
@@ -29,12 +28,12 @@ _CELL = {"rnn": 2, "lstm": 4 + 3 * 4 + 2 + 3 + 1, "gru": 2 + 2 * 4 + 3 + 3}
 _CELL_BACKWARD = {"rnn": 3, "lstm": 6 + 4 + 4 * 3, "gru": 4 + 5 + 2 * 3}
 
 
-def _matrices(weights: Iterable[Any]) -> list[torch.Tensor]:
-    return [w for w in weights if isinstance(w, torch.Tensor) and w.dim() == 2]
+def _matrices(weights: Iterable[Any]) -> list[TensorLike]:
+    return [w for w in weights if is_tensor(w) and w.dim() == 2]
 
 
-def _biases(weights: Iterable[Any]) -> list[torch.Tensor]:
-    return [w for w in weights if isinstance(w, torch.Tensor) and w.dim() == 1 and w.numel()]
+def _biases(weights: Iterable[Any]) -> list[TensorLike]:
+    return [w for w in weights if is_tensor(w) and w.dim() == 1 and w.numel()]
 
 
 def _forward(call: Call, weights: Iterable[Any], mode: str) -> Cost:
@@ -67,7 +66,7 @@ def _mkldnn_layer(call: Call) -> Cost:
     return _forward(call, _layer_weights(call), "lstm")
 
 
-def _layer_weights(call: Call) -> list[torch.Tensor]:
+def _layer_weights(call: Call) -> list[TensorLike]:
     """Two matrices and two biases; without biases torch passes two more matrices in their place."""
     first, second, *biases = call.args[1:5]
     return [first, second, *_biases(biases)]
@@ -130,14 +129,14 @@ def _lstm_mps_backward(call: Call) -> Cost:
 def _fused_cell(call: Call) -> Cost:
     """What is left of a cell after its two products, which are counted by themselves."""
     gates, state = call.args[0], call.args[2]
-    mode = "lstm" if "lstm" in str(call.op) else "gru"
+    mode = "lstm" if "lstm" in call.name else "gru"
     biases = sum(int(call.arg(name) is not None) for name in ("input_bias", "hidden_bias"))
     return vector_cost(call, _CELL[mode] * state.numel() + biases * gates.numel())
 
 
 @rule("aten::_thnn_fused_lstm_cell_backward_impl", "aten::_thnn_fused_gru_cell_backward", key=Key.ARGUMENTS)
 def _fused_cell_backward(call: Call) -> Cost:
-    lstm = "lstm" in str(call.op)
+    lstm = "lstm" in call.name
     units = call.arg("cx").numel() if lstm else call.arg("grad_hy").numel()
     mode = "lstm" if lstm else "gru"
     biases = units * _GATES[mode] if call.arg("has_bias") else 0
@@ -160,7 +159,7 @@ def _quantized(call: Call) -> Cost:
         call,
         2 * tokens * weights,
         vector_flops=tokens * layers * directions * hidden * (_CELL[mode] + biases),
-        dtype=torch.int8,
+        dtype="int8",
         read_bytes=call.read_bytes + weights,
         status=Status.EXACT,
         note="weights are taken to be int8",

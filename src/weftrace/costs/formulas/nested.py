@@ -8,16 +8,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
-
 from weftrace.costs.cost import Cost
-from weftrace.flops.runtime.formulas.macs import additions, flops_per_mac
-from weftrace.flops.runtime.formulas.registry import Call, matrix_cost, shape_of, whole_rule
+from weftrace.costs.formulas.macs import additions, flops_per_mac
+from weftrace.costs.registry import Call, matrix_cost, whole_rule
+from weftrace.costs.tensors import STRIDED, TensorLike, shape_of
 
 
-def is_ragged(tensor: torch.Tensor) -> bool:
+def is_ragged(tensor: TensorLike) -> bool:
     """Whether a tensor is nested in the strided layout, so that it has no shape."""
-    return tensor.is_nested and tensor.layout is torch.strided
+    return tensor.is_nested and str(tensor.layout) == STRIDED
 
 
 def ragged_product(call: Call) -> Cost:

@@ -9,12 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-import torch
-
 from weftrace.costs.cost import Cost, Status
-from weftrace.flops.runtime.formulas.macs import readable
-from weftrace.flops.runtime.formulas.masks import MASKED
-from weftrace.flops.runtime.formulas.registry import Call, Key, rule, storage_bytes, vector_cost
+from weftrace.costs.formulas.masks import MASKED
+from weftrace.costs.registry import Call, Key, rule, vector_cost
+from weftrace.costs.tensors import storage_bytes
 
 SOFTMAX = 5
 SOFTMAX_BACKWARD = 4
@@ -68,9 +66,9 @@ for _name, _flops in PER_ELEMENT.items():
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ScoresCost(Cost):
-    """Of the softmax of attention that torch takes apart. seen: pairs that its mask let through, None if not read."""
+    """Of the softmax of attention that torch takes apart. seen: pairs that its mask let through."""
 
-    seen: int | None = None
+    seen: int
 
 
 def pairs_let_through(cost: Cost) -> int | None:
@@ -92,11 +90,8 @@ def _safe_softmax(call: Call) -> Cost:
     """One more for each score than a softmax: it compares with -inf, for rows that are masked throughout."""
     scores = call.args[0]
     cost = vector_cost(call, (SOFTMAX + 1) * scores.numel())
-    seen = None
-    if readable(scores):
-        with torch.no_grad():  # half of what a mask adds: the score itself is added to it
-            seen = scores.numel() - int((scores <= MASKED / 2).count_nonzero())
-    return _ScoresCost(**_fields_of(cost), seen=seen)
+    seen = call.num_above(scores, MASKED / 2, scores.shape)  # half of what a mask adds: the score itself is added to it
+    return cost if seen is None else _ScoresCost(**_fields_of(cost), seen=seen)
 
 
 @rule("aten::nll_loss_forward", "aten::nll_loss2d_forward")
@@ -128,7 +123,7 @@ def _nll_backward(call: Call) -> Cost:
 @rule("aten::_ctc_loss", "aten::_cudnn_ctc_loss", "aten::_ctc_loss_backward", key=Key.ARGUMENTS)
 def _ctc(call: Call) -> Cost:
     """The forward variable: T x N x (2 L + 1) states of 3 exp, 3 adds, a log and an add (Graves 2006, section 4.1)."""
-    backward = "backward" in str(call.op)
+    backward = "backward" in call.name
     scores, target = (call.args[1], call.args[2]) if backward else (call.args[0], call.args[1])
     steps, batch = (scores.shape[0], scores.shape[1]) if scores.ndim == 3 else (scores.shape[0], 1)
     longest = target.shape[-1] if target.ndim > 1 else -(-target.numel() // max(batch, 1))

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from weftrace.costs.cost import Cost, Status
-from weftrace.flops.runtime.formulas.attention import (
+from weftrace.costs.formulas.attention import (
     SKIPS,
     attention_backward_cost,
     attention_cost,
@@ -20,10 +20,9 @@ from weftrace.flops.runtime.formulas.attention import (
     scores_extra,
     window_of,
 )
-from weftrace.flops.runtime.formulas.macs import readable
-from weftrace.flops.runtime.formulas.masks import UNREAD, masked_pairs
-from weftrace.flops.runtime.formulas.pairs import Pairs, pairs_seen
-from weftrace.flops.runtime.formulas.registry import Call, Key, Rule, rule, set_rule
+from weftrace.costs.formulas.masks import UNREAD, masked_pairs
+from weftrace.costs.formulas.pairs import Pairs, pairs_seen
+from weftrace.costs.registry import Call, Key, rule
 
 _LENGTHS = "upper bound: the lengths of the sequences were not read"
 
@@ -40,22 +39,18 @@ def _flash_backward(call: Call) -> Cost:
     return attention_backward_cost(call, *sizes, dtype=call.arg("query").dtype, extra=scores_extra(call, None))
 
 
+@rule("torch_attn::_varlen_attn", "torch_attn::_varlen_attn_out", key=Key.VALUES)
 def _varlen(call: Call) -> Cost:
     starts_q, starts_k = call.arg("cu_seq_q"), call.arg("cu_seq_k")
     sizes = _heads_inside(call, starts_q, starts_q if starts_k is None else starts_k)
     return attention_cost(call, *sizes, dtype=call.arg("query").dtype)
 
 
+@rule("torch_attn::_varlen_attn_backward", key=Key.VALUES)
 def _varlen_backward(call: Call) -> Cost:
     starts_q, starts_k = call.arg("cu_seq_q"), call.arg("cu_seq_k")
     sizes = _heads_inside(call, starts_q, starts_q if starts_k is None else starts_k)
     return attention_backward_cost(call, *sizes, dtype=call.arg("query").dtype)
-
-
-# By name: torch.nn.attention.varlen defines them, and takes a second to import.
-set_rule("torch_attn::_varlen_attn", Rule(_varlen, Key.VALUES))
-set_rule("torch_attn::_varlen_attn_out", Rule(_varlen, Key.VALUES))
-set_rule("torch_attn::_varlen_attn_backward", Rule(_varlen_backward, Key.VALUES))
 
 
 @rule("aten::_cudnn_attention_forward", "aten::_cudnn_attention_backward", key=Key.VALUES)
@@ -66,7 +61,7 @@ def _cudnn(call: Call) -> Cost:
     sizes = (
         _heads_inside(call, starts, call.arg("cum_seq_k"), bottom=False) if packed else heads_first(call, bottom=False)
     )
-    count = attention_backward_cost if "backward" in str(call.op) else attention_cost
+    count = attention_backward_cost if "backward" in call.name else attention_cost
     return count(call, *sizes, dtype=call.arg("query").dtype, extra=scores_extra(call, mask_of(call)))
 
 
@@ -86,7 +81,7 @@ def _efficient(call: Call) -> Cost:
         mask=call.arg("bias"),
     )
     extra = scores_extra(call, call.arg("bias"))
-    count = attention_backward_cost if "backward" in str(call.op) else attention_cost
+    count = attention_backward_cost if "backward" in call.name else attention_cost
     return count(call, *sizes, dtype=call.arg("query").dtype, extra=extra)
 
 
@@ -111,9 +106,9 @@ def _heads_inside(
     used = call.arg("seqlen_k") if used is None else used
     masked = SKIPS if left >= 0 or right >= 0 else ""
     if starts_q is not None and starts_q.numel() and not (query.ndim == 4 and query.shape[0] > 1):
-        lengths_q, lengths_k = lengths(starts_q), lengths(starts_k)
+        lengths_q, lengths_k = lengths(call, starts_q), lengths(call, starts_k)
         if used is not None:
-            lengths_k = used.tolist() if readable(used) else None
+            lengths_k = call.integers(used)
         num_q = query.shape[-3]
         if lengths_q is not None and lengths_k is not None:
             seen, every = 0, 0
@@ -137,7 +132,7 @@ def _heads_inside(
     if mask is not None and mask.numel():
         if starts_q is None and pairs.status is Status.EXACT:
             most, batch = pairs.seen, query.shape[0]
-            pairs, heads = masked_pairs(mask, batch, heads, query.shape[1], key.shape[1], most=most), 1
+            pairs, heads = masked_pairs(call, mask, batch, heads, query.shape[1], key.shape[1], most=most), 1
         else:  # a bias for packed sequences has a layout of its own
             pairs = replace(pairs, skips=False, status=Status.UPPER_BOUND, note=UNREAD)
     return pairs, heads, query.shape[-1], value.shape[-1]
@@ -157,9 +152,7 @@ def _most_pairs(call: Call, num_q: int, right: int, *, itself: bool) -> Pairs:
     return Pairs(seen=seen, every=every, queries=num_q, status=Status.UPPER_BOUND, note=_LENGTHS)
 
 
-def lengths(starts: Any) -> list[int] | None:
+def lengths(call: Call, starts: Any) -> list[int] | None:
     """Lengths of packed sequences from where each starts and the last ends; None where values cannot be read."""
-    if starts is None or not readable(starts):
-        return None
-    values = starts.tolist()
-    return [end - start for start, end in pairwise(values)]
+    values = None if starts is None else call.integers(starts)
+    return None if values is None else [end - start for start, end in pairwise(values)]

@@ -1,0 +1,25 @@
+"""The formulas, one family of operators a file. Importing this package registers them all, each operator once."""
+
+from weftrace.costs.formulas import (  # noqa: F401
+    attention,
+    attention_packed,
+    communication,
+    conv,
+    distance,
+    elementwise,
+    embedding,
+    encoder_layer,
+    grouped,
+    linalg,
+    matmul,
+    movement,
+    nested,
+    norms,
+    optimizers,
+    quantized,
+    recurrent,
+    reductions,
+    softmax_and_loss,
+    sparse,
+    spectral,
+)

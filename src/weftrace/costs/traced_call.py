@@ -1,0 +1,59 @@
+"""A call of an operator as a trace records it, for a formula to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from weftrace.costs.registry import Call, NotRecorded, OutputUnknown
+
+UNRECORDED: Any = object()
+"""Stands for an argument, or a result, of which the trace has no value."""
+
+
+class TracedCall(Call):
+    """A call whose arguments stand in the order of the operator's schema: all of them, those with defaults too.
+
+    names: of the arguments, with "!" after one that the operator writes ("self!"). `UNRECORDED` stands among args for
+    a scalar that the file does not have. assumed: arguments of which a default was taken in its place.
+    """
+
+    __slots__ = ("_name", "_out", "assumed", "names")
+
+    def __init__(self, name: str, args: Sequence[Any], names: Sequence[str] = (), out: Any = UNRECORDED) -> None:
+        self.args, self.kwargs, self.names = tuple(args), {}, tuple(names)
+        self._name, self._out = name, out
+        self.assumed: list[str] = []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def out(self) -> Any:
+        if self._out is UNRECORDED:
+            raise OutputUnknown(f"the shapes of what {self.name} returns")
+        return self._out
+
+    def arg(self, name: str, default: Any = None) -> Any:
+        """The argument of that name; default where the schema that the trace was recorded with has none.
+
+        Where it was not recorded, default is assumed; raises `NotRecorded` where there is none to assume.
+        """
+        for (known, _), value in zip(map(_marked, self.names), self.args, strict=False):
+            if known == name:
+                if value is not UNRECORDED:
+                    return value
+                if default is None:
+                    raise NotRecorded(f"the argument {name} of {self.name}")
+                self.assumed.append(name)
+        return default
+
+    def named_arguments(self) -> Iterator[tuple[str, Any, bool]]:
+        for marked, value in zip(self.names, self.args, strict=False):
+            name, written = _marked(marked)
+            yield name, value, written
+
+
+def _marked(name: str) -> tuple[str, bool]:
+    return name.removesuffix("!"), name.endswith("!")
