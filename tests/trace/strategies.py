@@ -55,7 +55,7 @@ _called = st.sampled_from(_lists) | _texts.map(str.strip).filter(lambda text: te
 _dims = st.sampled_from(
     (("[8,16,5]", 640), ("[7]", 7), ("[2,1]", 2), ("[1,1,3]", 3), ("[]]", None), ("grid(9,)", None))
 )
-_OWN_TEXTS = {"input_shapes": _called, "input_types": _called, "call_stack": _called}
+_OWN_TEXTS = dict.fromkeys(("input_shapes", "input_types", "input_strides", "input_values", "call_stack"), _called)
 
 
 @st.composite

@@ -89,7 +89,10 @@ def test_a_saved_file_is_ordinary_parquet(tmp_path: Path) -> None:
 
 def test_a_file_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     """Without the columns that came later: what they would say is not known."""
-    later = ["grid", "block", "registers", "shared_bytes", "occupancy", "input_shapes", "input_types", "call_stack"]
+    later = [
+        "grid", "block", "registers", "shared_bytes", "occupancy",
+        "input_shapes", "input_types", "input_strides", "input_values", "call_stack",
+    ]  # fmt: skip
     save_parquet(full_trace(), tmp_path / "t.parquet")
     text = pl.read_parquet_metadata(tmp_path / "t.parquet")["weftrace.trace"]
     assert load_parquet(saved(tmp_path, full_trace().events.drop(later), text)) == full_trace()

@@ -46,6 +46,8 @@ EVENT_SCHEMA: dict[str, pl.DataType] = {
     "forward_thread": pl.Int64(),  # of a backward operator
     "input_shapes": pl.Categorical(),  # of an operator's arguments, as JSON: [[1,512],[],[]]
     "input_types": pl.Categorical(),  # ["long int","Scalar","Scalar"]
+    "input_strides": pl.Categorical(),  # [[512,1],[],[]]
+    "input_values": pl.Categorical(),  # values of scalars, each as a text: ["","-1","False"]
     "call_stack": pl.Categorical(),  # of an operator, innermost frame first, where an old file has it as a text
     "collective": pl.Categorical(),  # NCCL's metadata: collective name ...
     "in_elems": pl.Int64(),

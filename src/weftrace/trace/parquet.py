@@ -31,8 +31,11 @@ _KEY = "weftrace.trace"
 _PLAIN = "plain."  # before the columns of what a plain trace's events are
 # Columns that files of earlier versions do not have: null throughout, which is what those versions knew.
 _ADDED = frozenset(
-    ("grid", "block", "registers", "shared_bytes", "occupancy", "input_shapes", "input_types", "call_stack")
-)
+    (
+        "grid", "block", "registers", "shared_bytes", "occupancy",
+        "input_shapes", "input_types", "input_strides", "input_values", "call_stack",
+    )
+)  # fmt: skip
 _NEVER_NULL = ("name", "cat", "pid", "tid", "ts_ns", "dur_ns")
 _BYTES_PER_EVENT = sum(8 if dtype == pl.Int64() else 4 for dtype in EVENT_SCHEMA.values())
 _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, OverflowError)

@@ -275,7 +275,8 @@ def test_every_argument_has_its_column() -> None:
         "Src Rank": 24, "Dst Rank": "25",
         "wait_on_stream": 20, "wait_on_cuda_event_record_corr_id": 21,
         "weftrace": {"kind": "compute", "layer": 22, "micro_batch": 23, "other": None},
-        "queued": 0, "Input Strides": [[512, 1], [], []], "nested": {"a": [{"b": {}}]},
+        "queued": 0, "Input Strides": [[512, 1], [], []], "Concrete Inputs": ["", "[14, 14]", "False"],
+        "nested": {"a": [{"b": {}}]},
     }  # fmt: skip
     trace = read_text(text_of(event(args=args), event(args={})))
     row = trace.events.row(0, named=True)
@@ -287,7 +288,8 @@ def test_every_argument_has_its_column() -> None:
         "comm_seq": 19, "src_rank": 24, "dst_rank": 25, "wait_stream": 20, "wait_correlation": 21, "flow_id": None,
         "op_kind": "compute", "layer": 22, "micro_batch": 23, "grid": "[5,6,7]", "block": "[8,2,1]", "registers": 32,
         "shared_bytes": 12544, "occupancy": 25, "input_shapes": "[[1,512],[],[]]",
-        "input_types": '["long int","Scalar",""]', "call_stack": "model.py(7): forward;train.py(3): main",
+        "input_types": '["long int","Scalar",""]', "input_strides": "[[512,1],[],[]]",
+        "input_values": '["","[14, 14]","False"]', "call_stack": "model.py(7): forward;train.py(3): main",
     }  # fmt: skip
     absent = trace.events.row(1, named=True)
     assert {key for key, value in absent.items() if value is not None} == {
@@ -333,6 +335,21 @@ def test_every_argument_has_its_column() -> None:
         ("Input Dims", {"a": 1}, "input_shapes", None),
         ("Input Dims", None, "input_shapes", None),
         ("Input type", "[float, Scalar]", "input_types", "[float, Scalar]"),
+        ("Input Dims", [[[2]] * 1_000], "input_shapes", "[[" + "[2]," * 999 + "[2]]]"),  # of a foreach operator
+        ("Input Dims", [[7]] * 20_000, "input_shapes", "[" + "[7]," * 16_383 + "[7…"),
+        ("Input Strides", [[512, 1], [], [[1]]], "input_strides", "[[512,1],[],[[1]]]"),
+        ("Input Strides", "x", "input_strides", "x"),
+        ("Input Strides", 1.5, "input_strides", None),
+        ("Concrete Inputs", ["", "[1, 1]", "0.1"], "input_values", '["","[1, 1]","0.1"]'),
+        ("Concrete Inputs", ['a "b"', "\x1f", 7, None], "input_values", '["a \\"b\\"","\\u001f",7,null]'),
+        ("Concrete Inputs", [], "input_values", None),
+        ("Concrete Inputs", {"a": 1}, "input_values", None),
+        ("Concrete Inputs", True, "input_values", None),
+        ("Concrete Inputs", "None", "input_values", "None"),
+        ("Concrete Inputs", "['']", "input_values", "['']"),
+        ("Concrete Inputs", [2**70], "input_values", "[1180591620717411303424]"),
+        ("Concrete Inputs", [float("nan")], "input_values", "[null]"),
+        ("Concrete Inputs", ["9" * 70_000], "input_values", '["' + "9" * 65_533 + "…"),
         ("Call stack", "", "call_stack", None),
         ("Call stack", "x" * 10_000, "call_stack", "x" * 4095 + "…"),
         ("correlation", 2**64 - 1, "correlation", None),
@@ -638,6 +655,16 @@ def test_devices_as_the_file_describes_them() -> None:
     odd: Any
     for odd in (None, {}, "x", 5):
         assert read_text(text_of(event(), deviceProperties=odd)).devices == ()
+
+
+def test_scalars_that_differ_in_every_call_are_read_like_any_other() -> None:
+    """Seeds, offsets and addresses: their texts are not kept for other files once there are many."""
+    calls = [
+        event("op", cat="cpu_op", args={"Input Dims": [[2]], "Concrete Inputs": ["", str(n)]}) for n in range(20_000)
+    ]
+    trace = read_text(text_of(*calls))
+    assert column(trace, "input_values") == [f'["","{n}"]' for n in range(20_000)]
+    assert set(column(trace, "input_shapes")) == {"[[2]]"}
 
 
 def test_what_one_sm_holds_as_the_file_states_it() -> None:

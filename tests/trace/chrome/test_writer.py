@@ -220,6 +220,20 @@ def test_what_odd_events_say_survives_reading_and_writing(tmp_path: Path) -> Non
     assert said["collective"]["in_elems"] == 5
 
 
+def test_whom_an_operator_sends_to_stays_its_rank_in_the_job(tmp_path: Path) -> None:
+    """Rank 1 of the group [4, 6] is rank 6. The written file has the values that said so, and no list of groups."""
+    send = {
+        "ph": "X", "cat": "cpu_op", "name": "c10d::send", "pid": 1, "tid": 1, "ts": 1, "dur": 2,
+        "args": {"Concrete Inputs": ["", "", "1", "0"]},
+    }  # fmt: skip
+    world = {"rank": 4, "world_size": 8, "pg_config": [{"pg_name": "1", "ranks": [4, 6]}]}
+    (tmp_path / "recorded.json").write_text(json.dumps({"distributedInfo": world, "traceEvents": [send]}))
+    trace = read_chrome(tmp_path / "recorded.json")
+    again = read_back(trace, tmp_path)
+    for one in (trace, again):
+        assert one.events.select("dst_rank", pl.col("input_values").cast(pl.String)).row(0) == (6, '["","","1","0"]')
+
+
 def test_every_linked_kernel_of_the_deepseek_trace_has_its_arrow(shared_data: Path) -> None:
     """983 device events; the file's own arrows are 4,892 ends, most of which lead nowhere."""
     trace = read_chrome(shared_data / "deepseek-v3-train.json.gz")

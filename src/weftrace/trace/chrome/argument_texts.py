@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -21,10 +21,16 @@ BETWEEN = b"\0"  # of the arguments in a key: no JSON holds it
 LAUNCH_COLUMNS = ("num_blocks", "num_threads", "grid", "block", "registers", "shared_bytes", "occupancy")
 _LAUNCH_KEYS = ("grid", "block", "registers per thread", "shared memory", "est. achieved occupancy %")
 #: Columns of what an operator was called with, and their arguments; torch 1.8 wrote "Input dims".
-CALL_COLUMNS = ("input_shapes", "input_types", "call_stack")
-_CALL_KEYS = ("Input Dims", "Input dims", "Input type", "Call stack")
+CALL_COLUMNS = ("input_shapes", "input_types", "input_strides", "call_stack")
+_CALL_KEYS = ("Input Dims", "Input dims", "Input type", "Input Strides", "Call stack")
+#: Apart from these, since seeds and offsets make the values of scalars differ in every call, and the rest not.
+VALUE_COLUMNS = ("input_values",)
+_VALUE_KEYS = ("Concrete Inputs",)
 
-_MAX_CHARS = 4096  # of one text; a foreach operator can be called with a thousand tensors
+_MAX_CHARS = 4096  # of a text that is no list
+# Of a list: torch leaves a list of over 30 tensors out, older versions wrote the thousand of a foreach operator.
+_MAX_LIST_CHARS = 1 << 16
+_CUT = "…"
 _MAX_DIMS = 8  # of a grid or block, which have three
 _INT32, _INT64 = 1 << 31, 1 << 63
 _BROKEN = (ValueError, OverflowError, RecursionError)  # msgspec's errors are ValueErrors
@@ -85,6 +91,10 @@ def launches(tally: Tally) -> Numbered:
 
 def calls(tally: Tally) -> Numbered:
     return Numbered(_call, (None,) * len(CALL_COLUMNS), tally)
+
+
+def scalars(tally: Tally) -> Numbered:
+    return Numbered(_values, (None,) * len(VALUE_COLUMNS), tally)
 
 
 # --- launches -----------------------------------------------------------------------------------------------------
@@ -156,20 +166,26 @@ def integer(value: int | float | str) -> int:
 
 
 def _call(raws: list[bytes], note: Note) -> Values:
-    texts = []
-    for key, raw in zip(_CALL_KEYS, raws, strict=True):
+    shapes, old_shapes, *others = _texts(_CALL_KEYS, raws, note)
+    return shapes or old_shapes, *others
+
+
+def _values(raws: list[bytes], note: Note) -> Values:
+    return tuple(_texts(_VALUE_KEYS, raws, note))
+
+
+def _texts(keys: Sequence[str], raws: list[bytes], note: Note) -> Iterator[str | None]:
+    for key, raw in zip(keys, raws, strict=True):
         try:
-            texts.append(_list_or_text(raw))
+            yield _list_or_text(raw)
         except _BROKEN:
             note(_unusable(key), raw)
-            texts.append(None)
-    shapes, old_shapes, types, stack = texts
-    return shapes or old_shapes, types, stack
+            yield None
 
 
 def _list_or_text(raw: bytes) -> str | None:
     """A list as JSON without blanks, or a text; None where it says nothing. A list within a text counts as the list.
-    Raises ValueError where it is neither."""
+    What is too long is cut, and ends with "…": a list is no JSON then. Raises ValueError where it is neither."""
     value = _decoded(raw)
     if isinstance(value, str):
         text = clean(value).strip()
@@ -178,7 +194,7 @@ def _list_or_text(raw: bytes) -> str | None:
             return _cut(text) or None
     if value is not None and not isinstance(value, list):
         raise ValueError(raw)
-    return _cut(_compact(value)) if value else None
+    return _cut(_compact(value), _MAX_LIST_CHARS) if value else None
 
 
 def is_list(text: str) -> bool:
@@ -208,8 +224,8 @@ def _compact(value: object) -> str:
     return clean(msgspec.json.encode(value).decode())
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + "…"
+def _cut(text: str, most: int = _MAX_CHARS) -> str:
+    return text if len(text) <= most else text[: most - 1] + _CUT
 
 
 def _unusable(key: str) -> str:

@@ -48,6 +48,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     forward_thread: int = msgspec.field(name="Fwd thread id", default=MISSING)
     inputs: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=NOTHING)  # scalars' values, with record_shapes
     input_types: msgspec.Raw = msgspec.field(name="Input type", default=NOTHING)
+    input_strides: msgspec.Raw = msgspec.field(name="Input Strides", default=NOTHING)
     input_shapes: msgspec.Raw = msgspec.field(name="Input Dims", default=NOTHING)
     call_stack: msgspec.Raw = msgspec.field(name="Call stack", default=NOTHING)  # with_stack before Python frames
     collective: str | None = msgspec.field(name="Collective name", default=None)

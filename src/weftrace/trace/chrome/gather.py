@@ -16,9 +16,11 @@ from weftrace.trace.chrome.argument_texts import (
     BETWEEN,
     CALL_COLUMNS,
     LAUNCH_COLUMNS,
+    VALUE_COLUMNS,
     calls,
     integer,
     launches,
+    scalars,
 )
 from weftrace.trace.chrome.events import MISSING, NOTHING, Args, Event
 from weftrace.trace.chrome.peers import PEER_OF, with_peer
@@ -48,18 +50,19 @@ SPARSE = {
     "streamed": ("stream", "device", "launch", "moved_bytes",
                  "graph_id", "graph_node_id", "wait_stream", "wait_correlation"),
     "autograd": ("sequence", "forward_thread"),
-    "called": ("call",),
+    "called": ("call", "values"),
     "collective": ("in_elems", "out_elems", "group_size", "comm_seq", "src_rank", "dst_rank",
                    "collective", "dtype", "group", "group_ranks"),
     "planned": ("layer", "micro_batch", "op_kind"),
 }  # fmt: skip
 _TEXTS = ("collective", "dtype", "group", "group_ranks", "op_kind")
-NUMBERED = {"launch": LAUNCH_COLUMNS, "call": CALL_COLUMNS}  # numbers that stand for the values of several columns
+# Numbers that stand for the values of several columns.
+NUMBERED = {"launch": LAUNCH_COLUMNS, "call": CALL_COLUMNS, "values": VALUE_COLUMNS}
 CODED = (*_TEXTS, *NUMBERED)  # 0 stands for nothing
 
 
 _LAUNCH = attrgetter("grid", "block", "registers", "shared_bytes", "occupancy")
-_CALL = attrgetter("input_shapes", "old_input_shapes", "input_types", "call_stack")
+_CALL = attrgetter("input_shapes", "old_input_shapes", "input_types", "input_strides", "call_stack")
 # How a column is read where it is not the argument of its name.
 _READ: dict[str, Callable[[Args], int]] = {
     "stream": lambda a: integer(a.stream),
@@ -135,7 +138,7 @@ class Gatherer:
         self._names, self._cats, self._threads = Codes(), Codes(), Codes()
         self._processes = _Processes(self._threads)
         self._texts = {column: Codes({None: 0}) for column in _TEXTS}
-        self._numbered = {"launch": launches(tally), "call": calls(tally)}
+        self._numbered = {"launch": launches(tally), "call": calls(tally), "values": scalars(tally)}
         self.tables = Tables(
             {"name": self._names, "cat": self._cats, "thread": self._threads, **self._texts}
             | {column: numbered.number_of for column, numbered in self._numbered.items()}
@@ -203,6 +206,9 @@ class Gatherer:
             elif column == "call":
                 number = self._numbered["call"]
                 self._put(column, _codes([number[BETWEEN.join(_CALL(a))] for a in stated]))
+            elif column == "values":
+                number = self._numbered["values"]
+                self._put(column, _codes([number[bytes(a.inputs)] for a in stated]))
             elif column != "launch":
                 self._put(column, self._ints(list(map(_READ.get(column) or attrgetter(column), stated))))
 
@@ -242,6 +248,8 @@ def _rows_of_host(args: Sequence[Args]) -> dict[str, list[int]]:
             a.input_shapes is not NOTHING
             or a.input_types is not NOTHING
             or a.call_stack is not NOTHING
+            or a.inputs is not NOTHING
+            or a.input_strides is not NOTHING
             or a.old_input_shapes is not NOTHING
         ):
             called.append(i)

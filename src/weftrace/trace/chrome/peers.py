@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from weftrace.trace.chrome.events import Args
+from weftrace.trace.chrome.events import MISSING, Args
 
 #: Operators of torch.distributed, and the column of whom they name; `inputs` of both are tensors, group, rank, tag.
 PEER_OF = {"c10d::send": "dst_rank", "c10d::recv_": "src_rank"}
@@ -18,7 +18,10 @@ _PIPELINE = re.compile("pp|pipe")  # in what a group is called: "mesh_pp", as to
 
 
 def with_peer(args: Args, name: str) -> Args:
-    """The arguments with the rank that is named, in its group."""
+    """The arguments with the rank that is named, in its group; as they are where they state it themselves, which files
+    that weftrace wrote do."""
+    if getattr(args, PEER_OF[name]) is not MISSING:
+        return args
     try:
         inputs = msgspec.json.decode(args.inputs, type=list[Any])
         return msgspec.structs.replace(args, **{PEER_OF[name]: int(inputs[_NUMBER])})

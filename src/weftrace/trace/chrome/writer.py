@@ -48,6 +48,8 @@ _ARGUMENT_KEY = {
     "forward_thread": "Fwd thread id",
     "input_shapes": "Input Dims",
     "input_types": "Input type",
+    "input_strides": "Input Strides",
+    "input_values": "Concrete Inputs",
     "call_stack": "Call stack",
     "collective": "Collective name",
     "in_elems": "In msg nelems",
@@ -65,7 +67,7 @@ _ARGUMENT_KEY = {
 #: Event columns that only plans fill, and their keys in the argument `weftrace`, which no profiler writes.
 _PLANNED_KEY = {"op_kind": "kind", "layer": "layer", "micro_batch": "micro_batch"}
 _DIMENSIONS = {"num_blocks": "grid", "num_threads": "block"}  # products, and the texts of what they are products of
-_LISTS = ("grid", "block", "input_shapes", "input_types")  # texts that stand for lists
+_LISTS = ("grid", "block", "input_shapes", "input_types", "input_strides", "input_values")  # texts that stand for lists
 _IDENTIFIERS = ("pid", "tid")  # texts in the frame; numbers in the file where they spell one
 _ELSEWHERE = ("name", "cat", "pid", "tid", "ts_ns", "dur_ns", "flow_id", "grid", "block")
 _WRITTEN = {*_ARGUMENT_KEY, *_PLANNED_KEY, *_ELSEWHERE}
