@@ -1,6 +1,6 @@
 """Facts as data, a source beside each number: accelerators, models, and what part of its peak real work reaches."""
 
-from weftrace.facts.accelerators import DTYPES, Hardware, hardware, known_hardware, load_hardware
+from weftrace.facts.accelerators import DTYPES, Hardware, hardware, hardware_of_device, known_hardware, load_hardware
 from weftrace.facts.efficiencies import (
     PublishedGemm,
     backward_factor,
@@ -45,6 +45,7 @@ __all__ = [
     "gemm_rate",
     "gemm_rates",
     "hardware",
+    "hardware_of_device",
     "known_hardware",
     "known_models",
     "load_hardware",

@@ -14,6 +14,7 @@ from typing import Any
 
 from weftrace.errors import WeftraceError
 from weftrace.facts.tables import read_tables
+from weftrace.units import size
 
 BUILT_IN = Path(__file__).with_name("hardware.toml")
 
@@ -21,6 +22,12 @@ DTYPES = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4")
 
 _COUNTS = ("num_sms", "hbm_bytes", "gpus_per_node")
 _RATES = ("hbm_bytes_per_s", "link_bytes_per_s", "nic_bytes_per_s")
+_OPTIONAL = ("pcie_bytes_per_s",)  # of files that were written before weftrace asked for it
+
+#: Names under which ROCm's profilers list any AMD accelerator; they tell nothing.
+_NAMELESS = ("", "AMD Radeon Graphics")
+#: Profilers see up to 5 % less memory than there is.
+_LEAST_SEEN = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +41,8 @@ class Hardware:
     link_bytes_per_s: NVLink or xGMI to all peers that it joins together, in one direction.
     nic_bytes_per_s: a GPU's share of its node's network, in one direction.
     gpus_per_node: GPUs joined by the link: those of a server, or of a rack where the link joins a rack (NVL72).
+    pcie_bytes_per_s: one GPU to its host in one direction, over PCIe or what takes its place (NVLink-C2C); None where
+    the file does not say.
     sources: "num_sms", "peak_flops.bf16" ... -> where that number is from.
     """
 
@@ -47,6 +56,7 @@ class Hardware:
     nic_bytes_per_s: float
     gpus_per_node: int
     sources: Mapping[str, str]
+    pcie_bytes_per_s: float | None = None
 
     def peak(self, dtype: str) -> float:
         """Dense peak of a dtype in FLOP/s; raises `WeftraceError` where the chip has no such peak."""
@@ -97,6 +107,39 @@ def hardware(name: str, *paths: str | os.PathLike[str]) -> Hardware:
     )
 
 
+def hardware_of_device(
+    name: str, num_sms: int | None, memory_bytes: int | None, *paths: str | os.PathLike[str]
+) -> tuple[Hardware, str]:
+    """(the accelerator that a profiler lists, what it was taken for it by where its name does not tell, else "").
+
+    A name that tells is looked up as `hardware` does. Of AMD's devices the name is often empty or "AMD Radeon
+    Graphics": then SMs and memory decide, where all accelerators that have these have the same peaks and memory
+    bandwidth, within 1 %. Raises `WeftraceError` where none fits or several that differ.
+    """
+    if name.strip() not in _NAMELESS:
+        return hardware(name, *paths), ""
+    seen = (
+        f"{num_sms or 'an unknown number of'} SMs or CUs and {size(memory_bytes) if memory_bytes else 'unknown memory'}"
+    )
+    fits = [
+        device
+        for device in load_hardware(*paths)
+        if device.num_sms == num_sms and memory_bytes and _LEAST_SEEN <= memory_bytes / device.hbm_bytes <= 1
+    ]
+    if not fits or not all(_is_as_fast(device, fits[0]) for device in fits):
+        which = f": {', '.join(device.name for device in fits)} have these" if fits else ""
+        raise WeftraceError(
+            f"the device's name {name.strip()!r} does not tell which accelerator it is, and {seen} do not "
+            f"either{which}. Name it with --hardware"
+        )
+    return fits[0], f"taken for {' or '.join(device.name for device in fits)} by its {seen}"
+
+
+def _is_as_fast(one: Hardware, other: Hardware) -> bool:
+    mine, theirs = ({**device.peak_flops, "hbm": device.hbm_bytes_per_s} for device in (one, other))
+    return mine.keys() == theirs.keys() and all(math.isclose(mine[k], theirs[k], rel_tol=0.01) for k in mine)
+
+
 @cache
 def _built_in() -> tuple[Hardware, ...]:
     return tuple(_read(BUILT_IN))
@@ -115,7 +158,7 @@ def _device(entry: Mapping[str, Any], where: str) -> Hardware:
         re.compile(match)
     except re.error as error:
         raise WeftraceError(f"{where}: bad regex in 'match': {error}: {match}") from error
-    unknown = sorted(set(entry) - {"name", "match", "peak_flops", *_COUNTS, *_RATES})
+    unknown = sorted(set(entry) - {"name", "match", "peak_flops", *_COUNTS, *_RATES, *_OPTIONAL})
     if unknown:
         raise WeftraceError(f"{where}: unknown key {unknown[0]!r}")
     peaks = entry.get("peak_flops")
@@ -125,6 +168,7 @@ def _device(entry: Mapping[str, Any], where: str) -> Hardware:
     if strange:
         raise WeftraceError(f"{where}: unknown dtype {strange[0]!r} in peak_flops; choose from {', '.join(DTYPES)}")
     numbers = {key: _number(entry.get(key), f"{where}: {key}") for key in (*_COUNTS, *_RATES)}
+    more = {key: _number(entry[key], f"{where}: {key}") for key in _OPTIONAL if key in entry}
     peak = {dtype: _number(peaks[dtype], f"{where}: peak_flops.{dtype}") for dtype in DTYPES if dtype in peaks}
     for key in _COUNTS:
         if numbers[key][0] != int(numbers[key][0]):
@@ -140,9 +184,10 @@ def _device(entry: Mapping[str, Any], where: str) -> Hardware:
         nic_bytes_per_s=numbers["nic_bytes_per_s"][0],
         gpus_per_node=int(numbers["gpus_per_node"][0]),
         sources=MappingProxyType(
-            {key: source for key, (_, source) in numbers.items()}
+            {key: source for key, (_, source) in (numbers | more).items()}
             | {f"peak_flops.{dtype}": source for dtype, (_, source) in peak.items()}
         ),
+        pcie_bytes_per_s=more["pcie_bytes_per_s"][0] if "pcie_bytes_per_s" in more else None,
     )
 
 
