@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
-from weftrace.costs.cost import Cost
+import weftrace.costs.formulas
+import weftrace.costs.outputs  # noqa: F401  (these two fill their tables)
+from weftrace.costs.arguments import Unreadable, recorded_arguments
+from weftrace.costs.cost import MATRIX_KINDS, Cost, Kind, Status
+from weftrace.costs.operators import is_view
+from weftrace.costs.outputs.result import result_of
+from weftrace.costs.registry import RULES, Call, Key, NotRecorded, Rule, dtype_name
+from weftrace.costs.traced_call import TracedCall
+
+_AT_LEAST = "at least: the shapes of its results are not known"
 
 
 class RecordedCall(NamedTuple):
@@ -23,12 +34,77 @@ class RecordedCall(NamedTuple):
 
 def is_counted(name: str) -> bool:
     """Whether an operator of that name ("aten::mm", "triton_poi_fused_add_0", "vllm::fp8_gemm") has a formula."""
-    raise NotImplementedError
+    return _rule(name) is not None
 
 
-def cost_of(call: RecordedCall) -> Cost | None:
+def cost_of(call: RecordedCall, likely_dtype: str = "float32") -> Cost | None:
     """What one call costs; None where its shapes were not recorded.
 
-    An operator with shapes and without a formula costs the bytes of its inputs, status UNKNOWN, and the note says so.
+    likely_dtype: torch's name of the dtype of tensors in lists where no other argument tells it: traces do not record
+    it. An operator with shapes and without a formula costs the bytes of its inputs, status UNKNOWN, and the note says
+    so. What had to be assumed makes an exact cost an estimate, and the note says what.
     """
-    raise NotImplementedError
+    rule = _rule(call.name)
+    if rule is not None and rule.key is Key.NAME:
+        return rule.formula(TracedCall(call.name, ()))
+    if call.shapes is None or call.types is None:
+        return None
+    try:
+        arguments = recorded_arguments(call, likely_dtype)
+    except Unreadable as error:
+        return _unknown(TracedCall(call.name, ()), str(error))
+    traced = arguments.call
+    if rule is None:
+        return _unknown(traced, "no formula: bytes of its inputs alone")
+    cost = _counted(rule, traced)
+    notes = [
+        *arguments.notes,
+        *(f"{name} taken to be its default: not recorded" for name in dict.fromkeys(traced.assumed)),
+    ]
+    if not notes:
+        return cost
+    status = Status.ESTIMATE if cost.status is Status.EXACT else cost.status
+    return replace(cost, status=status, note="; ".join(filter(None, (cost.note, *notes))))
+
+
+def _counted(rule: Rule, call: TracedCall) -> Cost:
+    try:
+        call.set_out(result_of(call))
+        return rule.formula(call)
+    except NotRecorded as error:
+        return _without_results(rule, call, str(error))
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        return _unknown(call, f"its formula does not fit what was recorded: {type(error).__name__}: {error}")
+
+
+def _without_results(rule: Rule, call: TracedCall, why: str) -> Cost:
+    """The cost of a call whose results are not known: matrix work as it is, bytes and the rest at least."""
+    call.set_out(())
+    try:
+        cost = rule.formula(call)
+    except (NotRecorded, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError):
+        return _unknown(call, f"not known: {why}")
+    if cost.kind in MATRIX_KINDS:
+        status = Status.ESTIMATE if cost.status is Status.EXACT else cost.status
+        return replace(cost, status=status, note="; ".join(filter(None, (cost.note, f"bytes {_AT_LEAST}"))))
+    return replace(cost, vector_flops=0, status=Status.UNKNOWN, note=f"bytes at least; not recorded: {why}")
+
+
+def _unknown(call: Call, note: str) -> Cost:
+    dtype = next((tensor.dtype for tensor in call.inputs()), None)
+    return Cost(
+        read_bytes=call.read_bytes,
+        dtype="" if dtype is None else dtype_name(dtype),
+        kind=Kind.UNKNOWN,
+        status=Status.UNKNOWN,
+        note=note,
+    )
+
+
+@cache
+def _rule(name: str) -> Rule | None:
+    """The rule of an operator. One of which torch makes some overloads of others is left to those."""
+    found = RULES.get(name)
+    if found is None and is_view(name):
+        return Rule(lambda call: Cost(kind=Kind.FREE), Key.NAME)
+    return found

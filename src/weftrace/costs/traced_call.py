@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from weftrace.costs.registry import Call, NotRecorded, OutputUnknown
@@ -15,14 +15,22 @@ class TracedCall(Call):
     """A call whose arguments stand in the order of the operator's schema: all of them, those with defaults too.
 
     names: of the arguments, with "!" after one that the operator writes ("self!"). `UNRECORDED` stands among args for
-    a scalar that the file does not have. assumed: arguments of which a default was taken in its place.
+    a scalar that the file does not have. defaults: what is taken in its place, by name. assumed: of which it was.
     """
 
-    __slots__ = ("_name", "_out", "assumed", "names")
+    __slots__ = ("_name", "_out", "assumed", "defaults", "names")
 
-    def __init__(self, name: str, args: Sequence[Any], names: Sequence[str] = (), out: Any = UNRECORDED) -> None:
+    def __init__(
+        self,
+        name: str,
+        args: Sequence[Any],
+        names: Sequence[str] = (),
+        out: Any = UNRECORDED,
+        defaults: Mapping[str, Any] | None = None,
+    ) -> None:
         self.args, self.kwargs, self.names = tuple(args), {}, tuple(names)
         self._name, self._out = name, out
+        self.defaults = {} if defaults is None else defaults
         self.assumed: list[str] = []
 
     @property
@@ -35,15 +43,20 @@ class TracedCall(Call):
             raise OutputUnknown(f"the shapes of what {self.name} returns")
         return self._out
 
+    def set_out(self, out: Any) -> None:
+        """The result, once it is known."""
+        self._out = out
+
     def arg(self, name: str, default: Any = None) -> Any:
         """The argument of that name; default where the schema that the trace was recorded with has none.
 
-        Where it was not recorded, default is assumed; raises `NotRecorded` where there is none to assume.
+        Where it was not recorded, the schema's default, or this, is assumed; raises `NotRecorded` where there is none.
         """
         for (known, _), value in zip(map(_marked, self.names), self.args, strict=False):
             if known == name:
                 if value is not UNRECORDED:
                     return value
+                default = default if self.defaults.get(name) is None else self.defaults[name]
                 if default is None:
                     raise NotRecorded(f"the argument {name} of {self.name}")
                 self.assumed.append(name)

@@ -1,0 +1,23 @@
+"""What an operator returns: the rule of each, by name, as `costs.registry` has the formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weftrace.costs.traced_call import TracedCall
+
+Output = Callable[[TracedCall], Any]
+OUTPUTS: dict[str, Output] = {}
+
+
+def output(names: str) -> Callable[[Output], Output]:
+    """Register what works out the result (a tensor, a tuple, a list, None) of operators of aten, named in one text."""
+
+    def register(function: Output) -> Output:
+        for name in names.split():
+            assert f"aten::{name}" not in OUTPUTS, name
+            OUTPUTS[f"aten::{name}"] = function
+        return function
+
+    return register

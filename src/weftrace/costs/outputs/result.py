@@ -1,0 +1,26 @@
+"""The result of any call: of an in-place operator its first argument, of out= that, else what its rule says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weftrace.costs.outputs.elementwise import foreach
+from weftrace.costs.outputs.registry import OUTPUTS
+from weftrace.costs.registry import OutputUnknown
+from weftrace.costs.tensors import Tensor
+from weftrace.costs.traced_call import TracedCall
+
+
+def result_of(call: TracedCall) -> Any:
+    """A tensor, a tuple or a list of tensors, or None. Raises `OutputUnknown` where nothing says what."""
+    if "out" in call.kwargs:
+        return call.kwargs["out"]
+    rule = OUTPUTS.get(call.name)
+    if rule is not None:
+        return rule(call)
+    name = call.name
+    if name.endswith("_") and not name.endswith("__"):
+        return call.args[0] if call.args and isinstance(call.args[0], Tensor) else None
+    if name.startswith("aten::_foreach_"):
+        return foreach(call)
+    raise OutputUnknown(f"the shapes of what {name} returns")
