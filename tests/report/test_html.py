@@ -20,7 +20,7 @@ from tests.fuzz import few
 from tests.pages import check_modules, rows_of
 from tests.report import documents
 from tests.tracefile import GEMM, TraceFile
-from weftrace.analysis.rank_tables import TABLES
+from weftrace.analysis.rank_tables import TABLES, tables_terms
 from weftrace.errors import DocumentError
 from weftrace.files.schemas import schemas
 from weftrace.render.page import content_policy
@@ -54,7 +54,8 @@ def test_page_holds_the_document_and_its_timeline(report: Report, html: str) -> 
     assert held["weftrace-timeline-0"] == {**timeline_of(report), "shift_ns": 0}
     msgspec.convert(held["weftrace-timeline-0"], TimelineBlock)
     assert set(held["weftrace-timeline-0"]) == set(TimelineBlock.__annotations__)
-    assert held["weftrace-terms"] == {key: list(term) for key, term in TERMS.items()}
+    terms = {**TERMS, **tables_terms({name for rank in ranks for name in rank.get("tables", {})})}
+    assert held["weftrace-terms"] == {key: list(term) for key, term in terms.items()}
 
 
 def test_page_is_one_file_that_reaches_nothing(html: str) -> None:

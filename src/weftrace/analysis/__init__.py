@@ -18,6 +18,7 @@ from weftrace.analysis.copy_rates import copies
 from weftrace.analysis.data_quality import Quality, quality
 from weftrace.analysis.headroom_bound import Headroom, headroom
 from weftrace.analysis.hidden_communication import Overlap, OverlapMatrix, overlap
+from weftrace.analysis.host_self_times import HostTimes, host_times
 from weftrace.analysis.idle_causes import IdleCauses, idle
 from weftrace.analysis.intervals import Intervals, union
 from weftrace.analysis.kernel_times import KernelTable, kernel_table
@@ -43,6 +44,7 @@ __all__ = [
     "ClockOffset",
     "CodeTimes",
     "Headroom",
+    "HostTimes",
     "IdleAccount",
     "IdleCauses",
     "Intervals",
@@ -69,6 +71,7 @@ __all__ = [
     "engine_steps",
     "headroom",
     "host_stalls",
+    "host_times",
     "idle",
     "idle_account",
     "kernel_table",

@@ -5,13 +5,14 @@ A table is declared by the type of its rows: fields say what each column means a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import polars as pl
 
 from weftrace.analysis.copy_rates import CopyRow, copies
+from weftrace.analysis.host_self_times import HostTimeRow, host_functions, host_operators, launch_bound_sentence
 from weftrace.analysis.serving_steps import EngineKindRow, EngineStepRow, engine_kinds, engine_steps
 from weftrace.analysis.waiting.blocking_calls import BlockingCallRow, blocking_calls
 from weftrace.files.columns import columns_of, frame_schema
@@ -24,17 +25,24 @@ MOST_ROWS = 500
 @dataclass(frozen=True, slots=True)
 class RankTable:
     """title: its heading. row: type of its rows, whose docstring says what a row is. rows: from a device's work to a
-    frame of them, the most important first."""
+    frame of them, the most important first. most: rows that a report holds. says: from the rows of a document and the
+    device's span in ns to what they tell in a sentence, empty where that is nothing."""
 
     title: str
     row: Any
     rows: Callable[[Work], pl.DataFrame]
+    most: int = MOST_ROWS
+    says: Callable[[Sequence[Any], int], str] | None = None
 
 
 #: Name in documents -> table, in the order in which they are shown.
 TABLES: dict[str, RankTable] = {
     "blocking_calls": RankTable("Calls that blocked the host", BlockingCallRow, blocking_calls),
     "copies": RankTable("Copies and fills", CopyRow, copies),
+    "host_operators": RankTable(
+        "Operators on the host by self time", HostTimeRow, host_operators, most=200, says=launch_bound_sentence
+    ),
+    "host_functions": RankTable("Python functions on the host by self time", HostTimeRow, host_functions, most=100),
     "engine_kinds": RankTable("Serving, by kind of step", EngineKindRow, engine_kinds),
     "engine_steps": RankTable("Serving steps", EngineStepRow, engine_steps),
 }  # fmt: skip
@@ -42,8 +50,14 @@ TABLES: dict[str, RankTable] = {
 
 def rank_tables(work: Work) -> dict[str, pl.DataFrame]:
     """Name -> rows of each table; those that are empty are left out."""
-    found = {name: table.rows(work).head(MOST_ROWS).cast(frame_schema(table.row)) for name, table in TABLES.items()}  # type: ignore[arg-type]
+    found = {name: table.rows(work).head(table.most).cast(frame_schema(table.row)) for name, table in TABLES.items()}  # type: ignore[arg-type]
     return {name: frame for name, frame in found.items() if frame.height}
+
+
+def table_notes(tables: Mapping[str, Sequence[Any]], span_ns: int) -> dict[str, str]:
+    """Name -> what the rows of a table tell in a sentence; those that tell nothing are left out."""
+    said = {name: table.says(tables.get(name, ()), span_ns) for name, table in TABLES.items() if table.says}
+    return {name: sentence for name, sentence in said.items() if sentence}
 
 
 def tables_type() -> Any:

@@ -17,6 +17,7 @@ from weftrace.analysis.intervals import EMPTY
 from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.analysis.lane_boxes import Lane, coarser
 from weftrace.analysis.rank import Analysis, RankAnalysis
+from weftrace.analysis.rank_tables import table_notes
 from weftrace.analysis.step_shares_document import MOST_LABELS, MOST_STEPS, shares_document
 from weftrace.analysis.step_times import Step
 from weftrace.errors import DocumentError
@@ -186,6 +187,8 @@ def _rank(
     )
     if rank.tables:
         document["tables"] = to_document(rank.tables)
+        if notes := table_notes(document["tables"], document["span_ns"]):
+            document["table_notes"] = notes
     if rank.configuration:
         document["configuration"] = dict(rank.configuration)
     if joined is not None:

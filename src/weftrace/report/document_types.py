@@ -413,6 +413,9 @@ class RankDocument(WindowDocument):
     tables: NotRequired[
         Annotated[TablesDocument, Meta(description="Analyses that are one table each, by name; those with any row.")]
     ]
+    table_notes: NotRequired[
+        Annotated[dict[str, str], Meta(description="By name of a table, what its rows tell in a sentence.")]
+    ]
     flops: NotRequired[JoinedDocument]
     modules: NotRequired[Annotated[CodeDocument, Meta(description="Time by module; there where it was asked for.")]]
     lines: NotRequired[Annotated[CodeDocument, Meta(description="Time by function; there where it was asked for.")]]

@@ -90,8 +90,8 @@ def segments_of(ranges: pl.DataFrame, starts: Array, ends: Array, table: PathTab
 
     ranges: of that thread, with code, kind, ts_ns and dur_ns, in any order.
     """
-    nested = _nested(ranges, union(starts, ends))
-    times, inner = _changes(nested)
+    tree = nested(ranges, union(starts, ends))
+    times, inner = _changes(tree)
     first = np.searchsorted(times, starts, "right") - 1  # the stretch between two changes in which a piece begins
     last = np.searchsorted(times, ends, "left") - 1
     counts = last - first + 1
@@ -102,13 +102,13 @@ def segments_of(ranges: pl.DataFrame, starts: Array, ends: Array, table: PathTab
     left = np.where(at < 0, starts[piece], left)
     right = np.minimum(ends[piece], until[at + 1])
     right = np.where(at + 1 < len(times), right, ends[piece])
-    node = np.append(_nodes(nested, table), -1)  # the last one: of nothing
+    node = np.append(_nodes(tree, table), -1)  # the last one: of nothing
     path = node[np.append(inner, -1)[at]]
     kept = right > left
     return Segments(piece=piece[kept], start=left[kept], end=right[kept], path=path[kept])
 
 
-class _Nested(NamedTuple):
+class Nested(NamedTuple):
     """Ranges in order of start, outer ones first, none of which outlives the one around it (-1: none is)."""
 
     start: Array
@@ -118,7 +118,7 @@ class _Nested(NamedTuple):
     around: Array
 
 
-def _nested(ranges: pl.DataFrame, wanted: Intervals) -> _Nested:
+def nested(ranges: pl.DataFrame, wanted: Intervals) -> Nested:
     """Those ranges that reach into the wanted time, cut where they cross the end of the one around them."""
     start = ranges.get_column("ts_ns").to_numpy()
     end = start + ranges.get_column("dur_ns").to_numpy()
@@ -131,15 +131,18 @@ def _nested(ranges: pl.DataFrame, wanted: Intervals) -> _Nested:
     order = np.argsort(start, kind="stable")
     order = _outer_first(order, start, end, ranges.get_column("kind").to_numpy()[kept])
     kept, start, end = kept[order], start[order], end[order]
-    around = _around(start, end)
+    around, recorded = _around(start, end), end
     for turn in range(_MOST_CUTS):
         limit = np.where(around >= 0, end[around], end)
         if not (end > limit).any():
             break
         end = _ended_before_the_next(start, end) if turn == 0 else np.minimum(end, limit)
         around = _around(start, end)
+    else:  # ranges that cross one after another, as in no file that a profiler wrote
+        end = _cut_in_turn(start, recorded)
+        around = _around(start, end)
     code, kind = (ranges.get_column(name).to_numpy()[kept].astype(np.int64) for name in ("code", "kind"))
-    return _Nested(start, end, code, kind, around)
+    return Nested(start, end, code, kind, around)
 
 
 def _ended_before_the_next(start: Array, end: Array) -> Array:
@@ -169,7 +172,7 @@ def _outer_first(order: Array, start: Array, end: Array, kind: Array) -> Array:
     return order
 
 
-def _changes(nested: _Nested) -> tuple[Array, Array]:
+def _changes(nested: Nested) -> tuple[Array, Array]:
     """When the innermost open range changes, in order, and to which, -1 for none. Of one time the last counts."""
     start, end, around = nested.start, nested.end, nested.around
     number = len(start)
@@ -199,6 +202,18 @@ def _around(start: Array, end: Array) -> Array:
     return around
 
 
+def _cut_in_turn(start: Array, end: Array) -> Array:
+    """The ends of ranges in order of start, each no later than that of what is open at its start."""
+    open_until: list[int] = []
+    ends = []
+    for since, until in zip(start.tolist(), end.tolist(), strict=True):
+        while open_until and open_until[-1] <= since:
+            open_until.pop()
+        ends.append(min(until, open_until[-1]) if open_until else until)
+        open_until.append(ends[-1])
+    return np.array(ends, np.int64)
+
+
 def _depths(around: Array) -> Array:
     """How many ranges are around each."""
     depth, above = (around >= 0).astype(np.int64), around.copy()
@@ -210,7 +225,7 @@ def _depths(around: Array) -> Array:
     return depth
 
 
-def _nodes(nested: _Nested, table: PathTable) -> Array:
+def _nodes(nested: Nested, table: PathTable) -> Array:
     """The node of each range's path, level by level."""
     node = np.full(len(nested.start), -1, np.int64)
     if not len(node):

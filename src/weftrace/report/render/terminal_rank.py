@@ -326,7 +326,9 @@ def _tables(rank: RankDocument, width: int) -> Iterator[RenderableType]:
     for name, each in TABLES.items():
         if rows := rank.get("tables", {}).get(name):
             note = f"the first {MAX_TABLE_ROWS} of {len(rows):,}" if len(rows) > MAX_TABLE_ROWS else ""
-            yield Group(section(each.title, note), rows_table(each.row, rows[:MAX_TABLE_ROWS], width))
+            body = rows_table(each.row, rows[:MAX_TABLE_ROWS], width)
+            said = rank.get("table_notes", {}).get(name)
+            yield Group(section(each.title, note), *([Text(said)] if said else []), body)
 
 
 def _steps(rank: RankDocument, width: int) -> RenderableType | None:

@@ -11,7 +11,15 @@ export function showRankTables(rank) {
   /** @type {[string, Record<string, string | number | null>[]][]} */
   const tables = Object.entries(rank.tables ?? {}).filter(([name]) => isDefined(name));
   byId("tables").hidden = tables.length === 0;
-  fill(byId("tables"), ...tables.flatMap(([name, rows]) => [h("h2", {}, defined(name)), tableOf(name, rows)]));
+  const said = rank.table_notes ?? {};
+  fill(
+    byId("tables"),
+    ...tables.flatMap(([name, rows]) => [
+      h("h2", {}, defined(name)),
+      said[name] ? h("p", {}, said[name]) : null,
+      tableOf(name, rows),
+    ]),
+  );
 }
 
 /**

@@ -1,0 +1,290 @@
+"""Which operators and functions take the host's time, and which of them keep the device waiting?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import polars as pl
+from msgspec import Meta
+
+from weftrace.analysis.intervals import EMPTY, Array, Intervals, covered, sums_by_group, union
+from weftrace.analysis.waiting.cause_words import LAUNCH_BOUND
+from weftrace.analysis.waiting.gap_parts import CALL, PARTS
+from weftrace.analysis.waiting.host_paths import ANNOTATION, FRAME, KINDS, OPERATOR, RUNTIME_CALL, nested
+from weftrace.analysis.waiting.host_ranges import host_ranges
+from weftrace.analysis.waiting.idle_pieces import CAUSES, idle_pieces
+from weftrace.files.columns import Shown, frame_schema
+from weftrace.files.schemas import Count, Ns
+from weftrace.notebook import InNotebook
+from weftrace.trace.model import Trace
+from weftrace.trace.phases import find_steps
+from weftrace.trace.work import Work, as_work
+from weftrace.units import counted, duration, percent
+
+#: The device waited in so much of an operator's self time and calls: it bounds the device.
+_WAITED = 0.5
+#: Operators that bound the device are named where they keep it waiting for so much of its span; no more than so many.
+_WORTH_SAYING, _MOST_NAMED = 0.02, 3
+
+
+class HostTimeRow(TypedDict):
+    """All calls of one operator, or of one Python function, on all threads of the host. Self time is what lies in
+    none of the operators, functions and runtime calls inside it; self times, times in calls and what lies outside add
+    up to the span of each thread. Each call counts on its own thread."""
+
+    name: Annotated[str, Shown("name", wide=True)]
+    num_calls: Annotated[Count, Meta(description="All calls, also those in a call of the same name."), Shown("calls")]
+    self_ns: Annotated[Ns, Meta(description="Time in it and in nothing that is inside it."), Shown("self")]
+    calls_ns: Annotated[
+        Ns, Meta(description="Time in calls of the device's runtime that it makes itself: launches, waits."),
+        Shown("in calls"),
+    ]  # fmt: skip
+    total_ns: Annotated[
+        Ns, Meta(description="Time in it with all inside; a call within one of the same name counts once."),
+        Shown("total"),
+    ]  # fmt: skip
+    launched_ns: Annotated[
+        Ns | None,
+        Meta(description="Device time of what was launched while it was the innermost: sum of the durations."),
+        Shown("device, self"),
+    ]
+    device_ns: Annotated[
+        Ns | None,
+        Meta(description="Device time of all that was launched while it was open: sum of the durations, each once."),
+        Shown("device below"),
+    ]
+    host_per_device: Annotated[
+        float | None,
+        Meta(
+            description="Self time and time in calls, over the device time below: above 1 the host takes longer to "
+            "launch the work than the device to do it. Waits for the device count in it."
+        ),
+        Shown("host ÷ device"),
+    ]
+    idle_ns: Annotated[
+        Ns | None,
+        Meta(
+            description="What of its self time and its calls the device was idle in, waiting for just this thread to "
+            "launch something (causes operators, python and launch_call of the account of idle time)."
+        ),
+        Shown("device idle"),
+    ]
+    bound: Annotated[
+        str,
+        Meta(
+            description="launch: something is launched below it, in less device time than it takes itself on the "
+            "host, and the device idled in half of its self time and calls or more."
+        ),
+        Shown("bound by"),
+    ]
+
+
+#: Columns of `HostTimes.threads`, a row per host thread. span_ns: from its first start to its last end, of operators,
+#: functions and calls, which is self_ns of all + calls_ns + outside_ns; outside_ns: what lies in no operator and no
+#: function, but for calls.
+THREAD_SCHEMA: dict[str, pl.DataType] = {
+    "pid": pl.Categorical(), "tid": pl.Categorical(), "num_ranges": pl.Int64(), "span_ns": pl.Int64(),
+    "self_ns": pl.Int64(), "calls_ns": pl.Int64(), "outside_ns": pl.Int64(),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HostTimes(InNotebook):
+    """Self time of operators and Python functions on the host, and the device time below them.
+
+    operators, functions: frames of `HostTimeRow`, longest self time first; functions are empty where the file's Python
+    frames were not read (`frames=True`). threads: a frame of `THREAD_SCHEMA`.
+
+    By hand: ranges of a thread lie in each other; one that crosses the end of the range around it is cut there. The
+    self time of a range is its duration less the durations of the ranges directly in it. self_ns is what PyTorch's
+    profiler calls self CPU time. Annotations are passed over. Of a step, ranges are cut at the ends of its window.
+    """
+
+    operators: pl.DataFrame
+    functions: pl.DataFrame
+    threads: pl.DataFrame
+
+    def _describe(self) -> Iterator[tuple[str, str]]:
+        for row in self.operators.head(8).iter_rows(named=True):
+            yield row["name"], f"self {duration(row['self_ns'])}, {row['num_calls']:,}×"
+
+
+#: Of works that are still in use: two tables ask for them.
+_KNOWN: WeakKeyDictionary[Work, HostTimes] = WeakKeyDictionary()
+
+
+def host_times(source: Trace | Work) -> HostTimes:
+    """Host time by operator and by Python function. Raises TraceError where a Trace holds several devices."""
+    work = as_work(source)
+    if (known := _KNOWN.get(work)) is None:
+        known = _KNOWN[work] = _host_times(work)
+    return known
+
+
+def host_operators(work: Work) -> pl.DataFrame:
+    return host_times(work).operators
+
+
+def host_functions(work: Work) -> pl.DataFrame:
+    return host_times(work).functions
+
+
+def launch_bound_sentence(rows: Sequence[Any], span_ns: int) -> str:
+    """Which operators are launch-bound, by name; empty where the device waited less than 2 % of its span for them.
+
+    rows: `HostTimeRow`s of operators. span_ns: of the device.
+    """
+    bound = sorted((row for row in rows if row["bound"]), key=lambda row: -row["idle_ns"])
+    idle_ns = sum(row["idle_ns"] for row in bound)
+    if not span_ns or idle_ns < _WORTH_SAYING * span_ns:
+        return ""
+    named = [
+        f"{row['name']} ({counted(row['num_calls'], 'call')}, {duration(_host_ns(row) / row['num_calls'])} of the host "
+        f"each for {duration(row['device_ns'] / row['num_calls'])} of device work)"
+        for row in bound[:_MOST_NAMED]
+    ]
+    more = len(bound) - len(named)
+    names = ", ".join(named) + (f" and {more} more" if more else "")
+    return (
+        f"Launch-bound: the device waited {duration(idle_ns)} ({percent(idle_ns / span_ns)} of its span) for {names}."
+    )
+
+
+def _host_ns(row: Any) -> int:
+    return int(row["self_ns"] + row["calls_ns"])
+
+
+def _host_times(work: Work) -> HostTimes:
+    empty = pl.DataFrame(schema=frame_schema(HostTimeRow))
+    nothing = HostTimes(operators=empty, functions=empty, threads=pl.DataFrame(schema=THREAD_SCHEMA))
+    if work.basis not in ("device", "host"):
+        return nothing
+    ranges = host_ranges(work.trace, least_ns=0).filter(pl.col("kind") != KINDS.index(ANNOTATION))
+    ranges = _in_window(ranges, work)
+    launched, waited = _launched(work), _waited_for(work)
+    parts: list[pl.DataFrame] = []
+    threads: list[tuple[Any, ...]] = []
+    for thread, mine in ranges.partition_by("pid", "tid", as_dict=True).items():
+        events = launched.get(thread)
+        part = _thread(mine, events, waited.get(thread))
+        parts.append(part)
+        span_ns = int(np.ptp(part.select("start_ns", "end_ns").to_numpy()))
+        calls_ns = int(part.get_column("calls_ns").sum())
+        self_ns = int(part.filter(pl.col("kind") != _CALL).get_column("self_ns").sum())
+        threads.append((*thread, mine.height, span_ns, self_ns, calls_ns, span_ns - self_ns - calls_ns))
+    if not parts:
+        return nothing
+    rows = _by_name(pl.concat(parts), has_device=work.basis == "device")
+    names = ranges.select("code", pl.col("name").cast(pl.String)).unique("code")
+    rows = rows.join(names, on="code", how="left").sort("self_ns", "total_ns", "name", descending=[True, True, False])
+    own = {kind: rows.filter(pl.col("kind") == KINDS.index(kind)) for kind in (OPERATOR, FRAME)}
+    schema = frame_schema(HostTimeRow)
+    operators, functions = (
+        own[kind].select(pl.col(name).cast(dtype) for name, dtype in schema.items()) for kind in (OPERATOR, FRAME)
+    )
+    found = pl.DataFrame(threads, schema=THREAD_SCHEMA, orient="row").sort("span_ns", descending=True)
+    return HostTimes(operators=operators, functions=functions, threads=found)
+
+
+_CALL = KINDS.index(RUNTIME_CALL)
+_FAR = 1 << 62
+
+
+def _in_window(ranges: pl.DataFrame, work: Work) -> pl.DataFrame:
+    """Ranges of the processes that launched something, cut at the ends of the window; of what a step launched, at those
+    of the step on the host."""
+    pids = work.events.get_column("launch_pid").drop_nulls().unique()
+    if work.basis == "device" and len(pids):
+        ranges = ranges.filter(pl.col("pid").is_in(pids.implode()))
+    window = work.window_ns
+    if window is None and work.step is not None:
+        steps = find_steps(work.trace.events).filter(pl.col("step") == work.step)
+        window = steps.select("host_start_ns", "host_end_ns").row(0) if steps.height else None
+    if window is None:
+        return ranges
+    begin, end = pl.col("ts_ns"), pl.col("ts_ns") + pl.col("dur_ns")
+    inside = ranges.filter(begin < window[1], (end > window[0]) | (begin >= window[0]))
+    return inside.with_columns(
+        begin.clip(lower_bound=window[0]), dur_ns=end.clip(upper_bound=window[1]) - begin.clip(lower_bound=window[0])
+    )
+
+
+def _launched(work: Work) -> dict[Any, pl.DataFrame]:
+    """Thread -> when it launched what ran on the device, and how long that ran, whole, in order of the launches."""
+    if work.basis != "device":
+        return {}
+    events = work.around.events.drop_nulls("launch_ts_ns").sort("launch_ts_ns")
+    events = events.select("launch_pid", "launch_tid", "launch_ts_ns", dur_ns=pl.col("end_ns") - pl.col("start_ns"))
+    return events.partition_by("launch_pid", "launch_tid", as_dict=True)
+
+
+def _waited_for(work: Work) -> dict[Any, Intervals]:
+    """Thread -> when the device was idle because of what that thread did on its way to the next launch."""
+    if work.basis != "device":
+        return {}
+    pieces = idle_pieces(work)
+    waits = (pieces.part <= PARTS.index(CALL)) & np.isin(pieces.cause, [CAUSES.index(cause) for cause in LAUNCH_BOUND])
+    found = pieces.gaps.events.select("launch_pid", "launch_tid")[pieces.gap[waits]].with_columns(
+        pl.Series("start_ns", pieces.start[waits]), pl.Series("end_ns", pieces.end[waits])
+    )
+    threads = found.partition_by("launch_pid", "launch_tid", as_dict=True)
+    return {key: union(mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy()) for key, mine in threads.items()}
+
+
+def _thread(ranges: pl.DataFrame, launched: pl.DataFrame | None, waited: Intervals | None) -> pl.DataFrame:
+    """A row per range of one thread: code, kind, start_ns, end_ns, self_ns, calls_ns; events, launched_ns, device_ns
+    (num_events of the latter), idle_ns; and outer: no range of its name is around it."""
+    tree = nested(ranges, Intervals(np.array([-_FAR]), np.array([_FAR])))
+    number, is_call = len(tree.start), tree.kind == _CALL
+    owner = np.where(is_call, tree.around, np.arange(number))  # the operator or function that a range's time belongs to
+    while (inner := (owner >= 0) & is_call[np.maximum(owner, 0)]).any():
+        owner[inner] = tree.around[owner[inner]]
+
+    def own(inclusive: Array) -> Array:
+        """What of each range's value lies in none of the ranges directly in it."""
+        has = tree.around >= 0
+        return inclusive - sums_by_group(tree.around[has], inclusive[has], number)
+
+    def with_calls(values: Array) -> Array:
+        """Own values of calls added to those of who makes them."""
+        has = owner >= 0
+        return sums_by_group(owner[has], values[has], number)
+
+    self_ns = own(tree.end - tree.start)
+    columns = {"code": tree.code, "kind": tree.kind, "start_ns": tree.start, "end_ns": tree.end}
+    columns["self_ns"] = np.where(is_call, 0, self_ns)
+    outside = is_call & (owner < 0)
+    columns["calls_ns"] = np.where(outside, self_ns, with_calls(np.where(is_call, self_ns, 0)))
+    device_ns = num_events = np.zeros(number, np.int64)
+    if launched is not None:
+        times = launched.get_column("launch_ts_ns").to_numpy()
+        sums = np.append(0, np.cumsum(launched.get_column("dur_ns").to_numpy()))
+        first, last = np.searchsorted(times, tree.start), np.searchsorted(times, tree.end)
+        device_ns, num_events = sums[last] - sums[first], last - first
+    idle_ns = covered(waited or EMPTY, tree.start, tree.end)
+    columns |= {"num_events": num_events, "device_ns": device_ns}
+    columns |= {"launched_ns": with_calls(own(device_ns)), "idle_ns": with_calls(own(idle_ns))}
+    reach = pl.col("end_ns").cum_max().shift(1).over("kind", "code")
+    return pl.DataFrame(columns).with_columns(((reach <= pl.col("start_ns")) | reach.is_null()).alias("outer"))
+
+
+def _by_name(ranges: pl.DataFrame, *, has_device: bool) -> pl.DataFrame:
+    outer = pl.col("outer")
+    rows = ranges.filter(pl.col("kind") != _CALL).group_by("kind", "code").agg(
+        pl.len().cast(pl.Int64).alias("num_calls"), pl.col("self_ns", "calls_ns", "launched_ns", "idle_ns").sum(),
+        (pl.col("end_ns") - pl.col("start_ns")).filter(outer).sum().alias("total_ns"),
+        pl.col("device_ns", "num_events").filter(outer).sum(),
+    )  # fmt: skip
+    own = pl.col("self_ns") + pl.col("calls_ns")
+    launches = (pl.col("num_events") > 0) & (pl.col("device_ns") < own) & (pl.col("idle_ns") >= _WAITED * own)
+    rows = rows.with_columns(
+        pl.when(pl.col("device_ns") > 0).then(own / pl.col("device_ns")).alias("host_per_device"),
+        pl.when(launches).then(pl.lit("launch")).otherwise(pl.lit("")).alias("bound"),
+    )
+    if has_device:
+        return rows
+    return rows.with_columns(pl.lit(None).alias(name) for name in ("launched_ns", "device_ns", "idle_ns"))
