@@ -21,7 +21,8 @@ from weftrace.files.columns import Shown, frame_schema
 from weftrace.files.schemas import Count, Ns
 from weftrace.notebook import InNotebook
 from weftrace.trace.code_names import By, each_of, kind_of
-from weftrace.trace.model import Trace, is_launch
+from weftrace.trace.launches import in_graphs
+from weftrace.trace.model import Trace
 from weftrace.trace.work import Work
 from weftrace.units import duration
 
@@ -129,16 +130,8 @@ def _idle(work: Work) -> pl.DataFrame:
 
 def _of_graphs(outside: pl.DataFrame, trace: Trace) -> int:
     """Sum of durations of those events that ran in graphs. Events of one operator can share a launch without one."""
-    calls = (
-        trace.events.select("cat", "name", "pid", "tid", "ts_ns")
-        .filter(is_launch())
-        .filter(pl.col("name").cast(pl.String).str.contains("GraphLaunch"))
-    )
-    replays = calls.select(pl.col("pid", "tid", "ts_ns").name.prefix("launch_")).unique()
-    replayed = outside.join(replays, on=_LAUNCH, how="semi").get_column("row")
-    numbered = trace.events.get_column("graph_id").gather(outside.get_column("row")).is_not_null()
-    inside = numbered | outside.get_column("row").is_in(replayed.implode())
-    return int(outside.filter(inside).select((pl.col("end_ns") - pl.col("start_ns")).sum()).item())
+    inside = outside.filter(in_graphs(outside, trace.events))
+    return int(inside.select((pl.col("end_ns") - pl.col("start_ns")).sum()).item())
 
 
 _LAUNCH = ("launch_pid", "launch_tid", "launch_ts_ns")

@@ -107,3 +107,17 @@ def _by_graph(
 def _starts_work() -> pl.Expr:
     """Runtime calls that put work on a device, and not those that query, wait or set attributes."""
     return pl.col("name").cast(pl.String).str.contains(r"(?i)launch|memcpy|memset")
+
+
+def in_graphs(linked: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
+    """Whether each device event ran in a graph (CUDA, HIP): launched by a call that replays one, or numbered as of one.
+
+    linked: device events with row, launch_ts_ns, launch_pid, launch_tid. events: the trace's events.
+    """
+    calls = events.select("cat", "name", "pid", "tid", "ts_ns").filter(is_launch())
+    calls = calls.filter(pl.col("name").cast(pl.String).str.contains("GraphLaunch"))
+    replays = calls.select(pl.col("pid", "tid", "ts_ns").name.prefix("launch_")).unique()
+    launch = ["launch_pid", "launch_tid", "launch_ts_ns"]
+    replayed = linked.select("row", *launch).join(replays, on=launch, how="semi").get_column("row")
+    numbered = events.get_column("graph_id").gather(linked.get_column("row")).is_not_null()
+    return (numbered | linked.get_column("row").is_in(replayed.implode())).alias("is_graph")

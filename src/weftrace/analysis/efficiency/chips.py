@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from weftrace.errors import WeftraceError
-from weftrace.facts import Hardware, hardware
+from weftrace.facts import Hardware, hardware, hardware_of_device
 from weftrace.trace.work import Work
 
 
 def chip_of(work: Work, wanted: Hardware | str | None = None) -> tuple[Hardware | None, tuple[str, ...]]:
-    """(the accelerator that is wanted, else the one that the file names; notes: why there is none).
+    """(the accelerator that is wanted, else the one that the file describes; notes: what it was taken for by, or why
+    there is none).
 
     Raises `WeftraceError` where one is wanted that weftrace does not know.
     """
@@ -16,10 +17,9 @@ def chip_of(work: Work, wanted: Hardware | str | None = None) -> tuple[Hardware 
         return (wanted if isinstance(wanted, Hardware) else hardware(wanted)), ()
     if work.basis != "device" or work.device is None:
         return None, ()
-    name = work.trace.device(work.device).name
-    if not name:
-        return None, ("The file does not name its device, so no rate is held against a peak: give --hardware NAME.",)
+    device = work.trace.device(work.device)
     try:
-        return hardware(name), ()
+        chip, taken = hardware_of_device(device.name, device.num_sms, device.memory_bytes)
     except WeftraceError as error:
         return None, (f"No rate is held against a peak: {error}",)
+    return chip, (f"The device was {taken}.",) if taken else ()

@@ -69,8 +69,10 @@ def _of_shape(cost: Cost | None) -> tuple[str, str]:
     if cost.flops or cost.executed_flops:
         return "flops", ""
     if cost.status is Status.UNKNOWN:
+        if not cost.moved_bytes:
+            return "no shapes", cost.note or _WITHOUT_SHAPES
         why = cost.note or "bytes of its inputs alone"
-        return ("bytes", f"no formula: {why}") if cost.moved_bytes else ("no shapes", cost.note or _WITHOUT_SHAPES)
+        return "bytes", why if why.startswith("no formula") else f"no formula: {why}"
     if cost.kind is Kind.COMM:
         return "bytes", _COLLECTIVE
     return "bytes", "moves data" if cost.kind is Kind.MOVE else "no matrix product: bytes are its measure"

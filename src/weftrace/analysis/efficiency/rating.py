@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -11,20 +10,21 @@ import polars as pl
 from weftrace.analysis.efficiency.chips import chip_of
 from weftrace.analysis.efficiency.costs_of_calls import Shape, shapes_of_calls
 from weftrace.analysis.efficiency.counted_calls import counted_calls, recomputed
+from weftrace.analysis.efficiency.least_times import LeastTime, least_time
 from weftrace.analysis.efficiency.parts import parts_of
-from weftrace.analysis.efficiency.values import Efficiency, OperatorRateRow, ShapeRow, WindowRateRow
+from weftrace.analysis.efficiency.shape_tables import calls_of, operator_table, shape_table
+from weftrace.analysis.efficiency.values import Efficiency
+from weftrace.analysis.efficiency.windows import phase_rates, step_rates
 from weftrace.analysis.host_pieces import operator_pieces
-from weftrace.analysis.intervals import of_events
-from weftrace.costs.cost import Cost, Kind, Status
-from weftrace.costs.rates import limits, matrix_peak
+from weftrace.costs.cost import Kind
 from weftrace.facts import Hardware
-from weftrace.files.columns import frame_of, frame_schema
-from weftrace.trace.device_windows import step_windows
+from weftrace.trace.launches import in_graphs
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, as_work
-from weftrace.units import S, percent
+from weftrace.units import percent
 
-_NO_COST = Cost(kind=Kind.UNKNOWN, status=Status.UNKNOWN)
+#: Of device time, from which on what is not rated is told in a note.
+_WORTH_SAYING = 0.01
 
 
 def efficiency_of(
@@ -42,12 +42,13 @@ def efficiency_of(
     events = _events(work, innermost)
     shapes, index = shapes_of_calls(work.trace.events, events.get_column("call"))
     events = events.with_columns(pl.Series("shape", index))
-    rated = [_Rated.of(shape, chip) for shape in shapes]
-    calls = _calls(events, rated)
+    to_host = _copied_to_host(events)
+    rated = [least_time(shape, chip, to_host=at in to_host) for at, shape in enumerate(shapes)]
+    calls = calls_of(events, rated)
     again = recomputed(work.trace.events, calls.get_column("call"))
     recomputed_flops = int(calls.get_column("flops").filter(again).sum())
     calls = calls.with_columns(pl.when(again).then(0).otherwise(pl.col(c)).alias(c) for c in ("flops", "needed_ns"))
-    table = _shape_table(events, calls, rated)
+    table = shape_table(events, calls, rated)
     parts = parts_of(events, shapes)
     total_ns = int(events.get_column("dur_ns").sum())
     flops_ns = int(parts.filter(part="flops").get_column("total_ns").sum())
@@ -60,15 +61,15 @@ def efficiency_of(
         flops=int(calls.get_column("flops").sum()),
         executed_flops=int(calls.get_column("executed_flops").sum()),
         recomputed_flops=recomputed_flops,
-        mfu=_share(calls.get_column("needed_ns").sum(), span_ns) if chip else None,
-        hfu=_share(calls.get_column("peak_ns").sum(), span_ns) if chip else None,
+        mfu=_share(calls.get_column("needed_ns").sum(), span_ns) if chip and flops_ns else None,
+        hfu=_share(calls.get_column("peak_ns").sum(), span_ns) if chip and flops_ns else None,
         **_of_products(events, calls, rated, total_ns, chip),
         parts=parts,
         shapes=table,
-        operators=_operator_table(table),
-        steps=_steps(work, events, calls, chip),
-        phases=_phases(work, events, calls, chip),
-        notes=(*notes, *_notes(parts, table, work)),
+        operators=operator_table(table),
+        steps=step_rates(work, events, calls, chip),
+        phases=phase_rates(work, events, calls, chip),
+        notes=(*notes, *_notes(parts, shapes)),
     )
 
 
@@ -78,14 +79,13 @@ def _events(work: Work, innermost: pl.Series | None) -> pl.DataFrame:
     every = work.trace.events
     if work.basis == "device":
         events = work.started
-        row = events.get_column("row")
-        of_trace = every.select("cat", "graph_id", "num_blocks", "num_threads", "registers", "shared_bytes")[row]
-        events = events.with_columns(
-            (of_trace.get_column("cat") == "gpu_memset").alias("is_memset"),
-            of_trace.get_column("graph_id").is_not_null().alias("is_graph"),
-        )
         innermost = innermost if events is work.events else None
-        events = events.with_columns(counted_calls(every, events, innermost))
+        is_memset = every.get_column("cat").gather(events.get_column("row")) == "gpu_memset"
+        events = events.with_columns(
+            is_memset.alias("is_memset"), in_graphs(events, every), counted_calls(every, events, innermost)
+        )
+        # a replay is no call of the operator around it
+        events = events.with_columns(pl.when(~pl.col("is_graph")).then("call").alias("call"))
     elif work.basis == "host":
         events = operator_pieces(work).with_columns(
             name=pl.lit("", dtype=pl.Categorical()), is_memset=pl.lit(False), is_graph=pl.lit(False),
@@ -100,149 +100,8 @@ def _events(work: Work, innermost: pl.Series | None) -> pl.DataFrame:
     return events.with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Rated:
-    """A shape and what one call of it takes at least. needed_ns, peak_ns: its needed and executed FLOPs at `peak`'s
-    rate; bound_ns: by the roofline; all 0 where no chip is known."""
-
-    shape: Shape
-    cost: Cost
-    peak: str | None = None
-    needed_ns: float = 0.0
-    peak_ns: float = 0.0
-    bound_ns: float = 0.0
-    bound: str | None = None
-    note: str = ""
-
-    @classmethod
-    def of(cls, shape: Shape, chip: Hardware | None) -> _Rated:
-        cost = shape.cost or _NO_COST
-        if chip is None or shape.cost is None:
-            return cls(shape, cost)
-        least = limits(cost, chip)
-        peak = matrix_peak(chip, cost.dtype) if cost.executed_flops or cost.flops else None
-        rate = S / peak.flops_per_s if peak else 0.0
-        in_memory = cost.kind is not Kind.COMM and (cost.moved_bytes or cost.executed_flops)
-        return cls(
-            shape, cost,
-            peak=peak.dtype if peak else None,
-            needed_ns=cost.flops * rate,
-            peak_ns=cost.executed_flops * rate,
-            bound_ns=least.bound_ns if in_memory else 0.0,
-            bound=("compute" if least.is_compute else "memory") if in_memory and least.bound_ns else None,
-            note=peak.note if peak else "",
-        )  # fmt: skip
-
-
-def _calls(events: pl.DataFrame, rated: Sequence[_Rated]) -> pl.DataFrame:
-    """A row for each operator call: call, shape, total_ns, memset_ns, busy_ns, step, phase of its first event, and the
-    FLOPs, bytes and least times of one call of its shape."""
-    mine = events.filter(pl.col("shape") >= 0).sort("call", "start_ns", maintain_order=True)
-    works = ~pl.col("is_memset")
-    reach = pl.when(works).then(pl.col("end_ns")).cum_max().shift(1).over("call")
-    own = pl.when(works).then(pl.col("end_ns") - pl.max_horizontal("start_ns", reach)).otherwise(0).clip(0)
-    calls = (
-        mine.with_columns(own.alias("own_ns"))
-        .group_by("call", "shape", maintain_order=True)
-        .agg(
-            pl.col("dur_ns").sum().alias("total_ns"),
-            pl.col("dur_ns").filter(pl.col("is_memset")).sum().alias("memset_ns"),
-            pl.col("own_ns").sum().alias("busy_ns"),
-            pl.col("step").first(),
-            pl.col("phase").first(),
-        )
-    )
-    of_shape: dict[str, list[Any]] = {
-        "flops": [r.cost.flops for r in rated], "executed_flops": [r.cost.executed_flops for r in rated],
-        "moved_bytes": [r.cost.moved_bytes for r in rated],
-        "needed_ns": [r.needed_ns for r in rated], "peak_ns": [r.peak_ns for r in rated],
-    }  # fmt: skip
-    types = {"flops": pl.Int64, "executed_flops": pl.Int64, "moved_bytes": pl.Int64}
-    at = calls.get_column("shape")
-    return calls.with_columns(
-        pl.Series(name, values, dtype=types.get(name, pl.Float64)).gather(at).alias(name)
-        for name, values in of_shape.items()
-    )
-
-
-def _shape_table(events: pl.DataFrame, calls: pl.DataFrame, rated: Sequence[_Rated]) -> pl.DataFrame:
-    """A frame of `ShapeRow`, most device time first."""
-    whole = max(1, int(events.get_column("dur_ns").sum()))
-    sums = calls.group_by("shape").agg(
-        pl.len().cast(pl.Int64).alias("num_calls"),
-        pl.col("total_ns", "busy_ns", "memset_ns").sum(),
-        pl.col("busy_ns").min().alias("best_ns"),
-    )
-    rows = [_shape_row(rated[each["shape"]], each, whole) for each in sums.to_dicts()]
-    return frame_of(ShapeRow, rows).sort("total_ns", "operator", "shapes", descending=[True, False, False])
-
-
-def _shape_row(of: _Rated, sums: dict[str, Any], whole: int) -> dict[str, Any]:
-    cost, calls, busy = of.cost, sums["num_calls"], sums["busy_ns"]
-    moved = cost.moved_bytes
-    known = of.shape.cost is not None
-    return {
-        "operator": of.shape.operator,
-        "shapes": of.shape.sizes,
-        "dtype": cost.dtype,
-        "computes_in": None,
-        "tensor_cores": None,
-        "kind": cost.kind,
-        "num_calls": calls,
-        "total_ns": sums["total_ns"],
-        "busy_ns": busy,
-        "memset_ns": sums["memset_ns"],
-        "share": sums["total_ns"] / whole,
-        "flops": calls * cost.flops,
-        "executed_flops": calls * cost.executed_flops,
-        "vector_flops": calls * cost.vector_flops,
-        "read_bytes": calls * cost.read_bytes,
-        "written_bytes": calls * cost.written_bytes,
-        "flops_per_s": _rate(calls * cost.flops, busy) if cost.flops else None,
-        "bytes_per_s": _rate(calls * moved, busy) if known and moved else None,
-        "intensity": (cost.executed_flops + cost.vector_flops) / moved if moved else None,
-        "peak": of.peak,
-        "peak_share": _share(calls * of.peak_ns, busy) if of.peak else None,
-        "roofline_share": _share(calls * of.bound_ns, busy) if of.bound else None,
-        "bound": of.bound,
-        "best_flops_per_s": _rate(cost.flops, sums["best_ns"]) if cost.flops else None,
-        "status": cost.status,
-        "note": " ".join(filter(None, (cost.note, of.note))),
-        "why": "",
-    }
-
-
-def _operator_table(shapes: pl.DataFrame) -> pl.DataFrame:
-    """A frame of `OperatorRateRow`, most device time first."""
-    sums = ("num_calls", "total_ns", "busy_ns", "share", "flops", "executed_flops", "vector_flops")
-    rates = pl.col("busy_ns").filter(pl.col("peak_share").is_not_null()).sum()
-    roofs = pl.col("busy_ns").filter(pl.col("roofline_share").is_not_null()).sum()
-    table = shapes.group_by("operator").agg(
-        pl.len().cast(pl.Int64).alias("num_shapes"),
-        pl.col(sums).sum(),
-        (pl.col("read_bytes") + pl.col("written_bytes")).sum().alias("moved_bytes"),
-        _when(rates > 0, (pl.col("peak_share") * pl.col("busy_ns")).sum() / rates).alias("peak_share"),
-        _when(roofs > 0, (pl.col("roofline_share") * pl.col("busy_ns")).sum() / roofs).alias("roofline_share"),
-    )
-    busy = pl.col("busy_ns")
-    table = table.with_columns(
-        pl.col("share").clip(0, 1),
-        _when((pl.col("flops") > 0) & (busy > 0), pl.col("flops") / busy * S).alias("flops_per_s"),
-        _when((pl.col("moved_bytes") > 0) & (busy > 0), pl.col("moved_bytes") / busy * S).alias("bytes_per_s"),
-    )
-    table = table.sort("total_ns", "operator", descending=[True, False])
-    return table.select(pl.col(name).cast(dtype) for name, dtype in frame_schema(OperatorRateRow).items())
-
-
-def _when(condition: pl.Expr, value: pl.Expr) -> pl.Expr:
-    return pl.when(condition).then(value)
-
-
-# --- products and what they ran on ------------------------------------------------------------------------------------
-
-
 def _of_products(
-    events: pl.DataFrame, calls: pl.DataFrame, rated: Sequence[_Rated], total_ns: int, chip: Hardware | None
+    events: pl.DataFrame, calls: pl.DataFrame, rated: Sequence[LeastTime], total_ns: int, chip: Hardware | None
 ) -> dict[str, Any]:
     """The fields of `Efficiency` about matrix products and tensor cores."""
     products = [index for index, each in enumerate(rated) if each.cost.kind is Kind.MATMUL]
@@ -257,76 +116,31 @@ def _of_products(
     }
 
 
-# --- steps and phases -------------------------------------------------------------------------------------------------
-
-
-def _steps(work: Work, events: pl.DataFrame, calls: pl.DataFrame, chip: Hardware | None) -> pl.DataFrame:
-    """A row for each step, where the whole of a device's work is at hand."""
-    if work.basis != "device" or work.step is not None:
-        return pl.DataFrame(schema=frame_schema(WindowRateRow))
-    windows = step_windows(work.events).with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("span_ns"))
-    spans = windows.select(pl.format("step {}", "step").alias("name"), pl.col("step").alias("key"), "span_ns")
-    return _windows(spans, events.with_columns(key="step"), calls.with_columns(key="step"), chip)
-
-
-def _phases(work: Work, events: pl.DataFrame, calls: pl.DataFrame, chip: Hardware | None) -> pl.DataFrame:
-    """A row for each name of a phase."""
-    names = work.phases.select(pl.col("phase").cast(pl.Int32), pl.col("name").alias("key"))
-    named = events.join(names, on="phase", how="left", maintain_order="left")
-    spans = [
-        {"name": str(key), "key": str(key), "span_ns": of_events(part).total_ns}
-        for (key,), part in named.filter(pl.col("key").is_not_null()).group_by("key", maintain_order=True)
-    ]
-    frame = pl.DataFrame(spans, schema={"name": pl.String, "key": pl.String, "span_ns": pl.Int64})
-    of_calls = calls.join(names, on="phase", how="left", maintain_order="left")
-    found = _windows(
-        frame, named.with_columns(pl.col("key").cast(pl.String)), of_calls.with_columns(pl.col("key").cast(pl.String)),
-        chip,
-    )  # fmt: skip
-    return found.sort("total_ns", "name", descending=[True, False])
-
-
-def _windows(spans: pl.DataFrame, events: pl.DataFrame, calls: pl.DataFrame, chip: Hardware | None) -> pl.DataFrame:
-    """A frame of `WindowRateRow`. spans: name, key, span_ns; events and calls have the same key."""
-    times = events.group_by("key").agg(pl.col("dur_ns").sum().alias("total_ns"))
-    sums = calls.group_by("key").agg(
-        pl.col("total_ns").filter(pl.col("executed_flops") > 0).sum().alias("rated_ns"),
-        pl.col("flops", "executed_flops", "moved_bytes", "needed_ns", "peak_ns").sum(),
+def _copied_to_host(events: pl.DataFrame) -> set[int]:
+    """Shapes of which most time is copies between host and device."""
+    if "family" not in events.columns:
+        return set()
+    crosses = pl.col("family").cast(pl.String).is_in(("memcpy_h2d", "memcpy_d2h"))
+    sums = events.group_by("shape").agg(
+        pl.col("dur_ns").filter(crosses).sum().alias("crossing_ns"), pl.col("dur_ns").sum()
     )
-    rows = spans.join(times, on="key", how="left").join(sums, on="key", how="left", maintain_order="left")
-    rows = rows.with_columns(pl.col("total_ns", "rated_ns", "flops", "executed_flops", "moved_bytes").fill_null(0))
-    span = pl.col("span_ns")
-    peak = pl.lit(chip is not None) & (span > 0)
-    rows = rows.with_columns(
-        (pl.col("rated_ns") / pl.col("total_ns").clip(1)).clip(0, 1).alias("rated_share"),
-        _when((span > 0) & (pl.col("flops") > 0), pl.col("flops") / span * S).alias("flops_per_s"),
-        _when(peak, pl.col("needed_ns").fill_null(0) / span).alias("mfu"),
-        _when(peak, pl.col("peak_ns").fill_null(0) / span).alias("hfu"),
-    )
-    return rows.select(pl.col(name).cast(dtype) for name, dtype in frame_schema(WindowRateRow).items())
+    return set(sums.filter(pl.col("crossing_ns") * 2 > pl.col("dur_ns")).get_column("shape"))
 
 
-# --- notes ------------------------------------------------------------------------------------------------------------
-
-
-def _notes(parts: pl.DataFrame, shapes: pl.DataFrame, work: Work) -> list[str]:
+def _notes(parts: pl.DataFrame, shapes: Sequence[Shape]) -> list[str]:
     notes = []
     without = float(parts.filter(part="no shapes").get_column("share").sum())
-    if shapes.filter(pl.col("status") != Status.UNKNOWN).is_empty() and parts.height:
+    if without and all(shape.cost is None for shape in shapes):
         notes.append(
-            "No operator was recorded with shapes, so there are no FLOPs and no bytes: record with "
+            "Operators were recorded without shapes, so there are no FLOPs: record with "
             "torch.profiler.profile(record_shapes=True)."
         )
-    elif without > 0.01:
+    elif without > _WORTH_SAYING:
         notes.append(f"{percent(without)} of device time is of operators without usable shapes: it is in no rate.")
     graphs = float(parts.filter(pl.col("reason").str.starts_with("graph replay")).get_column("share").sum())
-    if graphs > 0.01:
+    if graphs > _WORTH_SAYING:
         notes.append(f"{percent(graphs)} of device time ran in graph replays, which record no operators.")
     return notes
-
-
-def _rate(amount: float, ns: int) -> float | None:
-    return amount * S / ns if ns else None
 
 
 def _share(part: Any, whole: float) -> float | None:

@@ -22,7 +22,8 @@ from weftrace.units import percent
 Part: TypeAlias = Literal["flops", "bytes", "no shapes", "no operator"]
 PARTS: tuple[Part, ...] = ("flops", "bytes", "no shapes", "no operator")
 
-Bound: TypeAlias = Literal["compute", "memory"]
+#: What sets the least time of a call: arithmetic, the device's memory, or the way between host and device.
+Bound: TypeAlias = Literal["compute", "memory", "host link"]
 
 Ratio = Annotated[float, Meta(ge=0)]
 Rate = Annotated[float | None, Meta(ge=0)]
@@ -142,7 +143,8 @@ class Efficiency(InNotebook):
     events, which the parts add up to. span_ns: first start to last end, or the window of the step.
     flops: needed by all rated calls but those that a checkpoint ran again in the backward (recomputed_flops).
     executed_flops: of all rated calls. mfu, hfu: time that flops and executed_flops take at the chip's peaks / span_ns.
-    They are lower bounds: what is not rated adds nothing. Null without a known chip.
+    They are lower bounds: what is not rated adds nothing. Null without a known chip or
+    without rated FLOPs.
     gemm_ns: device time of matrix products (kind matmul). gemm_peak_share: time of their executed FLOPs at peak /
     gemm_ns. tensor_core_*: part of matrix products' time, and of total_ns, in kernels whose names say that they ran on
     tensor or matrix cores; unknown_core_gemm_share: of products whose kernels' names do not tell.

@@ -1,0 +1,130 @@
+"""Calls, shapes and operators with their times and rates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from weftrace.analysis.efficiency.least_times import LeastTime
+from weftrace.analysis.efficiency.values import OperatorRateRow, ShapeRow
+from weftrace.costs.cost import Status
+from weftrace.files.columns import frame_of, frame_schema
+from weftrace.units import S
+
+_FASTEST = 20e12  # bytes a second: no memory is faster
+
+
+def calls_of(events: pl.DataFrame, rated: Sequence[LeastTime]) -> pl.DataFrame:
+    """A row for each operator call: call, shape, total_ns, memset_ns, busy_ns, step, phase of its first event, and the
+    FLOPs, bytes and least times of one call of its shape."""
+    mine = events.filter(pl.col("shape") >= 0).sort("call", "start_ns", maintain_order=True)
+    works = ~pl.col("is_memset")
+    reach = pl.when(works).then(pl.col("end_ns")).cum_max().shift(1).over("call")
+    own = pl.when(works).then(pl.col("end_ns") - pl.max_horizontal("start_ns", reach)).otherwise(0).clip(0)
+    calls = (
+        mine.with_columns(own.alias("own_ns"))
+        .group_by("call", "shape", maintain_order=True)
+        .agg(
+            pl.col("dur_ns").sum().alias("total_ns"),
+            pl.col("dur_ns").filter(pl.col("is_memset")).sum().alias("memset_ns"),
+            pl.col("own_ns").sum().alias("busy_ns"),
+            pl.col("step").first(),
+            pl.col("phase").first(),
+        )
+    )
+    of_shape: dict[str, list[Any]] = {
+        "flops": [r.cost.flops for r in rated], "executed_flops": [r.cost.executed_flops for r in rated],
+        "moved_bytes": [r.cost.moved_bytes for r in rated],
+        "needed_ns": [r.needed_ns for r in rated], "peak_ns": [r.peak_ns for r in rated],
+    }  # fmt: skip
+    types = {"flops": pl.Int64, "executed_flops": pl.Int64, "moved_bytes": pl.Int64}
+    at = calls.get_column("shape")
+    return calls.with_columns(
+        pl.Series(name, values, dtype=types.get(name, pl.Float64)).gather(at).alias(name)
+        for name, values in of_shape.items()
+    )
+
+
+def shape_table(events: pl.DataFrame, calls: pl.DataFrame, rated: Sequence[LeastTime]) -> pl.DataFrame:
+    """A frame of `ShapeRow`, most device time first."""
+    whole = max(1, int(events.get_column("dur_ns").sum()))
+    sums = calls.group_by("shape").agg(
+        pl.len().cast(pl.Int64).alias("num_calls"),
+        pl.col("total_ns", "busy_ns", "memset_ns").sum(),
+        pl.col("busy_ns").min().alias("best_ns"),
+    )
+    rows = [_shape_row(rated[each["shape"]], each, whole) for each in sums.to_dicts()]
+    return frame_of(ShapeRow, rows).sort("total_ns", "operator", "shapes", descending=[True, False, False])
+
+
+def _shape_row(of: LeastTime, sums: dict[str, Any], whole: int) -> dict[str, Any]:
+    cost, calls, busy = of.cost, sums["num_calls"], sums["busy_ns"]
+    bytes_per_s = _rate(calls * cost.moved_bytes, busy) if of.shape.cost is not None and cost.moved_bytes else None
+    note = " ".join(filter(None, (cost.note, of.note))) if of.shape.cost is not None else "recorded without shapes"
+    if cost.status is Status.UNKNOWN and bytes_per_s and bytes_per_s > _FASTEST:
+        bytes_per_s, note = None, "no formula; its inputs hold more than it can have read"
+    return {
+        "operator": of.shape.operator,
+        "shapes": of.shape.sizes,
+        "dtype": cost.dtype,
+        "computes_in": None,
+        "tensor_cores": None,
+        "kind": cost.kind,
+        "num_calls": calls,
+        "total_ns": sums["total_ns"],
+        "busy_ns": busy,
+        "memset_ns": sums["memset_ns"],
+        "share": sums["total_ns"] / whole,
+        "flops": calls * cost.flops,
+        "executed_flops": calls * cost.executed_flops,
+        "vector_flops": calls * cost.vector_flops,
+        "read_bytes": calls * cost.read_bytes,
+        "written_bytes": calls * cost.written_bytes,
+        "flops_per_s": _rate(calls * cost.flops, busy) if cost.flops else None,
+        "bytes_per_s": bytes_per_s,
+        "intensity": (cost.executed_flops + cost.vector_flops) / cost.moved_bytes if cost.moved_bytes else None,
+        "peak": of.peak,
+        "peak_share": _share(calls * of.peak_ns, busy) if of.peak else None,
+        "roofline_share": _share(calls * of.bound_ns, busy) if of.bound else None,
+        "bound": of.bound,
+        "best_flops_per_s": _rate(cost.flops, sums["best_ns"]) if cost.flops else None,
+        "status": cost.status,
+        "note": note,
+        "why": "",
+    }
+
+
+def operator_table(shapes: pl.DataFrame) -> pl.DataFrame:
+    """A frame of `OperatorRateRow`, most device time first."""
+    sums = ("num_calls", "total_ns", "busy_ns", "share", "flops", "executed_flops", "vector_flops")
+    rates = pl.col("busy_ns").filter(pl.col("peak_share").is_not_null()).sum()
+    roofs = pl.col("busy_ns").filter(pl.col("roofline_share").is_not_null()).sum()
+    table = shapes.group_by("operator").agg(
+        pl.len().cast(pl.Int64).alias("num_shapes"),
+        pl.col(sums).sum(),
+        (pl.col("read_bytes") + pl.col("written_bytes")).sum().alias("moved_bytes"),
+        _when(rates > 0, (pl.col("peak_share") * pl.col("busy_ns")).sum() / rates).alias("peak_share"),
+        _when(roofs > 0, (pl.col("roofline_share") * pl.col("busy_ns")).sum() / roofs).alias("roofline_share"),
+    )
+    busy = pl.col("busy_ns")
+    table = table.with_columns(
+        pl.col("share").clip(0, 1),
+        _when((pl.col("flops") > 0) & (busy > 0), pl.col("flops") / busy * S).alias("flops_per_s"),
+        _when((pl.col("moved_bytes") > 0) & (busy > 0), pl.col("moved_bytes") / busy * S).alias("bytes_per_s"),
+    )
+    table = table.sort("total_ns", "operator", descending=[True, False])
+    return table.select(pl.col(name).cast(dtype) for name, dtype in frame_schema(OperatorRateRow).items())
+
+
+def _when(condition: pl.Expr, value: pl.Expr) -> pl.Expr:
+    return pl.when(condition).then(value)
+
+
+def _rate(amount: float, ns: int) -> float | None:
+    return amount / ns * S if ns else None
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
