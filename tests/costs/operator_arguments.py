@@ -15,7 +15,7 @@ import weftrace.costs
 from weftrace.costs.registry import Key
 from weftrace.flops.runtime.count.counter import _is_composite
 from weftrace.flops.runtime.count.signatures import find_rule
-from weftrace.flops.runtime.formulas.operators import overloads
+from weftrace.flops.runtime.formulas.operators import overloads, rule_of
 
 FILE = Path(weftrace.costs.__file__).parent / "operators.txt"
 HEAD = f"""\
@@ -24,7 +24,7 @@ HEAD = f"""\
 # x a tensor   x? one or None   x* a list   x*? a list with None   .x a number   #x numbers   ~x anything else
 # x! is written in place and is no result   =1 its default   | only keywords follow
 # No out= forms (the same, with the results behind); no in-place forms with the arguments of their namesake.
-# A name alone is a view: it costs nothing.
+# A name alone is a view: it costs nothing. After "- " comes an overload that torch makes of others, which are counted.
 """
 _NUMBERS = {"int", "float", "bool", "number", "Scalar", "SymInt", "complex"}
 
@@ -41,18 +41,19 @@ def operators_text() -> str:
 def lines_of(name: str) -> list[str]:
     """A line for each overload of an operator that the counter meets, none for those that torch makes of others."""
     lines = []
-    for op in overloads(name):
-        rule = find_rule(op) if _is_counted(op) else None
-        short = name.removeprefix("aten::")
-        if (
-            rule is None
-            or rule.formula.__name__.startswith("_tagged")
-            or any(argument.is_out for argument in op._schema.arguments)
-        ):
+    short = name.removeprefix("aten::")
+    functional = [op for op in overloads(name) if _is_dispatched(op)]
+    composite = {op for op in functional if _is_composite(op) and not _has_kernel(op)}
+    for op in functional:
+        rule = rule_of(op) if op in composite else find_rule(op)
+        if rule is None or rule.formula.__name__.startswith("_tagged"):
             continue
         if rule.key is Key.NAME:
             return [short]
         arguments = _arguments(op)
+        if op in composite:
+            lines.append(f"{short} - {arguments}")
+            continue
         namesakes = {_arguments(other) for other in overloads(name[:-1])} if name.endswith("_") else set()
         if arguments.replace("self*!", "self*") in namesakes:
             continue
@@ -60,11 +61,19 @@ def lines_of(name: str) -> list[str]:
     return lines
 
 
-def _is_counted(op: OpOverload) -> bool:
-    try:
-        return not _is_composite(op)
-    except RuntimeError:  # TorchScript's own ("aten::Bool"): no dispatcher knows them
+def _is_dispatched(op: OpOverload) -> bool:
+    """No out= form, and none of TorchScript's own ("aten::Bool")."""
+    if any(argument.is_out for argument in op._schema.arguments):
         return False
+    try:
+        return torch._C._dispatch_has_kernel(op.name())
+    except RuntimeError:
+        return False
+
+
+def _has_kernel(op: OpOverload) -> bool:
+    """A device's own, beside the way in which torch makes it of others: _fused_rms_norm has one on CUDA alone."""
+    return op.name() == "aten::_fused_rms_norm" or torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CPU")
 
 
 def _arguments(op: OpOverload) -> str:

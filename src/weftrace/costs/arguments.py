@@ -15,16 +15,13 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
 from weftrace.costs.operators import Argument, ArgumentKind, Overload, find_overload
 from weftrace.costs.tensors import RECORDED_DTYPES, DType, Tensor
 from weftrace.costs.traced_call import UNRECORDED, TracedCall
-
-if TYPE_CHECKING:
-    from weftrace.costs.recorded import RecordedCall
 
 _NO_DTYPES = frozenset({"", "Scalar", "ScalarList", "TensorList", "GenericList"})
 _LISTS = "dtype of tensors in lists taken to be {}: not recorded"
@@ -35,6 +32,21 @@ _WITH_NUMBERS = """
     add sub mul div remainder fmod floor_divide bitwise_and bitwise_or bitwise_xor
 """
 _PLAIN = frozenset(f"aten::{name}" for name in _WITH_NUMBERS.split())
+
+
+class Texts(Protocol):
+    """What was recorded of a call, as `weftrace.costs.recorded.RecordedCall` has it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def shapes(self) -> str | None: ...
+    @property
+    def types(self) -> str | None: ...
+    @property
+    def strides(self) -> str | None: ...
+    @property
+    def values(self) -> str | None: ...
 
 
 class Unreadable(Exception):
@@ -49,7 +61,7 @@ class Arguments:
     notes: tuple[str, ...] = ()
 
 
-def recorded_arguments(call: RecordedCall, likely_dtype: str) -> Arguments:
+def recorded_arguments(call: Texts, likely_dtype: str) -> Arguments:
     """Arguments with their names, where the operator's are known. Raises `Unreadable`."""
     shapes, types = _list(call.shapes, "shapes"), _list(call.types, "types")
     if len(shapes) != len(types):

@@ -56,10 +56,13 @@ _NO_TENSORS = frozenset({"TensorList", "Scalar", "ScalarList", "GenericList"})
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """arguments: in their order. outs: how many results, given as arguments (out=), follow them."""
+    """arguments: in their order. outs: how many results, given as arguments (out=), follow them. composite: torch makes
+    it of other operators.
+    """
 
     arguments: tuple[Argument, ...]
     outs: int = 0
+    composite: bool = False
 
 
 def is_view(name: str) -> bool:
@@ -67,9 +70,9 @@ def is_view(name: str) -> bool:
     return _lines().get(name) == [""]
 
 
-def has_arguments(name: str) -> bool:
-    """Whether the arguments of an operator are known."""
-    return name in _lines() or name[:-1] in _lines()
+def has_composites(name: str) -> bool:
+    """Whether torch makes some overload of an operator of other operators."""
+    return any(line.startswith("-") for line in _lines().get(name, ()))
 
 
 def find_overload(name: str, types: Sequence[str]) -> Overload | None:
@@ -120,7 +123,12 @@ def _overloads(name: str) -> tuple[Overload, ...]:
     lines = list(_lines().get(name, ()))
     if name.endswith("_") and not name.endswith("__"):
         lines += [line.replace("self*", "self*!", 1) for line in _lines().get(name[:-1], ())]
-    return tuple(Overload(tuple(_argument(word) for word in line.split() if word != "|")) for line in lines)
+    return tuple(_overload(line.split()) for line in lines)
+
+
+def _overload(words: list[str]) -> Overload:
+    arguments = tuple(_argument(word) for word in words if word not in ("-", "|"))
+    return Overload(arguments, composite=words[:1] == ["-"])
 
 
 @cache

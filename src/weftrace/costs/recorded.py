@@ -6,11 +6,13 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
+import msgspec
+
 import weftrace.costs.formulas
 import weftrace.costs.outputs  # noqa: F401  (these two fill their tables)
 from weftrace.costs.arguments import Unreadable, recorded_arguments
 from weftrace.costs.cost import MATRIX_KINDS, Cost, Kind, Status
-from weftrace.costs.operators import is_view
+from weftrace.costs.operators import find_overload, has_composites, is_view
 from weftrace.costs.outputs.result import result_of
 from weftrace.costs.registry import RULES, Call, Key, NotRecorded, Rule, dtype_name
 from weftrace.costs.traced_call import TracedCall
@@ -32,9 +34,21 @@ class RecordedCall(NamedTuple):
     values: str | None = None
 
 
-def is_counted(name: str) -> bool:
-    """Whether an operator of that name ("aten::mm", "triton_poi_fused_add_0", "vllm::fp8_gemm") has a formula."""
-    return _rule(name) is not None
+def is_counted(name: str, types: str | None = None) -> bool:
+    """Whether an operator of that name ("aten::mm", "triton_poi_fused_add_0", "vllm::fp8_gemm") has a formula.
+
+    types: of its arguments, as recorded: some overloads of a few operators (where, max, std) are made of others, which
+    are counted in their place.
+    """
+    if _rule(name) is None:
+        return False
+    if types is None or not has_composites(name):
+        return True
+    try:
+        overload = find_overload(name, msgspec.json.decode(types, type=list[str]))
+    except msgspec.DecodeError:
+        return True
+    return overload is None or not overload.composite
 
 
 def cost_of(call: RecordedCall, likely_dtype: str = "float32") -> Cost | None:
@@ -59,6 +73,7 @@ def cost_of(call: RecordedCall, likely_dtype: str = "float32") -> Cost | None:
     cost = _counted(rule, traced)
     notes = [
         *arguments.notes,
+        *traced.notes,
         *(f"{name} taken to be its default: not recorded" for name in dict.fromkeys(traced.assumed)),
     ]
     if not notes:
@@ -101,10 +116,13 @@ def _unknown(call: Call, note: str) -> Cost:
     )
 
 
+_OF_OVERLOADS = {name.split(".")[0]: rule for name, rule in RULES.items() if "." in name}
+
+
 @cache
 def _rule(name: str) -> Rule | None:
     """The rule of an operator. One of which torch makes some overloads of others is left to those."""
-    found = RULES.get(name)
+    found = RULES.get(name) or _OF_OVERLOADS.get(name)
     if found is None and is_view(name):
         return Rule(lambda call: Cost(kind=Kind.FREE), Key.NAME)
     return found

@@ -16,9 +16,10 @@ class TracedCall(Call):
 
     names: of the arguments, with "!" after one that the operator writes ("self!"). `UNRECORDED` stands among args for
     a scalar that the file does not have. defaults: what is taken in its place, by name. assumed: of which it was.
+    notes: what else had to be.
     """
 
-    __slots__ = ("_name", "_out", "assumed", "defaults", "names")
+    __slots__ = ("_name", "_out", "assumed", "defaults", "names", "notes")
 
     def __init__(
         self,
@@ -32,6 +33,7 @@ class TracedCall(Call):
         self._name, self._out = name, out
         self.defaults = {} if defaults is None else defaults
         self.assumed: list[str] = []
+        self.notes: list[str] = []
 
     @property
     def name(self) -> str:

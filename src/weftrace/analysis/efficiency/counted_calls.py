@@ -33,10 +33,10 @@ def counted_calls(events: pl.DataFrame, linked: pl.DataFrame, innermost: pl.Seri
 
 def outermost_counted(events: pl.DataFrame) -> pl.Series:
     """Rows of the operators that have a formula and lie in no other one that has, in order of thread and start."""
-    names = events.filter(pl.col("cat") == "cpu_op").get_column("name").unique()
-    counted = names.filter(pl.Series([is_counted(name) for name in names.cast(pl.String)], dtype=pl.Boolean))
-    wanted = (pl.col("cat") == "cpu_op") & pl.col("name").is_in(counted.implode())
-    ops = events.select("cat", "name", *_RANGE).with_row_index("row").filter(wanted)
+    ops = events.select("cat", "name", "input_types", *_RANGE).with_row_index("row").filter(pl.col("cat") == "cpu_op")
+    kinds = ops.select("name", "input_types").unique()
+    counted = [is_counted(name, types) for name, types in kinds.cast(pl.String).iter_rows()]
+    ops = ops.join(kinds.filter(pl.Series(counted, dtype=pl.Boolean)), on=["name", "input_types"], nulls_equal=True)
     ops = ops.sort("pid", "tid", "ts_ns", "dur_ns", descending=[False, False, False, True], maintain_order=True)
     before = (pl.col("ts_ns") + pl.col("dur_ns")).cum_max().shift(1).over("pid", "tid")
     return ops.filter(before.is_null() | (pl.col("ts_ns") >= before)).get_column("row")

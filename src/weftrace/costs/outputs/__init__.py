@@ -1,5 +1,3 @@
 """What operators return, from their recorded arguments: shapes and dtypes. Importing this fills the table of rules."""
 
-from weftrace.costs.outputs import elementwise, layers, movement, products, reductions
-
-__all__ = ["elementwise", "layers", "movement", "products", "reductions"]
+from weftrace.costs.outputs import elementwise, layers, movement, products, reductions  # noqa: F401

@@ -234,3 +234,39 @@ def _gru_cell_backward(call: TracedCall) -> Any:
     gates = Tensor((grad.shape[0], 3 * grad.shape[1]), grad.dtype)
     bias = Tensor(gates.shape[1:], gates.dtype) if call.arg("has_bias", True) else None
     return gates, gates, like(grad), bias, bias
+
+
+@output("mkldnn_rnn_layer")
+def _mkldnn_layer(call: TracedCall) -> Any:
+    """One layer in one direction; its workspace is not known and left out."""
+    x, state = call.args[0], call.arg("hx_")
+    call.notes.append("bytes at least: the workspace of mkldnn_rnn_layer is left out")
+    return Tensor((*x.shape[:2], state.shape[-1]), x.dtype), like(state), like(call.arg("cx_"))
+
+
+@output("mkldnn_rnn_layer_backward")
+def _mkldnn_layer_backward(call: TracedCall) -> Any:
+    """Gradients of the input, of two matrices, of two biases and of two states."""
+    *given, hx, cx = call.args[:7]
+    bias = given[3] if call.arg("weight3").ndim == 1 else None
+    gates = Tensor(given[1].shape[:1], given[0].dtype) if bias is None else like(bias)
+    return *(like(tensor) for tensor in given[:3]), gates, gates, like(hx), like(cx)
+
+
+@output("_cudnn_rnn miopen_rnn")
+def _rnn(call: TracedCall) -> Any:
+    """cuDNN's and MIOpen's reserve, kept for the backward, is not known and left out."""
+    x, state = call.args[0], call.arg("hx")
+    directions = 2 if call.arg("bidirectional", False) else 1
+    width = call.arg("hidden_size") if not call.arg("proj_size", 0) else call.arg("proj_size")
+    call.notes.append(f"bytes at least: the reserve of {call.name.removeprefix('aten::')} is left out")
+    cell = call.arg("cx")
+    return Tensor((*x.shape[:-1], directions * width), x.dtype), like(state), None if cell is None else like(cell)
+
+
+@output("_cudnn_rnn_backward miopen_rnn_backward")
+def _rnn_backward(call: TracedCall) -> Any:
+    mask = call.arg("output_mask")
+    given = (call.arg("input"), call.arg("hx"), call.arg("cx"))
+    grads = (like(x) if wanted and x is not None else None for wanted, x in zip(mask, given, strict=False))
+    return *grads, [like(weight) for weight in call.arg("weight")] if mask[3] else []
