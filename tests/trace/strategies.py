@@ -12,6 +12,7 @@ from weftrace.trace.model import (
     DEVICE_CATEGORIES,
     EVENT_SCHEMA,
     LAUNCH_CATEGORIES,
+    MEMORY_SCHEMA,
     Device,
     Trace,
     Track,
@@ -133,6 +134,16 @@ def _with_flows(draw: st.DrawFn, rows: list[dict[str, Any]]) -> None:
 
 
 @st.composite
+def _memory(draw: st.DrawFn) -> pl.DataFrame:
+    """Memory events in order of time, as the reader leaves them."""
+    values = {pl.Int64(): st.none() | _int64, pl.Int32(): st.none() | _int32, pl.Categorical(): _idents}
+    columns: dict[str, st.SearchStrategy[Any]] = {column: values[dtype] for column, dtype in MEMORY_SCHEMA.items()}
+    columns |= {"ts_ns": _any_time, "bytes": _int64}
+    rows = draw(st.lists(st.fixed_dictionaries(columns), min_size=1, max_size=4))
+    return pl.DataFrame(rows, schema=MEMORY_SCHEMA).sort("ts_ns", maintain_order=True)
+
+
+@st.composite
 def traces(draw: st.DrawFn) -> Trace:
     rows = draw(_rows())
     _with_flows(draw, rows)
@@ -148,6 +159,7 @@ def traces(draw: st.DrawFn) -> Trace:
         events=events_frame({c: [row.get(c) for row in rows] for c in EVENT_SCHEMA}, len(rows)),
         rank=draw(st.none() | _counts),
         world_size=draw(st.none() | _counts),
+        memory=draw(st.none() | _memory()),
         devices=tuple(
             draw(
                 st.lists(

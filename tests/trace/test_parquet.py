@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import os
 import random
@@ -16,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.trace.strategies import traces
 from weftrace.errors import OutputError, TraceError, TraceTooLarge
 from weftrace.trace.chrome.reader import read_chrome
-from weftrace.trace.model import EVENT_SCHEMA, Device, ReadQuality, Trace, Track, events_frame
+from weftrace.trace.model import EVENT_SCHEMA, MEMORY_SCHEMA, Device, ReadQuality, Trace, Track, events_frame
 from weftrace.trace.parquet import FORMAT, load_parquet, save_parquet
 
 
@@ -232,3 +234,32 @@ def test_outputs_are_whole_or_not_at_all(tmp_path: Path) -> None:
         with pytest.raises(OutputError, match="the disk is full"):
             save_parquet(full_trace(), "/dev/full")
     assert not list(tmp_path.iterdir())
+
+
+def test_memory_events_are_checked(tmp_path: Path) -> None:
+    """They are Parquet in base64, and their rows count against the limit too."""
+    row = dict.fromkeys(MEMORY_SCHEMA, 1) | {"pid": "1", "tid": "1"}
+    sound = pl.DataFrame([row], schema=MEMORY_SCHEMA)
+
+    def stored(memory: pl.DataFrame | None, text: str = "") -> Path:
+        if memory is not None:
+            buffer = io.BytesIO()
+            memory.write_parquet(buffer)
+            text = base64.b64encode(buffer.getvalue()).decode()
+        metadata = {"weftrace.trace": json.dumps(facts()), "weftrace.memory": text}
+        full_trace().events.write_parquet(tmp_path / "m.parquet", metadata=metadata)
+        return tmp_path / "m.parquet"
+
+    memory = load_parquet(stored(sound)).memory
+    assert memory is not None and memory.equals(sound)
+    for wrong, text, said in (
+        (None, "é", "damaged"),
+        (None, "UEFSMQ==", "damaged"),
+        (sound.drop("bytes"), "", "memory events are not what weftrace writes"),
+        (sound.with_columns(pl.col("bytes").cast(pl.Float64)), "", "memory events are not what weftrace writes"),
+        (sound.with_columns(bytes=pl.lit(None, pl.Int64)), "", "1 memory events have no bytes"),
+    ):
+        with pytest.raises(TraceError, match=said):
+            load_parquet(stored(wrong, text))
+    with pytest.raises(TraceTooLarge, match="9,000 memory events expand"):
+        load_parquet(stored(pl.concat([sound] * 9_000)), max_bytes=200_000)

@@ -76,6 +76,19 @@ FRAME_SCHEMA: dict[str, pl.DataType] = {
     "dur_ns": pl.Int64(),
 }
 
+#: Columns of `Trace.memory`: what was allocated and freed while the profiler recorded, an event each.
+MEMORY_SCHEMA: dict[str, pl.DataType] = {
+    "ts_ns": pl.Int64(),
+    "pid": pl.Categorical(),
+    "tid": pl.Categorical(),  # the thread that asked for it or gave it back
+    "device_type": pl.Int32(),  # as torch numbers them: 0 the host, 1 CUDA, 6 HIP (c10/core/DeviceType.h)
+    "device": pl.Int32(),  # its number; -1 of the host
+    "address": pl.Int64(),
+    "bytes": pl.Int64(),  # above 0 allocated, below it freed
+    "allocated_bytes": pl.Int64(),  # by tensors of this device, after it; null in files of old versions
+    "reserved_bytes": pl.Int64(),  # by the allocator from the device, after it; likewise
+}
+
 #: Names in `Trace.info` that tell how a trace was made begin with one of these.
 CONFIGURED = ("profile.", "capture.")
 
@@ -179,6 +192,8 @@ class Trace(InNotebook):
     plain: of a Chrome trace that no profiler of devices wrote, what its events are; it may hold many ranks, and then
     `rank` is None.
     frames: frame with the columns of `FRAME_SCHEMA`, in no order; None where they were not asked for (`frames=True`).
+    memory: frame with the columns of `MEMORY_SCHEMA`, in order of time; None where the file has no such events
+    (`profile_memory=True` of torch.profiler).
     """
 
     events: pl.DataFrame
@@ -194,13 +209,21 @@ class Trace(InNotebook):
     quality: ReadQuality = field(default_factory=ReadQuality)
     plain: Plain | None = None
     frames: pl.DataFrame | None = None
+    memory: pl.DataFrame | None = None
 
     def __eq__(self, other: object) -> bool:
         """Same events and same facts; where a trace was read from, and what reading it dropped, do not count."""
         if not isinstance(other, Trace):
             return NotImplemented
         facts = ("rank", "world_size", "devices", "tracks", "window_ns", "backend", "simulated")
-        return all(getattr(self, f) == getattr(other, f) for f in facts) and self.events.equals(other.events)
+        if (self.memory is None) != (other.memory is None):
+            return False
+        same_memory = self.memory is None or other.memory is None or self.memory.equals(other.memory)
+        return (
+            all(getattr(self, f) == getattr(other, f) for f in facts)
+            and same_memory
+            and self.events.equals(other.events)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 

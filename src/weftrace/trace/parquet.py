@@ -6,6 +6,7 @@ checked, since a file may come from anywhere: it holds data only, and nothing of
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import os
@@ -19,7 +20,7 @@ from weftrace.files.output import write_output
 from weftrace.files.sources import DEFAULT_MAX_BYTES, open_bytes
 from weftrace.trace.chrome.facts import rank_in_name
 from weftrace.trace.chrome.stated import SPELLINGS
-from weftrace.trace.model import EVENT_SCHEMA, Device, ReadQuality, Trace, Track
+from weftrace.trace.model import EVENT_SCHEMA, MEMORY_SCHEMA, Device, ReadQuality, Trace, Track
 from weftrace.trace.plain.tables import trace_of_table
 from weftrace.trace.plain.values import PLAIN_SCHEMA, Plain, Worker
 from weftrace.units import size
@@ -28,6 +29,7 @@ from weftrace.units import size
 FORMAT = 1
 
 _KEY = "weftrace.trace"
+_MEMORY_KEY = "weftrace.memory"  # memory events: their own Parquet, in base64; files of earlier versions lack it
 _PLAIN = "plain."  # before the columns of what a plain trace's events are
 # Columns that files of earlier versions do not have: null throughout, which is what those versions knew.
 _ADDED = frozenset(
@@ -86,10 +88,16 @@ def save_parquet(trace: Trace, path: str | os.PathLike[str]) -> None:
     if (plain := trace.plain) is not None:
         facts["plain"] = {"workers": plain.workers, "notes": plain.notes, "moved": plain.moved}
         events = events.hstack(plain.rows.select(pl.all().name.prefix(_PLAIN)))
-    text = json.dumps({"format": FORMAT, **msgspec.to_builtins(facts)})
-    buffer = io.BytesIO()  # some bytes an event
-    events.write_parquet(buffer, compression="zstd", metadata={_KEY: text})
-    write_output(path, [buffer.getvalue()])
+    metadata = {_KEY: json.dumps({"format": FORMAT, **msgspec.to_builtins(facts)})}
+    if trace.memory is not None:
+        metadata[_MEMORY_KEY] = base64.b64encode(_stored(trace.memory.select(*MEMORY_SCHEMA), {})).decode()
+    write_output(path, [_stored(events, metadata)])
+
+
+def _stored(rows: pl.DataFrame, metadata: dict[str, str]) -> bytes:
+    buffer = io.BytesIO()  # some bytes a row
+    rows.write_parquet(buffer, compression="zstd", metadata=metadata)
+    return buffer.getvalue()
 
 
 def load_parquet(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_BYTES) -> Trace:
@@ -107,19 +115,21 @@ def load_parquet(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_B
         raise TraceError(f"{path}: is not Parquet. Give a file that weftrace convert wrote, or the profiler's JSON.")
     file = io.BytesIO(stored)
     try:
-        text = pl.read_parquet_metadata(file).get(_KEY)
+        metadata = pl.read_parquet_metadata(file)
+        text = metadata.get(_KEY)
         if text is None:
             return _of_ranges(str(path), file, max_bytes)
         facts = _facts(str(path), text)
         events = _events(str(path), file, max_bytes)
         plain = facts.plain and _plain(str(path), file, facts.plain)
+        memory = _memory(str(path), metadata.get(_MEMORY_KEY), max_bytes)
     except _BROKEN as error:
         raise TraceError(
             f"{path}: is damaged or cut short, and Parquet cannot be read in part ({_first_line(error)}). "
             "Convert the profiler's file again: weftrace convert"
         ) from error
     kept: dict[str, Any] = {field: getattr(facts, field) for field in _Facts.__struct_fields__ if field != "format"}
-    return Trace(events=events, path=str(path), **kept | {"plain": plain})
+    return Trace(events=events, path=str(path), memory=memory, **kept | {"plain": plain})
 
 
 def _of_ranges(path: str, file: io.BytesIO, max_bytes: int) -> Trace:
@@ -173,6 +183,24 @@ def _events(path: str, file: io.BytesIO, max_bytes: int) -> pl.DataFrame:
     if negative := events.filter(pl.col("dur_ns") < 0).height:
         raise TraceError(f"{path}: {negative:,} events have a negative duration. Convert the profiler's file again.")
     return events
+
+
+def _memory(path: str, text: str | None, max_bytes: int) -> pl.DataFrame | None:
+    """What was allocated and freed; None where the file has none. Raises TraceError where it is another table."""
+    if text is None:
+        return None
+    file = io.BytesIO(base64.b64decode(text, validate=True))
+    if pl.read_parquet_schema(file) != MEMORY_SCHEMA:
+        raise TraceError(f"{path}: its memory events are not what weftrace writes. Convert the profiler's file again.")
+    file.seek(0)
+    if (rows := pl.scan_parquet(file).select(pl.len()).collect().item()) * _BYTES_PER_EVENT > max_bytes:
+        raise TraceTooLarge(f"{path}: {rows:,} memory events expand past the limit of {size(max_bytes)}.")
+    file.seek(0)
+    memory = pl.read_parquet(file)
+    for column in ("ts_ns", "pid", "tid", "bytes"):
+        if missing := memory.get_column(column).null_count():
+            raise TraceError(f"{path}: {missing:,} memory events have no {column}. Convert the profiler's file again.")
+    return memory
 
 
 def _plain(path: str, file: io.BytesIO, facts: _PlainFacts) -> Plain:

@@ -678,7 +678,7 @@ def test_what_one_sm_holds_as_the_file_states_it() -> None:
         {"id": 3, "computeMajor": 8, "warpSize": " 32 ", "maxThreadsPerBlock": True},
     ]  # fmt: skip
     trace = read_text(text_of(event(), deviceProperties=properties))
-    common = {"max_threads_per_sm": 2048, "warp_size": 64, "max_threads_per_block": 1024}
+    common: Any = {"max_threads_per_sm": 2048, "warp_size": 64, "max_threads_per_block": 1024}
     assert trace.devices == (
         Device(id=0, capability=(9, 0), registers_per_sm=65536, shared_bytes_per_sm=233472, **common),
         Device(id=1, capability=(9, 4), shared_bytes_per_sm=65536, **common),

@@ -95,7 +95,8 @@ def summary(trace: Trace | str) -> Any:
     frames = None if trace.frames is None else trace.frames.rows()
     plain = None if trace.plain is None else (trace.plain.workers, trace.plain.notes, trace.plain.rows.rows())
     facts = (trace.rank, trace.world_size, trace.devices, trace.tracks, trace.window_ns, trace.backend, trace.simulated)
-    return trace.events.rows(), frames, plain, quality, facts, list(trace.info.items())
+    memory = None if trace.memory is None else trace.memory.rows()
+    return trace.events.rows(), memory, frames, plain, quality, facts, list(trace.info.items())
 
 
 def assert_same(team: Team, data: bytes, chunk: int, **options: Any) -> None:
@@ -141,6 +142,7 @@ def test_what_files_rarely_say_is_told_in_the_same_order(team: Team, monkeypatch
                     {"ph": "?", "name": f"odd {n}"}, {"ph": "s", "id": n}, {"ph": "M", "name": "other"},
                     {"ph": "M", "name": "thread_name", "pid": n % 9, "tid": n, "args": {"name": f"thread {n}"}},
                     {"ph": "i", "name": "Record Window End", "ts": 1000 + n},
+                    {"ph": "i", "name": "[memory]", "tid": n % 3, "ts": n % 50, "args": {"Bytes": n, "Addr": n << 58}},
                     event("profiler", cat="Trace", ts=n, dur=3), event(f"f{n}", cat="python_function", ts=n),
                     event("frame", cat="python_function", ts=None), event("op", cat="cpu_op", args={"grid": [n]}),
                     event("op", cat="cpu_op", args={"Module Hierarchy": f"A.b{n % 4}", "Input Dims": [[n % 6]]}),

@@ -68,6 +68,13 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     planned: Planned | None = msgspec.field(name="weftrace", default=None)
     old_external_id: int = msgspec.field(name="external id", default=MISSING)  # device events of Kineto before 2022
     old_input_shapes: msgspec.Raw = msgspec.field(name="Input dims", default=NOTHING)  # torch 1.8
+    # of memory events
+    reserved_bytes: int = msgspec.field(name="Total Reserved", default=MISSING)
+    allocated_bytes: int = msgspec.field(name="Total Allocated", default=MISSING)
+    memory_bytes: int = msgspec.field(name="Bytes", default=MISSING)
+    address: int = msgspec.field(name="Addr", default=MISSING)
+    memory_device: int = msgspec.field(name="Device Id", default=MISSING)
+    device_type: int = msgspec.field(name="Device Type", default=MISSING)
     # of metadata events
     name: str | None = None
     labels: str | None = None

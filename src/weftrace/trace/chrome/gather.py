@@ -216,14 +216,18 @@ class Gatherer:
         self._chunks[column].append(values)
 
     def _ints(self, values: list[int]) -> Ints:
-        """A column of int64; what does not fit (an unsigned address as an id) becomes missing, and is counted."""
-        try:
-            return np.fromiter(values, np.int64, len(values))
-        except OverflowError:
-            fit = np.array([value if -_INT64 <= value < _INT64 else MISSING for value in values], np.int64)
-            beyond = [value for value, kept in zip(values, fit.tolist(), strict=True) if value != kept]
-            self._tally.repair("integer beyond 64 bits left out", f"{beyond[0]:x}", len(beyond))
-            return fit
+        return ints(values, self._tally)
+
+
+def ints(values: list[int], tally: Tally) -> Ints:
+    """A column of int64; what does not fit (an unsigned address as an id) becomes missing, and is counted."""
+    try:
+        return np.fromiter(values, np.int64, len(values))
+    except OverflowError:
+        fit = np.array([value if -_INT64 <= value < _INT64 else MISSING for value in values], np.int64)
+        beyond = [value for value, kept in zip(values, fit.tolist(), strict=True) if value != kept]
+        tally.repair("integer beyond 64 bits left out", f"{beyond[0]:x}", len(beyond))
+        return fit
 
 
 def joined(chunks: dict[str, list[NDArray[Any]]]) -> dict[str, NDArray[Any]]:

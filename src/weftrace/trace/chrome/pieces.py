@@ -38,10 +38,11 @@ class Piece(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """Pieces that follow one another, and what they add together: rows, and frames where these are read."""
+    """Pieces that follow one another, and what they add together; frames only where these are read."""
 
     each: list[Piece]
     rows: Gathered
+    memory: Gathered
     frames: Gathered | None
 
 
@@ -57,13 +58,15 @@ def read_pieces(texts: Sequence[bytes | memoryview], reading: Reading) -> Pieces
         except _InOrder:
             break
         each.append(table.piece())
-    return Pieces(each, table.columns.gathered(), None if table.frames is None else table.frames.gathered())
+    frames = None if table.frames is None else table.frames.gathered()
+    return Pieces(each, table.columns.gathered(), table.memory.gathered(), frames)
 
 
 def put_pieces(table: Table, pieces: Pieces) -> None:
     """Put behind what a table has what pieces add that were read as it reads."""
     if table.frames is not None and pieces.frames is not None:
         table.frames.put(pieces.frames)
+    table.memory.put(pieces.memory)
     arrays = table.columns.tables.arrays(pieces.rows)
     start = stop = 0
     for piece in pieces.each:

@@ -12,6 +12,7 @@ Each file answers one question, in the order in which bytes become a trace:
     facts           what the file says of itself               flows           arrows, where correlation fails
     ahead           text read before its turn                  stated          arguments of files that no Kineto wrote
     helpers         processes that do that                     pieces          what they send back, put in order
+    memory_events   what was allocated and freed
 
 The way back: writer (a trace as such a file), annotate (a file's copy with events added), lane_events (those of lanes).
 """
@@ -110,6 +111,7 @@ def read_stream(
     table.close()
     origin_ns = base_ns(facts)
     events = table.columns.frame(origin_ns)
+    memory = table.memory.frame(origin_ns)
     window = table.window_ns
     if events.is_empty() and window is None:
         raise TraceError(f"{stream.path}: {_nothing_kept(tally, stream.truncated)}")
@@ -129,6 +131,7 @@ def read_stream(
         info=info(facts),
         quality=tally.quality(stream.truncated),
         frames=None if table.frames is None else table.frames.frame(origin_ns),
+        memory=memory,
     )
     if tally.skipped["flow"] and has_orphans(events):
         return with_flows(trace, again(), facts, exact=table.exact)

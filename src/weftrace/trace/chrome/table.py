@@ -12,6 +12,7 @@ from weftrace.trace.chrome.columns import Columns
 from weftrace.trace.chrome.events import MISSING, NO_ARGS, Event, decode_list
 from weftrace.trace.chrome.frames import FrameColumns
 from weftrace.trace.chrome.gather import label
+from weftrace.trace.chrome.memory_events import MEMORY, MemoryColumns
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import MAX_NS, Bools, Ints, TooFine, decimal_us, exact_ns, times_ns
 from weftrace.trace.model import Track
@@ -24,6 +25,7 @@ _SPECIAL = frozenset(("python_function", "Trace"))
 _COLLECTION, _COLLECTION_CATEGORY = "Python GC", "python_gc"
 _FLOW = frozenset("stf")
 _PAIR = frozenset("BE")
+_INSTANT = frozenset("iI")
 # Phases of the same document that carry no duration of their own.
 _SKIPPED = {"i": "instant", "I": "instant", "C": "counter", "n": "async", "b": "async", "e": "async",
             "S": "async", "T": "async", "F": "async", "p": "async", "P": "sample", "N": "object",
@@ -74,6 +76,7 @@ class Table(EventSink):
         super().__init__(tally)
         self.columns = Columns(tally)
         self.frames = FrameColumns(tally) if frames else None
+        self.memory = MemoryColumns(tally)
         self._window: tuple[int, int] | None = None
         self._window_end: int | None = None
         self.options = (python_functions, frames)
@@ -85,6 +88,7 @@ class Table(EventSink):
         complete: list[Event] = []
         others: list[Event] = []
         frames: list[Event] = []
+        memory: list[Event] = []
         num_flows = 0
         special = self._special
         for event in events:
@@ -100,10 +104,13 @@ class Table(EventSink):
                     others.append(event)
             elif event.ph in _FLOW:
                 num_flows += 1
+            elif event.name == MEMORY and event.ph in _INSTANT:
+                memory.append(event)
             else:
                 others.append(event)
         times = _Times.of(complete)
         times_of_frames = _Times.of(frames if self.frames is not None else [])
+        times_of_memory = times_ns([event.ts for event in memory]) if memory else None
         if others:
             _Times.of(others)  # may raise, and must before anything is taken
             if any(event.ph in _PAIR for event in others):
@@ -112,6 +119,8 @@ class Table(EventSink):
                 frames += [event for event in paired if self._is_frame(event)]
                 times, times_of_frames = _Times.of(complete), _Times.of(frames if self.frames is not None else [])
             self._take_others(others)
+        if times_of_memory is not None:
+            self.memory.append(memory, *times_of_memory)
         if num_flows:
             self.tally.skip("flow", num_flows)
         if frames and self.frames is None:

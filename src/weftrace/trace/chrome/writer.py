@@ -23,6 +23,7 @@ from weftrace.errors import TraceError
 from weftrace.files.output import write_output
 from weftrace.trace.chrome.argument_texts import is_list
 from weftrace.trace.chrome.facts import CAPABILITY_KEYS, CONFIGURATION_KEY, DEVICE_LIMITS
+from weftrace.trace.chrome.memory_events import MEMORY, MEMORY_KEY
 from weftrace.trace.model import EVENT_SCHEMA, Device, Trace, Track, is_launch, on_device
 from weftrace.units import US, S
 
@@ -185,13 +186,11 @@ def _event_texts(trace: Trace, base_ns: int) -> Iterator[bytes]:
     yield _listed(event for track in trace.tracks for event in _track_events(track))
     if trace.window_ns is not None:
         yield _window(trace.window_ns, base_ns)
-    line = _complete_line(trace.events, base_ns)
-    for at in range(0, trace.events.height, _ROWS):
-        yield _lines(trace.events.slice(at, _ROWS).select(line=line))
+    yield from _texts_of(trace.events, _complete_line(trace.events, base_ns))
+    if trace.memory is not None:
+        yield from _texts_of(trace.memory, _memory_line(trace.memory, base_ns))
     arrows = _arrows(trace.events)
-    line = _arrow_line(arrows, base_ns)
-    for at in range(0, arrows.height, _ROWS):
-        yield _lines(arrows.slice(at, _ROWS).select(line=line))
+    yield from _texts_of(arrows, _arrow_line(arrows, base_ns))
 
 
 def _joined(head: bytes, texts: Iterable[bytes]) -> Iterator[bytes]:
@@ -208,9 +207,10 @@ def _listed(events: Iterable[dict[str, Any]]) -> bytes:
     return b",\n".join(map(_encoded, events))
 
 
-def _lines(frame: pl.DataFrame) -> bytes:
-    text: str = frame.select(pl.col("line").str.join(",\n")).item()
-    return text.encode()
+def _texts_of(rows: pl.DataFrame, line: pl.Expr) -> Iterator[bytes]:
+    for at in range(0, rows.height, _ROWS):
+        text: str = rows.slice(at, _ROWS).select(line.str.join(",\n")).item()
+        yield text.encode()
 
 
 def _track_events(track: Track) -> Iterator[dict[str, Any]]:
@@ -313,6 +313,18 @@ def _us(time_ns: pl.Expr) -> pl.Expr:
         pl.when(time_ns < 0).then(pl.lit("-")).otherwise(pl.lit("")),
         (size // US).cast(pl.String),
         pl.when(rest > 0).then(fraction).otherwise(pl.lit("")),
+    )
+
+
+def _memory_line(memory: pl.DataFrame, base_ns: int) -> pl.Expr:
+    """What was allocated or freed, as Kineto writes it."""
+    return pl.concat_str(
+        pl.lit(f'{{"ph":"i","cat":"cpu_instant_event","s":"t","name":"{MEMORY}"'),
+        *_place(memory),
+        pl.lit(',"ts":'),
+        _us(pl.col("ts_ns") - base_ns),
+        _object("args", [_optional(key, _json(memory, column)) for column, key in MEMORY_KEY.items()]),
+        pl.lit("}"),
     )
 
 
