@@ -38,6 +38,7 @@ WINGS = (
     Wing("moe", commands=("profile",)),
     Wing("advice", commands=("critical-path", "whatif", "stragglers")),
     Wing("comparison", (("diffs", ("Diff", "diff")),), commands=("diff",)),
+    Wing("memory"),
     Wing("questions", (("asking", ("query",)),), commands=("query",)),
     Wing("capture", is_shown=False),
 )
