@@ -15,7 +15,8 @@ from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 BF16, FP32, FP8 = "c10::BFloat16", "float", "c10::Float8_e4m3fn"
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
 TF32 = "ampere_sgemm_tf32_128x128_tn"
-CONV_VALUES = ["", "", "", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1"]
+#: Of stride, padding, dilation, transposed, output padding, groups.
+CONV_TYPES = ["ScalarList", "ScalarList", "ScalarList", "Scalar", "ScalarList", "Scalar"]
 H100, A100 = ("NVIDIA H100 80GB HBM3", 132, (9, 0)), ("NVIDIA A100-SXM4-80GB", 108, (8, 0))
 
 
@@ -29,6 +30,7 @@ class Truth:
     flops_ns: device time of the calls that have FLOPs, memsets apart. calls: of those operators.
     bytes_of: operator -> bytes read and written once by all its calls. no_shapes_ns, no_operator_ns: those parts.
     rows: of the table of shapes, at least. dtype: which peak is the right one. step, device: to select.
+    no_peak: operators that the memory's peak says nothing of.
     warns: a rate above the peak, which must not stand there without its sentence.
     """
 
@@ -44,6 +46,7 @@ class Truth:
     no_operator_ns: int | None = None
     rows: int = 0
     dtype: str = ""
+    no_peak: tuple[str, ...] = ()
     step: int | None = None
     device: int | None = None
     warns: bool = False
@@ -260,10 +263,13 @@ def zero_duration() -> Truth:
 
 
 @deception
-def no_device_at_all() -> Truth:
+def processor_alone() -> Truth:
+    """No device: operators are the work, linear 0-30 holds addmm 5-25."""
     file = on(H100)
-    op(file, "aten::mm", 0, [[64, 128], [128, 32]])
-    return Truth(file=file, flops=0, calls=0, device_ns=0, says="Nothing ran on a device: empty, or a sentence.")
+    op(file, "aten::linear", 0, [[64, 128], [32, 128], [32]], dur=30)
+    op(file, "aten::addmm", 5, [[32], [64, 128], [128, 32], [], []], values=["", "", "", "1", "1"], dur=20)
+    return Truth(file=file, flops=2 * 64 * 128 * 32, flops_ns=20_000, calls=1, device_ns=30_000,
+                 says="One product, in 20 µs of the operators' 30; no peak of a GPU.")  # fmt: skip
 
 
 @deception
@@ -387,7 +393,7 @@ def same_shapes_other_values() -> Truth:
     file, dims = on(H100), [[1, 8, 6, 6], [16, 8, 3, 3], [], [], [], [], [], [], []]
     for at, stride in ((0, 1), (100, 2)):
         values = ["", "", "", f"[{stride}, {stride}]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1"]
-        op(file, "aten::convolution", at, dims, [BF16, BF16, "", *["Scalar"] * 6], values=values)
+        op(file, "aten::convolution", at, dims, [BF16, BF16, "", *CONV_TYPES], values=values)
         file.kernel(GEMM, at + 20, 10, launch=at + 2)
     return Truth(file=file, flops=2 * 8 * 9 * 16 * (16 + 4), flops_ns=20_000, calls=2, device_ns=20_000, rows=2,
                  says="Two rows: what decides the cost is in the values, not the shapes.")  # fmt: skip
@@ -408,7 +414,7 @@ def convolution_without_values() -> Truth:
     """Before torch 2.2 no values were recorded. Stride 1 without padding would give the most: 2*8*9*16*16."""
     file = on(H100)
     op(file, "aten::convolution", 0, [[1, 8, 6, 6], [16, 8, 3, 3], [], [], [], [], [], [], []],
-       [BF16, BF16, "", *["Scalar"] * 6])  # fmt: skip
+       [BF16, BF16, "", *CONV_TYPES])  # fmt: skip
     file.kernel(GEMM, 20, 10, launch=2)
     return Truth(file=file, flops=None, device_ns=10_000,
                  says="Stride, padding and groups are unknown, so is the output: no FLOPs.")  # fmt: skip
@@ -419,10 +425,10 @@ def grouped_and_transposed_convolutions() -> Truth:
     """[2, 8, 10] by [8, 1, 3], 8 groups: 2*2*8*8*3; transposed [2, 8, 10] by [8, 4, 3], stride 2: 2*2*8*10*4*3."""
     file = on(H100)
     op(file, "aten::convolution", 0, [[2, 8, 10], [8, 1, 3], [], [], [], [], [], [], []],
-       [BF16, BF16, "", *["Scalar"] * 6], values=["", "", "", "[1]", "[0]", "[1]", "False", "[0]", "8"])  # fmt: skip
+       [BF16, BF16, "", *CONV_TYPES], values=["", "", "", "[1]", "[0]", "[1]", "False", "[0]", "8"])  # fmt: skip
     file.kernel(GEMM, 20, 10, launch=2)
     op(file, "aten::convolution", 100, [[2, 8, 10], [8, 4, 3], [], [], [], [], [], [], []],
-       [BF16, BF16, "", *["Scalar"] * 6], values=["", "", "", "[2]", "[0]", "[1]", "True", "[0]", "1"])  # fmt: skip
+       [BF16, BF16, "", *CONV_TYPES], values=["", "", "", "[2]", "[0]", "[1]", "True", "[0]", "1"])  # fmt: skip
     file.kernel(GEMM, 120, 10, launch=102)
     return Truth(file=file, flops=2 * 2 * 8 * 8 * 3 + 2 * 2 * 8 * 10 * 4 * 3, flops_ns=20_000, calls=2,
                  device_ns=20_000, says="A transposed one does its work at each input, not each output.")  # fmt: skip
@@ -433,7 +439,7 @@ def convolution_backward_for_the_weight_alone() -> Truth:
     """The first layer's: output 4 x 4, mask [False, True, False]."""
     file = on(H100)
     op(file, "aten::convolution_backward", 0, [[1, 16, 4, 4], [1, 8, 6, 6], [16, 8, 3, 3], *[[]] * 8],
-       [BF16, BF16, BF16, *["ScalarList"] * 8],
+       [BF16, BF16, BF16, "ScalarList", *CONV_TYPES, "ScalarList"],
        values=["", "", "", "[0]", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1",
                "[False, True, False]"])  # fmt: skip
     file.kernel(GEMM, 20, 10, launch=2)
@@ -487,7 +493,7 @@ def lengths_unknown() -> Truth:
     file = _attention("aten::_flash_attention_forward",
                       [[100, 2, 8]] * 3 + [[5], [5], *[[]] * 9],
                       ["", "", "", "", "", "40", "40", "0.", "False", "False", "", "", "", ""],
-                      [BF16, BF16, BF16, "int", "int", *["Scalar"] * 9])  # fmt: skip
+                      [BF16, BF16, BF16, "int", "int", *["Scalar"] * 5, "", "", "", ""])  # fmt: skip
     return Truth(file=file, flops=None, most_flops=2 * 100 * 40 * 8 * 4, flops_ns=10_000, device_ns=10_000,
                  says="At most; never exact, and not 100 x 100 pairs as of one sequence.")  # fmt: skip
 
@@ -497,8 +503,8 @@ def numbers_beyond_64_bits() -> Truth:
     file = on(H100)
     mm(file, 0, 1 << 31, 1 << 31, 1 << 31, dur=10)
     mm(file, 100, 64, 128, 32, dur=10)
-    return Truth(file=file, flops=2 * (1 << 93) + 2 * 64 * 128 * 32, flops_ns=20_000, device_ns=20_000, warns=True,
-                 says="Exact, or left out with a word: neither negative nor a traceback.")  # fmt: skip
+    return Truth(file=file, flops=2 * 64 * 128 * 32, flops_ns=10_000, device_ns=20_000,
+                 says="No device holds such a matrix: left out, neither negative nor a traceback.")  # fmt: skip
 
 
 @deception
@@ -559,7 +565,7 @@ def long_lists_are_left_empty() -> Truth:
 def values_cut_short() -> Truth:
     file = on(H100)
     op(file, "aten::convolution", 0, [[1, 8, 6, 6], [16, 8, 3, 3], [], [], [], [], [], [], []],
-       [BF16, BF16, "", *["Scalar"] * 6], values=["", "", "", "[1, ", "[0, 0", "", "Fal", "", ""])  # fmt: skip
+       [BF16, BF16, "", *CONV_TYPES], values=["", "", "", "[1, ", "[0, 0", "", "Fal", "", ""])  # fmt: skip
     file.kernel(GEMM, 20, 10, launch=2)
     return Truth(file=file, flops=None, device_ns=10_000, says="What cannot be read is not known.")
 
@@ -569,8 +575,8 @@ def fewer_types_than_shapes() -> Truth:
     file = on(H100)
     op(file, "aten::mm", 0, [[64, 128], [128, 32]], []).kernel(GEMM, 20, 10, launch=2)
     op(file, "aten::mm", 100, [[64, 128], [128, 32]], ["c10::Float3_made_up"] * 2).kernel(GEMM, 120, 10, launch=102)
-    return Truth(file=file, flops=2 * 2 * 64 * 128 * 32, flops_ns=20_000, device_ns=20_000,
-                 says="FLOPs need no dtype; bytes and the peak do: none of those.")  # fmt: skip
+    return Truth(file=file, flops=None, device_ns=20_000, bytes_of={"aten::mm": 0},
+                 says="A dtype that nobody knows has no size and no peak: no bytes are claimed.")  # fmt: skip
 
 
 @deception
@@ -610,3 +616,134 @@ def broadcast_bmm() -> Truth:
     return Truth(file=file, flops=16 * 2 * 64 * 128 * 32, flops_ns=10_000, calls=1, device_ns=10_000,
                  bytes_of={"aten::bmm": 2 * (16 * 64 * 128 + 128 * 32 + 16 * 64 * 32)},
                  says="16 products; the second matrix is read once.")  # fmt: skip
+
+
+# --- What stands in recorded files --------------------------------------------------------------------------------
+
+
+@deception
+def cache_of_an_unknown_operator() -> Truth:
+    """An engine's kernel writes 2 MiB of keys into a cache of 7 GiB, which is an argument: 353 GB in 24 calls."""
+    file = on(H100)
+    op(file, "_C_cache_ops::reshape_and_cache_flash", 0,
+       [[8192, 8, 64], [8192, 8, 64], [224304, 32, 8, 64], [224304, 32, 8, 64], [8192], [], [], []],
+       [BF16, BF16, BF16, BF16, "long int", "", "float", "float"])  # fmt: skip
+    file.kernel("vllm::reshape_and_cache_flash_kernel", 20, 24, launch=2)
+    return Truth(file=file, device_ns=24_000, no_peak=("_C_cache_ops::reshape_and_cache_flash",),
+                 says="14.7 GB in 24 µs would be 180 times the memory's peak: the cache is not read.")  # fmt: skip
+
+
+@deception
+def lookups_in_a_large_table() -> Truth:
+    """16 rows of 4,096 out of 128,256: 128 KiB read, with 16 indices of 8 bytes, and 128 KiB written."""
+    file = on(H100)
+    op(file, "aten::embedding", 0, [[128256, 4096], [16], [], [], []], [BF16, "long int", "Scalar", "Scalar", "Scalar"],
+       values=["", "", "-1", "False", "False"])  # fmt: skip
+    file.kernel("void at::native::(anonymous namespace)::indexSelectLargeIndex<>", 20, 10, launch=2)
+    op(file, "aten::index_select", 100, [[128256, 4096], [], [16]], [BF16, "Scalar", "long int"], values=["", "0", ""])
+    file.kernel("void at::native::(anonymous namespace)::indexSelectLargeIndex<>", 120, 10, launch=102)
+    moved = 2 * 16 * 4096 * 2 + 16 * 8
+    return Truth(file=file, device_ns=20_000, bytes_of={"aten::embedding": moved, "aten::index_select": moved},
+                 says="The rows that are looked up, not the table of 1 GB.")  # fmt: skip
+
+
+@deception
+def copy_over_the_bus() -> Truth:
+    """100 MiB from pageable host memory in 20 ms: 5 GB/s of PCIe, and nothing of the device's memory."""
+    file = on(H100)
+    op(file, "aten::copy_", 0, [[100 << 20], [100 << 20], []], ["unsigned char", "unsigned char", "Scalar"],
+       values=["", "", "False"])  # fmt: skip
+    file.kernel("Memcpy HtoD (Pageable -> Device)", 20, 20_000, launch=2, cat="gpu_memcpy", call="cudaMemcpyAsync",
+                bytes=100 << 20)  # fmt: skip
+    return Truth(file=file, device_ns=20_000_000, no_peak=("aten::copy_",),
+                 says="Held against the bus or nothing: 0.3 % of the memory's peak means nothing.")  # fmt: skip
+
+
+@deception
+def reduction_over_ranks() -> Truth:
+    file = on(H100)
+    op(file, "c10d::_allreduce_base_", 0, [[1 << 20], [], []], [BF16, "", ""], values=["", "", ""], dur=30)
+    op(file, "record_param_comms", 5, [[1 << 20], [], []], [BF16, "", ""], dur=20)
+    file.kernel(ALL_REDUCE, 20, 100, launch=7)
+    return Truth(file=file, device_ns=100_000, no_peak=("c10d::_allreduce_base_", "record_param_comms"),
+                 says="Its bytes cross the network.")  # fmt: skip
+
+
+@deception
+def matmul_of_a_batch() -> Truth:
+    """matmul [2, 3, 4] x [4, 5] > mm [6, 4] x [4, 5]: 240 FLOPs; einsum of a list > bmm: another 2*2*3*4*5."""
+    file = on(H100)
+    op(file, "aten::matmul", 0, [[2, 3, 4], [4, 5]], values=["", ""], dur=40)
+    mm(file, 10, 6, 4, 5, dur=10)
+    op(file, "aten::einsum", 100, [[], [[2, 3, 4], [2, 4, 5]], []], ["", "TensorList", ""],
+       values=["bik,bkj->bij", "", ""], dur=40)  # fmt: skip
+    op(file, "aten::bmm", 110, [[2, 3, 4], [2, 4, 5]], values=["", ""]).kernel(GEMM, 130, 10, launch=112)
+    return Truth(file=file, flops=240 + 240, flops_ns=20_000, calls=2, device_ns=20_000, says="Once each.")
+
+
+@deception
+def attention_in_pieces() -> Truth:
+    """The fallback of attention: bmm, softmax, bmm inside, of 10 µs each; S = 10, all pairs."""
+    file = on(H100)
+    op(file, "aten::scaled_dot_product_attention", 0, [[2, 4, 10, 8]] * 3 + [[]] * 5,
+       [BF16, BF16, BF16, "", "Scalar", "Scalar", "", "Scalar"],
+       values=["", "", "", "", "0.", "False", "", "False"], dur=100)  # fmt: skip
+    op(file, "aten::bmm", 10, [[8, 10, 8], [8, 8, 10]], values=["", ""]).kernel(GEMM, 30, 10, launch=12)
+    op(file, "aten::_softmax", 30, [[8, 10, 10], [], []], values=["", "-1", "False"]).kernel(ADD, 50, 10, launch=32)
+    op(file, "aten::bmm", 50, [[8, 10, 10], [8, 10, 8]], values=["", ""]).kernel(GEMM, 70, 10, launch=52)
+    return Truth(file=file, flops=4 * 2 * 4 * 100 * 8, device_ns=30_000, flops_ns=20_000,
+                 says="Its products count once, as one call of attention or as two products.")  # fmt: skip
+
+
+@deception
+def equal_boundaries() -> Truth:
+    """Both operators start and end together, and the launch call begins with them."""
+    file = on(H100)
+    op(file, "mylib::block", 0, [[64, 128]]).host("x", 0, 10)
+    op(file, "aten::mm", 0, [[64, 128], [128, 32]], values=["", ""]).kernel(GEMM, 20, 10, launch=0)
+    op(file, "aten::mm", 10, [[8, 16], [16, 4]], values=["", ""]).kernel(GEMM, 40, 5, launch=10)
+    return Truth(file=file, flops=2 * 64 * 128 * 32 + 2 * 8 * 16 * 4, flops_ns=15_000, calls=2, device_ns=15_000,
+                 says="The inner one, and the one that begins rather than the one that ends.")  # fmt: skip
+
+
+@deception
+def runtime_and_driver_calls() -> Truth:
+    """cudaLaunchKernelExC holds cuLaunchKernelEx with the same correlation: one launch, one kernel."""
+    file = on(H100)
+    mm(file, 0, 64, 128, 32, dur=10, call="cudaLaunchKernelExC")
+    file.host("cuLaunchKernelEx", 2.2, 0.5, cat="cuda_driver", correlation=1)
+    return Truth(file=file, flops=2 * 64 * 128 * 32, flops_ns=10_000, calls=1, device_ns=10_000,
+                 says="Once.")  # fmt: skip
+
+
+@deception
+def dims_that_are_no_numbers() -> Truth:
+    file = on(H100)
+    deep: Any = [64, 128]
+    for _ in range(300):
+        deep = [deep]
+    for number, dims in enumerate(([[None, 5], [5, 7]], [["s0", 5], [5, 7]], [[4.5, 5], [5, 7]], [deep, deep], "text",
+                                   [{"a": 1}, [5, 7]], [[True, 5], [5, 7]])):  # fmt: skip
+        at = 100 * number
+        op(file, "aten::mm", at, dims, [BF16, BF16], strides=[[], []]).kernel(GEMM, at + 20, 10, launch=at + 2)
+    return Truth(file=file, flops=None, device_ns=70_000, says="No sizes: no FLOPs, no traceback.")
+
+
+@deception
+def lists_of_an_optimizer() -> Truth:
+    """More than 30 parameters: torch writes [] for each list. Without lists there are neither bytes nor a rate."""
+    file = on(H100)
+    op(file, "aten::_fused_adamw_", 0, [[]] * 16, ["TensorList"] * 6 + ["Scalar"] * 10,
+       values=[*[""] * 6, "0.001", "0.9", "0.999", "0.01", "1e-08", "False", "False", "", "", ""])  # fmt: skip
+    file.kernel("void at::native::multi_tensor_apply_kernel<>", 20, 500, launch=2)
+    return Truth(file=file, device_ns=500_000, bytes_of={"aten::_fused_adamw_": 0}, no_peak=("aten::_fused_adamw_",),
+                 says="Unknown.")  # fmt: skip
+
+
+@deception
+def int8_product() -> Truth:
+    file = on(A100)
+    mm(file, 0, 512, 1024, 256, dur=10, types="signed char", name="aten::_int_mm",
+       kernel="ampere_igemm_int8_128x128_ldg16_relu_tn")  # fmt: skip
+    return Truth(file=file, flops=2 * 512 * 1024 * 256, flops_ns=10_000, calls=1, device_ns=10_000, dtype="int8",
+                 says="Operations of INT8 against its own peak.")  # fmt: skip

@@ -1,0 +1,80 @@
+"""Traces made to deceive: what is rated has to be true, and what cannot be known has to be left out or marked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.efficiency.deceptions import DECEPTIONS, Truth
+from weftrace.analysis.efficiency import Efficiency, efficiency_of
+from weftrace.analysis.efficiency.values import PARTS
+from weftrace.costs.cost import Status
+from weftrace.trace import work_of
+
+#: Those that are believed still, and what is said of them.
+BELIEVED = {
+    "durations_that_are_no_numbers": "FLOPs of a call whose time is not known raise the rate of the others",
+    "tf32_by_the_kernel": "the dtype in which a kernel computes is not asked yet",
+    "above_every_peak": "no sentence yet",
+    "bytes_above_the_peak": "no sentence yet",
+    "shapes_that_contradict": "[4, 5] x [6, 7] is counted as exact",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in DECEPTIONS if name not in BELIEVED])
+def test_is_not_deceived(name: str, tmp_path: Path) -> None:
+    truth = DECEPTIONS[name]()
+    assert not list(mistakes(truth, rated(truth, tmp_path))), truth.says
+
+
+def rated(truth: Truth, folder: Path) -> Efficiency:
+    return efficiency_of(work_of(truth.file.trace(folder), device=truth.device, step=truth.step))
+
+
+def mistakes(truth: Truth, found: Efficiency) -> Iterator[str]:
+    """What is wrong with an answer, a sentence each."""
+    shapes, parts = found.shapes, found.parts
+    time: dict[str, int] = {part: int(parts.filter(part=part)["total_ns"].sum()) for part in PARTS}
+    if sum(time.values()) != found.total_ns or (found.total_ns and not math.isclose(parts["share"].sum(), 1)):
+        yield f"parts add up to {sum(time.values())} of {found.total_ns}"
+    for name, column in shapes.to_dict(as_series=True).items():
+        if column.dtype.is_float() and (column.is_nan().any() or column.is_infinite().any()):
+            yield f"{name} is no number"
+        if column.dtype.is_numeric() and (column < 0).any():
+            yield f"{name} is negative"
+    matrix = shapes.filter(pl.col("flops") > 0)
+    flops, exact = sum(matrix["flops"].to_list()), matrix.filter(status=Status.EXACT)
+    if truth.flops is None:
+        if exact.height:
+            yield f"claims {exact['flops'].to_list()} FLOPs as exact"
+        if truth.most_flops is not None and not 0 < flops <= truth.most_flops:
+            yield f"{flops} FLOPs, at most {truth.most_flops}"
+    elif flops != truth.flops:
+        yield f"{flops} FLOPs, not {truth.flops}"
+    elif sum(matrix["busy_ns"].to_list()) != truth.flops_ns:
+        yield f"rated {matrix['busy_ns'].to_list()} ns, not {truth.flops_ns}"
+    if truth.calls is not None and matrix["num_calls"].sum() != truth.calls:
+        yield f"{matrix['num_calls'].sum()} calls, not {truth.calls}"
+    for part, ns in (("no shapes", truth.no_shapes_ns), ("no operator", truth.no_operator_ns)):
+        if ns is not None and time[part] != ns:
+            yield f"{part}: {time[part]} ns, not {ns}"
+    for operator, moved in (truth.bytes_of or {}).items():
+        rows = shapes.filter(operator=operator)
+        if (got := sum(rows["read_bytes"].to_list()) + sum(rows["written_bytes"].to_list())) != moved:
+            yield f"{operator} moves {got} bytes, not {moved}"
+    held = shapes.filter(pl.col("operator").is_in(truth.no_peak) & (pl.col("bound") == "memory"))
+    if held.height:
+        yield f"held against the memory's peak: {held.select('operator', 'bytes_per_s', 'roofline_share').rows()}"
+    if shapes.height < truth.rows:
+        yield f"{shapes.height} rows, not {truth.rows}"
+    if truth.dtype and matrix["peak"].to_list() != [truth.dtype]:
+        yield f"held against the peak of {matrix['peak'].to_list()}, not {truth.dtype}"
+    above = shapes.filter((pl.col("peak_share").fill_null(0) > 1) | (pl.col("roofline_share").fill_null(0) > 1))
+    if above.filter(pl.col("why") == "").height:
+        yield "a rate above the peak stands without its sentence"
+    if truth.warns != bool(above.height):
+        yield "nothing is above a peak" if truth.warns else f"above a peak: {above.to_dicts()}"
