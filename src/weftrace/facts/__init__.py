@@ -1,6 +1,7 @@
 """Facts as data, a source beside each number: accelerators, models, and what part of its peak real work reaches."""
 
 from weftrace.facts.accelerators import DTYPES, Hardware, hardware, hardware_of_device, known_hardware, load_hardware
+from weftrace.facts.compute_capabilities import SmLimits, sm_limits
 from weftrace.facts.efficiencies import (
     PublishedGemm,
     backward_factor,
@@ -36,6 +37,7 @@ __all__ = [
     "LatentConfig",
     "ModelConfig",
     "PublishedGemm",
+    "SmLimits",
     "active_params",
     "backward_factor",
     "bytes_per_token",
@@ -54,5 +56,6 @@ __all__ = [
     "num_kernels",
     "num_params",
     "published_gemms",
+    "sm_limits",
     "sustained_flops_per_s",
 ]
