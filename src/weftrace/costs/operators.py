@@ -83,7 +83,7 @@ def find_overload(name: str, types: Sequence[str]) -> Overload | None:
     found = _overloads(name)
     exact = [(fit, overload) for overload in found if (fit := _fit(overload.arguments, types)) is not None]
     if exact:
-        return max(exact, key=lambda pair: pair[0])[1]
+        return max(exact, key=lambda pair: (pair[0], not pair[1].composite))[1]
     for overload in found:
         outs = len(types) - len(overload.arguments)
         given = 0 < outs <= 3 and all(type_ and type_ not in _NO_TENSORS for type_ in types[-outs:])

@@ -17,6 +17,8 @@ from weftrace.costs.outputs.result import result_of
 from weftrace.costs.registry import RULES, Call, Key, NotRecorded, Rule, dtype_name
 from weftrace.costs.traced_call import TracedCall
 
+# What a formula raises where the recorded arguments are not those of its operator, in whatever way.
+_MISFITS = (ArithmeticError, AssertionError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
 _AT_LEAST = "at least: the shapes of its results are not known"
 
 
@@ -88,7 +90,7 @@ def _counted(rule: Rule, call: TracedCall) -> Cost:
         return rule.formula(call)
     except NotRecorded as error:
         return _without_results(rule, call, str(error))
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except _MISFITS as error:
         return _unknown(call, f"its formula does not fit what was recorded: {type(error).__name__}: {error}")
 
 
@@ -97,7 +99,7 @@ def _without_results(rule: Rule, call: TracedCall, why: str) -> Cost:
     call.set_out(())
     try:
         cost = rule.formula(call)
-    except (NotRecorded, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError):
+    except (NotRecorded, *_MISFITS):
         return _unknown(call, f"not known: {why}")
     if cost.kind in MATRIX_KINDS:
         status = Status.ESTIMATE if cost.status is Status.EXACT else cost.status

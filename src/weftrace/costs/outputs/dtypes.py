@@ -79,6 +79,11 @@ def as_real(dtype: DType) -> DType:
     return DType(_REAL.get(dtype.name, dtype.name))
 
 
+def as_complex(dtype: DType) -> DType:
+    """The complex numbers of a dtype's precision."""
+    return dtype if dtype.is_complex else DType(_WIDER.get(dtype.name, "complex64"))
+
+
 def as_statistic(dtype: DType) -> DType:
     """The dtype in which means and deviations are kept: single precision for half precision, as GPUs do."""
     return FLOAT if dtype.itemsize < 4 else as_real(dtype)

@@ -53,7 +53,7 @@ _PROMOTED = """
     hardtanh lerp addcmul gcd lcm bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift
     bitwise_right_shift __lshift__ __rshift__ floor_divide heaviside nextafter hypot ldexp copysign logaddexp
     logaddexp2 conj_physical nan_to_num floor ceil round trunc frac mish silu leaky_relu elu celu softplus hardsigmoid
-    hardswish hardshrink softshrink _add_relu equal allclose threshold gelu linalg_cross
+    hardswish hardshrink softshrink _add_relu threshold gelu linalg_cross
 """
 # The same, and integers become float32.
 _FLOATS = """

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weftrace.costs.outputs.dtypes import FLOAT, INT64, category, dtype_of_code, promoted
+from weftrace.costs.outputs.dtypes import FLOAT, INT64, dtype_of_code, promoted
 from weftrace.costs.outputs.elementwise import broadcast, like
 from weftrace.costs.outputs.registry import output
 from weftrace.costs.registry import NotRecorded
-from weftrace.costs.tensors import DType, Tensor
+from weftrace.costs.tensors import Tensor
 from weftrace.costs.traced_call import TracedCall
 
 # What has the shape and dtype of its first tensor.
@@ -235,5 +235,24 @@ def _masked_scatter_backward(call: TracedCall) -> Any:
     return Tensor(tuple(call.arg("sizes")), call.args[0].dtype)
 
 
-def is_index(dtype: DType) -> bool:
-    return category(dtype) < 2
+@output("_embedding_bag_per_sample_weights_backward")
+def _bag_weights(call: TracedCall) -> Any:
+    return Tensor(call.args[2].shape, call.args[0].dtype)
+
+
+@output("block_diag")
+def _block_diag(call: TracedCall) -> Any:
+    sizes = [(1,) * (2 - tensor.ndim) + tensor.shape for tensor in call.args[0]]
+    return Tensor((sum(rows for rows, _ in sizes), sum(columns for _, columns in sizes)), promoted(call.args[0]))
+
+
+@output("max_unpool2d max_unpool3d")
+def _unpooled(call: TracedCall) -> Any:
+    x, sizes = call.args[0], call.arg("output_size")
+    return Tensor((*x.shape[: -len(sizes)], *sizes), x.dtype)
+
+
+@output("equal allclose")
+def _told(call: TracedCall) -> Any:
+    """A bool and no tensor."""
+    return None

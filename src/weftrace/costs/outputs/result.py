@@ -13,9 +13,10 @@ from weftrace.costs.traced_call import TracedCall
 
 def result_of(call: TracedCall) -> Any:
     """A tensor, a tuple or a list of tensors, or None. Raises `OutputUnknown` where nothing says what."""
-    if "out" in call.kwargs:
-        return call.kwargs["out"]
+    given = call.kwargs.get("out")
     rule = OUTPUTS.get(call.name)
+    if given is not None and (rule is None or not isinstance(given, Tensor) or given.numel()):
+        return given  # an empty one is about to be made as large as the result
     if rule is not None:
         return rule(call)
     name = call.name
