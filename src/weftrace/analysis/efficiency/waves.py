@@ -1,7 +1,8 @@
 """In how many waves do a kernel's blocks run, and how much of the last is empty?
 
 An SM holds as many blocks at once as its threads, registers and shared memory allow; the chip so many times its SMs.
-That is a wave. 133 blocks of which an SM holds one take 132 SMs two waves, and in the second 131 of 132 places are empty.
+That is a wave. 133 blocks of which an SM holds one take 132 SMs two waves, and in the second 131 of 132 places are
+empty.
 """
 
 from __future__ import annotations
