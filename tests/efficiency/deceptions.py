@@ -30,7 +30,7 @@ class Truth:
     flops_ns: device time of the calls that have FLOPs, memsets apart. calls: of those operators.
     bytes_of: operator -> bytes read and written once by all its calls. no_shapes_ns, no_operator_ns: those parts.
     rows: of the table of shapes, at least. dtype: which peak is the right one. step, device: to select.
-    no_peak: operators that the memory's peak says nothing of.
+    no_peak: operators that the memory's peak says nothing of. whole_chip: else its peaks are not those of its name.
     warns: a rate above the peak, which must not stand there without its sentence.
     """
 
@@ -47,6 +47,7 @@ class Truth:
     rows: int = 0
     dtype: str = ""
     no_peak: tuple[str, ...] = ()
+    whole_chip: bool = True
     step: int | None = None
     device: int | None = None
     warns: bool = False
@@ -747,3 +748,22 @@ def int8_product() -> Truth:
        kernel="ampere_igemm_int8_128x128_ldg16_relu_tn")  # fmt: skip
     return Truth(file=file, flops=2 * 512 * 1024 * 256, flops_ns=10_000, calls=1, device_ns=10_000, dtype="int8",
                  says="Operations of INT8 against its own peak.")  # fmt: skip
+
+
+@deception
+def part_of_a_chip() -> Truth:
+    """MI300X split in eight (CPX): the name is whole, 38 of 304 units are there."""
+    file = on(("AMD Instinct MI300X", 38, (9, 4)))
+    mm(file, 0, 4096, 4096, 4096, dur=1_000, kernel="Cijk_Alik_Bljk_BBS_BH_MT256x256x64_MI16x16x1")
+    return Truth(file=file, flops=2 * 4096**3, flops_ns=1_000_000, calls=1, device_ns=1_000_000, whole_chip=False,
+                 says="137 TFLOP/s are 84 % of an eighth of the chip, not 11 % of it.")  # fmt: skip
+
+
+@deception
+def two_precisions_of_one_shape() -> Truth:
+    """The first call was made before TF32 was allowed: 10 ms in FP32, 70 % of its peak; then 1 ms, 88 % of TF32's."""
+    file = on(A100)
+    mm(file, 0, 4096, 4096, 4096, dur=10_000, types=FP32, kernel="ampere_sgemm_128x64_tn")
+    mm(file, 20_000, 4096, 4096, 4096, dur=1_000, types=FP32, kernel=TF32)
+    return Truth(file=file, flops=2 * 2 * 4096**3, flops_ns=11_000_000, calls=2, device_ns=11_000_000,
+                 says="Both together are 128 % of the FP32 peak and 16 % of TF32's: neither is a share.")  # fmt: skip

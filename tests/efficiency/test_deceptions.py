@@ -19,8 +19,10 @@ from weftrace.trace import work_of
 BELIEVED = {
     "durations_that_are_no_numbers": "FLOPs of a call whose time is not known raise the rate of the others",
     "tf32_by_the_kernel": "the dtype in which a kernel computes is not asked yet",
+    "two_precisions_of_one_shape": "the same",
     "above_every_peak": "no sentence yet",
     "bytes_above_the_peak": "no sentence yet",
+    "part_of_a_chip": "the name alone decides",
     "shapes_that_contradict": "[4, 5] x [6, 7] is counted as exact",
 }
 
@@ -69,6 +71,8 @@ def mistakes(truth: Truth, found: Efficiency) -> Iterator[str]:
     held = shapes.filter(pl.col("operator").is_in(truth.no_peak) & (pl.col("bound") == "memory"))
     if held.height:
         yield f"held against the memory's peak: {held.select('operator', 'bytes_per_s', 'roofline_share').rows()}"
+    if not truth.whole_chip and not matrix["peak_share"].is_null().all():
+        yield f"held against a whole chip: {matrix['peak_share'].to_list()}"
     if shapes.height < truth.rows:
         yield f"{shapes.height} rows, not {truth.rows}"
     if truth.dtype and matrix["peak"].to_list() != [truth.dtype]:
