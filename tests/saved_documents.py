@@ -14,6 +14,7 @@ import numpy as np
 import weftrace as wt
 from tests.advice.test_schedules import measured as pipeline_run
 from tests.flops.small_reports import TINY
+from tests.memory.recordings import training
 from tests.memory.snapshots import snapshot
 from tests.pipeline.measured.rank_traces import write_ranks
 from weftrace.advice.swaps.schedules import swap_schedule
@@ -53,11 +54,12 @@ def _inputs(folder: Path) -> dict[str, Path]:
     wt.save(simulation, folder / "pipeline.json")
     start, end = simulation.times.start_ns, simulation.times.end_ns
     num = len(simulation.schedule)
-    memory = folder / "dump.pickle"
-    memory.write_bytes(pickle.dumps(snapshot()))
+    dump = folder / "dump.pickle"
+    dump.write_bytes(pickle.dumps(snapshot()))
+    recording = training().write(folder / "recording.trace")
     steps = write_ranks(folder / "steps", simulation.schedule, [(start[:num], end[:num])])
     return {"ranks": ranks, "rank": ranks / "rank-0.json.gz", "loads": loads, "steps": steps,
-            "memory": memory}  # fmt: skip
+            "snapshot": dump, "recording": recording}  # fmt: skip
 
 
 def _values(folder: Path) -> dict[str, Any]:
@@ -93,7 +95,8 @@ def _commands(inputs: Mapping[str, Path], folder: Path) -> dict[str, list[object
         "sensitivity": ["whatif", rank, "--sensitivity"],
         "slowdown": ["stragglers", ranks],
         "diff": ["diff", rank, rank],
-        "memory": ["memory", inputs["memory"]],
+        "memory": ["memory", inputs["recording"]],
+        "snapshot": ["memory", inputs["snapshot"]],
         "query": ["query", rank, QUESTION],
         "sweep": ["profile", "decode", "--sweep", "overlap=none,two-batch", "--layers", 3],
         "pays": ["profile", "pays", "decode", "--batch", "8..10", "--overlap", "two-batch"],

@@ -7,9 +7,9 @@ from typing import Annotated, TypedDict
 import polars as pl
 from msgspec import Meta
 
+from weftrace.analysis.efficiency.chips import chip_of
 from weftrace.analysis.intervals import of_events
-from weftrace.errors import WeftraceError
-from weftrace.facts import Hardware, hardware
+from weftrace.facts import Hardware
 from weftrace.files.columns import Shown, frame_schema
 from weftrace.files.schemas import Amount, Count, Ns
 from weftrace.trace.model import Trace
@@ -102,7 +102,7 @@ def copies(source: Trace | Work) -> pl.DataFrame:
     name, family = pl.col("name").cast(pl.String), pl.col("family").cast(pl.String)
     memory = name.str.extract(_BETWEEN).fill_null("").alias("memory")
     events = work.started.filter(pl.col("kind") == "memory").select("start_ns", "end_ns", "moved_bytes", family, memory)
-    chip = _chip(work)
+    chip, _ = chip_of(work)
     rows = [_row(str(key[0]), str(key[1]), part, chip) for key, part in events.group_by("family", "memory")]
     order = ("busy_ns", "direction", "memory")
     return pl.DataFrame(rows, schema=schema).sort(order, descending=[True, False, False])
@@ -150,15 +150,6 @@ def _peak(chip: Hardware | None, bound: str | None) -> float | None:
     """In bytes a nanosecond."""
     if chip is None or bound is None:
         return None
-    pcie: float | None = getattr(chip, "pcie_bytes_per_s", None)
-    rates: dict[str, float | None] = {"HBM": chip.hbm_bytes_per_s, "link": chip.link_bytes_per_s, "PCIe": pcie}
-    rate = rates[bound]
+    to_host = chip.pcie_bytes_per_s
+    rate = {"HBM": chip.hbm_bytes_per_s, "link": chip.link_bytes_per_s, "PCIe": to_host}[bound]
     return rate / S if rate else None
-
-
-def _chip(work: Work) -> Hardware | None:
-    """The accelerator that the trace names, where its peaks are known."""
-    try:
-        return hardware(work.trace.device(work.device).name) if work.device is not None else None
-    except WeftraceError:
-        return None

@@ -19,6 +19,7 @@ from weftrace.analysis.kernel_times import KernelTable, kernel_table
 from weftrace.analysis.lane_boxes import Lane, lanes
 from weftrace.analysis.launch_delays import Queueing, queueing
 from weftrace.analysis.meetings import meetings_of
+from weftrace.analysis.memory import MemoryUse, memory_use
 from weftrace.analysis.module_times import CodeTimes, code_times
 from weftrace.analysis.operator_times import Operators, operator_rows, operators
 from weftrace.analysis.phase_times import phase_means, phases
@@ -94,6 +95,7 @@ class RankAnalysis(InNotebook):
     places: tuple[tuple[str, int], ...] = ()
     configuration: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)  # of `rank_tables`
+    memory: tuple[MemoryUse, ...] = ()
 
     def _describe(self) -> Iterator[tuple[str, str]]:
         yield "rank", "–" if self.rank is None else str(self.rank)
@@ -184,6 +186,7 @@ def analyze_rank(source: Trace | Work, *, by: Sequence[By] = (), stepped: Work |
         code=tuple(code_times(account, each) for each in by),
         configuration=work.trace.configuration,
         tables=rank_tables(work),
+        memory=memory_use(work),
     )
 
 

@@ -6,7 +6,7 @@ docs/report-json.md explains each field; document_types.py has their types, from
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -16,6 +16,7 @@ from weftrace.analysis.activity import Stretches, fewer, stretches_of
 from weftrace.analysis.intervals import EMPTY
 from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.analysis.lane_boxes import Lane, coarser
+from weftrace.analysis.memory.curves import bounded_curve
 from weftrace.analysis.rank import Analysis, RankAnalysis
 from weftrace.analysis.rank_tables import table_notes
 from weftrace.analysis.step_shares_document import MOST_LABELS, MOST_STEPS, shares_document
@@ -189,6 +190,9 @@ def _rank(
         document["tables"] = to_document(rank.tables)
         if notes := table_notes(document["tables"], document["span_ns"]):
             document["table_notes"] = notes
+    if rank.memory:
+        uses = (replace(use, curve=bounded_curve(use.curve, most.stretches)) for use in rank.memory)
+        document["memory"] = [to_document(use) for use in uses]
     if rank.configuration:
         document["configuration"] = dict(rank.configuration)
     if joined is not None:

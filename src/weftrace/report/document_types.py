@@ -18,6 +18,7 @@ from weftrace.analysis.idle_causes import IdleCauses
 from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.analysis.kernel_times import FamilyRow, KernelRow, StreamRow, UnnamedRow
 from weftrace.analysis.launch_delays import Queueing
+from weftrace.analysis.memory import MemoryUse
 from weftrace.analysis.module_times import CodeNode
 from weftrace.analysis.operator_times import OperatorRow
 from weftrace.analysis.phase_times import PhaseMeanRow, PhaseRow
@@ -415,6 +416,12 @@ class RankDocument(WindowDocument):
     ]
     table_notes: NotRequired[
         Annotated[dict[str, str], Meta(description="By name of a table, what its rows tell in a sentence.")]
+    ]
+    memory: NotRequired[
+        Annotated[
+            list[Annotated[Block, As(MemoryUse)]],
+            Meta(description="Of the device, then of the CPU; there where the file has memory events."),
+        ]
     ]
     flops: NotRequired[JoinedDocument]
     modules: NotRequired[Annotated[CodeDocument, Meta(description="Time by module; there where it was asked for.")]]

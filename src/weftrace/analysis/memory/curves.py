@@ -35,15 +35,15 @@ class CurveRow(TypedDict):
     ]
 
 
-def bounded_curve(changes: pl.DataFrame) -> pl.DataFrame:
-    """At most 1,500 points of the curve, with its highest and lowest of each stretch of time: a frame of `CurveRow`.
+def bounded_curve(changes: pl.DataFrame, most: int = 6 * _STRETCHES) -> pl.DataFrame:
+    """So many points of the curve at most, with its highest and lowest of each stretch of time: a frame of `CurveRow`.
 
     The highest of all is among them, so what is drawn reaches the real peak.
     """
     kept = changes.select("time_ns", "allocated_bytes", "reserved_bytes").with_row_index("row")
-    if kept.height > 6 * _STRETCHES:
+    if kept.height > most:
         first, last = (int(kept.item(at, "time_ns")) for at in (0, -1))
-        stretch = (pl.col("time_ns") - first) // max(1, -((first - last) // _STRETCHES))
+        stretch = (pl.col("time_ns") - first) // max(1, -((first - last) // max(1, most // 6 - 1)))
         ends = [getattr(pl.col("row"), how)() for how in ("first", "last")]
         extremes = [
             pl.col("row").get(getattr(pl.col(f"{of}_bytes"), how)()).alias(f"{of}_{how}")

@@ -80,7 +80,7 @@ class MemoryUse(InNotebook):
     curve: Annotated[
         pl.DataFrame,
         As(list[CurveRow]),
-        Meta(description="Over time, at most 1,500 points: each stretch's first, last, highest and lowest."),
+        Meta(description="Over time, at most 1,440 points: each stretch's first, last, highest and lowest."),
     ]
     alive: Annotated[pl.DataFrame, As(list[AliveRow]), Meta(description="At the peak, most bytes first.")]
 
@@ -104,7 +104,7 @@ def memory_use(source: Trace | Work) -> tuple[MemoryUse, ...]:
     Raises TraceError when a Trace holds several devices.
     """
     work = as_work(source)
-    events = getattr(work.trace, "memory", None)
+    events = work.trace.memory
     if events is None or events.is_empty():
         return ()
     on_cpu = pl.col("device_type") == _CPU

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from weftrace.analysis.memory.use_of_memory import AliveRow, MemoryUse
+from weftrace.files.values import to_document
 from weftrace.memory.of_traces import TraceMemory
 from weftrace.memory.snapshot_of_memory import DeviceMemory, MemorySnapshot, SegmentRow, StackRow
 from weftrace.render.console_parts import opening, print_blocks, rows_table, section
-from weftrace.render.memory_words import peak_sentence, sentences_of_use
+from weftrace.render.memory_blocks import memory_blocks, peak_sentence
 from weftrace.units import counted, duration, percent, size
 
 _MAX_WIDTH = 140
@@ -21,18 +21,11 @@ _ROWS = 15
 def print_trace_memory(memory: TraceMemory, console: Console) -> None:
     """The peak of each device, and who held it."""
     width = min(console.width, _MAX_WIDTH)
-    first = memory.devices[0]
-    blocks: list[RenderableType] = [*opening("memory", [memory.source], peak_sentence(first))]
-    for each in memory.devices:
-        blocks += list(use_blocks(each, width))
+    uses = [to_document(each) for each in memory.devices]
+    blocks: list[RenderableType] = [*opening("memory", [memory.source], peak_sentence(uses[0]))]
+    for each in uses:
+        blocks += list(memory_blocks(each, width))
     print_blocks(blocks, console, width)
-
-
-def use_blocks(use: MemoryUse, width: int) -> Iterator[RenderableType]:
-    """One device: what there was over time, and what was alive at the peak."""
-    yield Group(section(f"Memory of {use.device}", counted(use.num_events, "event")), *map(Text, sentences_of_use(use)))
-    rows = use.alive.head(_ROWS).to_dicts()
-    yield Group(section("Alive at the peak", _of(use.alive.height)), rows_table(AliveRow, rows, width))
 
 
 def print_snapshot(snapshot: MemorySnapshot, console: Console) -> None:

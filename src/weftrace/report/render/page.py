@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from weftrace.analysis.hidden_communication import CollectiveRow
 from weftrace.analysis.kernel_times import FamilyRow, KernelRow, UnnamedRow
 from weftrace.analysis.launch_delays import HostCallRow, HostStallRow
+from weftrace.analysis.memory.use_of_memory import AliveRow
 from weftrace.analysis.module_times import CodeNode
 from weftrace.analysis.operator_times import OperatorRow
 from weftrace.analysis.phase_times import PhaseMeanRow
@@ -37,7 +38,7 @@ ROWS: dict[str, Any] = {
     "stalls": HostStallRow, "idle": IdleCauseRow, "separated": SeparatedRow, "ranks": JobRankRow,
     "late-kinds": types.LateCollectiveDocument,
     "late-worst": types.WorstCollectiveDocument, "code": CodeNode,
-    "bandwidth": BandwidthRow,
+    "bandwidth": BandwidthRow, "alive": AliveRow,
 }  # fmt: skip
 #: The package that holds the page's template and static files, and its first module.
 HOME, ENTRY = "weftrace.report.render", "main"

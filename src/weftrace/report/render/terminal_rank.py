@@ -20,6 +20,7 @@ from weftrace.render import palette
 from weftrace.render.configuration import in_words
 from weftrace.render.console_parts import BOLD, DIM, plain_grid, rows_table, section, settings_table, table
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
+from weftrace.render.memory_blocks import memory_blocks
 from weftrace.report.document_types import RankDocument, StepDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, PARTS
 from weftrace.report.render.terminal_code import code_blocks
@@ -66,6 +67,7 @@ def rank_blocks(rank: RankDocument, width: int) -> list[RenderableType]:
         idle_block(rank, width),
         _launch(rank),
         *_tables(rank, width),
+        *(block for use in rank.get("memory", []) for block in memory_blocks(use, width)),
         _steps(rank, width),
         quality_line(rank),
     ]

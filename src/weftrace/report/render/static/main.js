@@ -20,6 +20,7 @@ import { showBox, showEvent, showGap, showRange } from "./inspector.js";
 import { showKernels } from "./kernels.js";
 import { showMatrix } from "./matrix.js";
 import { startPerfetto } from "./perfetto.js";
+import { showMemory } from "./memory.js";
 import { showPhases } from "./phases.js";
 import { showQuality } from "./quality.js";
 import { showRankTables } from "./rank_tables.js";
@@ -112,6 +113,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     showPhases(rank);
     showWaits(rank);
     showRankTables(rank);
+    showMemory(rank);
     showSteps(rank);
     showQuality(rank);
   }
