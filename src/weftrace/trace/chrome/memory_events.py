@@ -32,6 +32,9 @@ MEMORY_KEY = {
 }
 
 
+_PART_ROWS = 1 << 16
+
+
 class MemoryColumns:
     """The memory events of a trace under construction."""
 
@@ -40,6 +43,8 @@ class MemoryColumns:
         self._threads = Codes()
         self.tables = Tables({"thread": self._threads})
         self._parts: dict[str, list[NDArray[Any]]] = defaultdict(list)
+        self._num_pending = 0
+        self._frames: list[pl.DataFrame] = []
 
     def append(self, events: Sequence[Event], ts_ns: Ints, has_ts: Bools) -> None:
         """Add events with these times. Those without a usable time or bytes are dropped and counted."""
@@ -57,35 +62,50 @@ class MemoryColumns:
         values["ts_ns"] = ts_ns
         for column, of_events in values.items():
             self._parts[column].append(of_events if kept.all() else of_events[kept])
+        self._count(len(events))
 
     def gathered(self) -> Gathered:
-        """All events, which are given up."""
+        """All events, which are given up: fewer than a part, as a few megabytes of text have."""
+        assert not self._frames, self._num_pending
         return Gathered(joined(self._parts), self.tables.values_of())
 
     def put(self, gathered: Gathered) -> None:
         """Add events that were gathered elsewhere."""
         for column, values in self.tables.arrays(gathered).items():
             self._parts[column].append(values.copy())  # of the memory in which they came
+        self._count(len(gathered.arrays.get("ts_ns", ())))
 
     def frame(self, base_ns: int) -> pl.DataFrame | None:
-        """All of them in order of time, with `base_ns` added to it; None where there are none."""
-        found = joined(self._parts)
-        if not found or not len(found["ts_ns"]):
+        """All of them in order of time, with `base_ns` added; None where there are none."""
+        self._flush()
+        if not self._frames:
             return None
-        if (np.diff(found["ts_ns"]) < 0).any():
-            order = np.argsort(found["ts_ns"], kind="stable")
-            found = {column: values[order] for column, values in found.items()}
-        threads = pl.Series(found["thread"])
-        texts = {
-            column: categorical(threads, [label(thread[at]) for thread in self._threads])
-            for at, column in enumerate(("pid", "tid"))
-        }
-        numbers = {column: self._nullable(column, found[column]) for column in MEMORY_KEY}
-        frame = pl.DataFrame({"ts_ns": pl.Series(found["ts_ns"]) + base_ns, **texts, **numbers})
-        return frame.select(*MEMORY_SCHEMA)
+        frame = pl.concat(self._frames, rechunk=False)
+        if base_ns:
+            frame = frame.with_columns(pl.col("ts_ns") + base_ns)
+        return frame if frame.get_column("ts_ns").is_sorted() else frame.sort("ts_ns", maintain_order=True)
+
+    def _count(self, num_events: int) -> None:
+        self._num_pending += num_events
+        if self._num_pending >= _PART_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Make a part of the pending events, in its final types."""
+        values = joined(self._parts)
+        self._num_pending = 0
+        if not values or not len(values["ts_ns"]):
+            return
+        threads = pl.Series(values.pop("thread"))
+        columns = {column: self._nullable(column, numbers) for column, numbers in values.items()}
+        for at, column in enumerate(("pid", "tid")):
+            columns[column] = categorical(threads, [label(thread[at]) for thread in self._threads])
+        self._frames.append(pl.DataFrame({column: columns[column] for column in MEMORY_SCHEMA}))
 
     def _nullable(self, column: str, values: Ints) -> pl.Series:
-        series = pl.Series(values).set(pl.Series(values == MISSING), None)
+        series = pl.Series(values)
+        if (absent := values == MISSING).any():
+            series = series.set(pl.Series(absent), None)
         number = series.cast(MEMORY_SCHEMA[column], strict=False)
         if beyond := number.null_count() - series.null_count():
             self._tally.repair("integer beyond 32 bits left out", column, beyond)
