@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from weftrace.analysis.efficiency.costs_of_calls import Shape
+from weftrace.analysis.efficiency.peaks import peak_of
+from weftrace.analysis.efficiency.shape_kernels import NO_KERNEL, ShapeKernel
 from weftrace.analysis.efficiency.values import Bound
 from weftrace.costs.cost import Cost, Kind, Status
-from weftrace.costs.rates import limits, matrix_peak
+from weftrace.costs.rates import Peak, limits
 from weftrace.facts import Hardware
 from weftrace.units import S
 
@@ -18,44 +20,45 @@ _NO_COST = Cost(kind=Kind.UNKNOWN, status=Status.UNKNOWN)
 class LeastTime:
     """A shape and the least ns of one call of it; all 0 where no chip is known.
 
-    peak: the dtype whose peak its matrix FLOPs are held against. needed_ns, peak_ns: its needed and executed FLOPs at
-    that peak. bound_ns: the longest of peak_ns, vector FLOPs at the FP32 peak and bytes at the memory's bandwidth; of
-    copies between host and device bytes over that link. bound: which of them it is. note: what stands in for a peak.
+    kernel: what does most of its work. peak: whose rate its matrix FLOPs are held against: that of the dtype that the
+    kernel's name says it computes in. needed_ns, peak_ns: its needed and executed FLOPs at that rate. bound_ns: the
+    longest of peak_ns, vector FLOPs at the FP32 peak and bytes at the memory's bandwidth; of copies between host and
+    device bytes over that link. bound: which of them it is.
     """
 
     shape: Shape
     cost: Cost
-    peak: str | None = None
+    kernel: ShapeKernel = NO_KERNEL
+    peak: Peak | None = None
     needed_ns: float = 0.0
     peak_ns: float = 0.0
     bound_ns: float = 0.0
     bound: Bound | None = None
-    note: str = ""
 
 
-def least_time(shape: Shape, chip: Hardware | None, *, to_host: bool = False) -> LeastTime:
-    """The least time of one call. to_host: it copies between host and device."""
+def least_time(shape: Shape, kernel: ShapeKernel, chip: Hardware | None) -> LeastTime:
+    """The least time of one call on a chip."""
     cost = shape.cost or _NO_COST
+    nothing = LeastTime(shape=shape, cost=cost, kernel=kernel)
     if chip is None or shape.cost is None or cost.status is Status.UNKNOWN:
-        return LeastTime(shape=shape, cost=cost)
-    if to_host:
+        return nothing
+    if kernel.to_host:
         rate = chip.pcie_bytes_per_s
-        return LeastTime(
-            shape=shape,
-            cost=cost,
-            bound_ns=max(cost.read_bytes, cost.written_bytes) * S / rate if rate else 0.0,
-            bound="host link" if rate else None,
-        )
+        moved = max(cost.read_bytes, cost.written_bytes)
+        return replace(nothing, bound_ns=moved * S / rate, bound="host link") if rate and moved else nothing
+    peak, needed_ns, peak_ns = None, 0.0, 0.0
+    if cost.flops or cost.executed_flops:
+        peak = peak_of(cost.dtype, kernel.dtype, kernel.tensor_cores, chip, sparse=kernel.sparse)
+        needed_ns, peak_ns = (flops * S / peak.flops_per_s for flops in (cost.flops, cost.executed_flops))
     least = limits(cost, chip)
-    has_bound = cost.kind is not Kind.COMM and least.bound_ns > 0
-    bound: Bound = "compute" if least.is_compute else "memory"
-    found = LeastTime(
-        shape=shape, cost=cost, bound_ns=least.bound_ns if has_bound else 0.0, bound=bound if has_bound else None
-    )
-    if not (cost.flops or cost.executed_flops):
-        return found
-    peak = matrix_peak(chip, cost.dtype)
-    rate = S / peak.flops_per_s
+    arithmetic = max(peak_ns, least.vector_ns)
+    bound_ns = max(arithmetic, least.memory_ns)
+    has_bound = cost.kind is not Kind.COMM and bound_ns > 0
     return replace(
-        found, peak=peak.dtype, needed_ns=cost.flops * rate, peak_ns=cost.executed_flops * rate, note=peak.note
+        nothing,
+        peak=peak,
+        needed_ns=needed_ns,
+        peak_ns=peak_ns,
+        bound_ns=bound_ns if has_bound else 0.0,
+        bound=("compute" if arithmetic >= least.memory_ns else "memory") if has_bound else None,
     )

@@ -12,6 +12,8 @@ from weftrace.analysis.efficiency.costs_of_calls import Shape, shapes_of_calls
 from weftrace.analysis.efficiency.counted_calls import counted_calls, recomputed
 from weftrace.analysis.efficiency.least_times import LeastTime, least_time
 from weftrace.analysis.efficiency.parts import parts_of
+from weftrace.analysis.efficiency.precision import kernel_precision
+from weftrace.analysis.efficiency.shape_kernels import NO_KERNEL, shape_kernels
 from weftrace.analysis.efficiency.shape_tables import calls_of, operator_table, shape_table
 from weftrace.analysis.efficiency.values import Efficiency
 from weftrace.analysis.efficiency.windows import phase_rates, step_rates
@@ -42,8 +44,8 @@ def efficiency_of(
     events = _events(work, innermost)
     shapes, index = shapes_of_calls(work.trace.events, events.get_column("call"))
     events = events.with_columns(pl.Series("shape", index))
-    to_host = _copied_to_host(events)
-    rated = [least_time(shape, chip, to_host=at in to_host) for at, shape in enumerate(shapes)]
+    kernels = shape_kernels(events)
+    rated = [least_time(shape, kernels.get(at, NO_KERNEL), chip) for at, shape in enumerate(shapes)]
     calls = calls_of(events, rated)
     again = recomputed(work.trace.events, calls.get_column("call"))
     recomputed_flops = int(calls.get_column("flops").filter(again).sum())
@@ -63,7 +65,7 @@ def efficiency_of(
         recomputed_flops=recomputed_flops,
         mfu=_share(calls.get_column("needed_ns").sum(), span_ns) if chip and flops_ns else None,
         hfu=_share(calls.get_column("peak_ns").sum(), span_ns) if chip and flops_ns else None,
-        **_of_products(events, calls, rated, total_ns, chip),
+        **_of_products(events, calls, rated, chip),
         parts=parts,
         shapes=table,
         operators=operator_table(table),
@@ -101,30 +103,26 @@ def _events(work: Work, innermost: pl.Series | None) -> pl.DataFrame:
 
 
 def _of_products(
-    events: pl.DataFrame, calls: pl.DataFrame, rated: Sequence[LeastTime], total_ns: int, chip: Hardware | None
+    events: pl.DataFrame, calls: pl.DataFrame, rated: Sequence[LeastTime], chip: Hardware | None
 ) -> dict[str, Any]:
     """The fields of `Efficiency` about matrix products and tensor cores."""
-    products = [index for index, each in enumerate(rated) if each.cost.kind is Kind.MATMUL]
+    products = [at for at, each in enumerate(rated) if each.cost.kind is Kind.MATMUL]
     mine = calls.filter(pl.col("shape").is_in(products))
     gemm_ns = int(mine.get_column("busy_ns").sum())
+    on_cores = kernel_precision(events.get_column("name")).get_column("tensor_cores")
+    times = events.select("dur_ns", on_cores, pl.col("shape").is_in(products).alias("of_product"))
+    total_ns = int(times.get_column("dur_ns").sum())
+    on = times.filter(pl.col("tensor_cores"))
+    of_products = times.filter(pl.col("of_product"))
+    unknown = of_products.filter(pl.col("tensor_cores").is_null())
+    product_ns = int(of_products.get_column("dur_ns").sum())
     return {
         "gemm_ns": gemm_ns,
         "gemm_peak_share": _share(mine.get_column("peak_ns").sum(), gemm_ns) if chip else None,
-        "tensor_core_gemm_share": None,
-        "unknown_core_gemm_share": None,
-        "tensor_core_share": None,
+        "tensor_core_gemm_share": _share(on.filter(pl.col("of_product")).get_column("dur_ns").sum(), product_ns),
+        "unknown_core_gemm_share": _share(unknown.get_column("dur_ns").sum(), product_ns),
+        "tensor_core_share": _share(on.get_column("dur_ns").sum(), total_ns),
     }
-
-
-def _copied_to_host(events: pl.DataFrame) -> set[int]:
-    """Shapes of which most time is copies between host and device."""
-    if "family" not in events.columns:
-        return set()
-    crosses = pl.col("family").cast(pl.String).is_in(("memcpy_h2d", "memcpy_d2h"))
-    sums = events.group_by("shape").agg(
-        pl.col("dur_ns").filter(crosses).sum().alias("crossing_ns"), pl.col("dur_ns").sum()
-    )
-    return set(sums.filter(pl.col("crossing_ns") * 2 > pl.col("dur_ns")).get_column("shape"))
 
 
 def _notes(parts: pl.DataFrame, shapes: Sequence[Shape]) -> list[str]:

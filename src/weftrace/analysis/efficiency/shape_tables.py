@@ -62,15 +62,16 @@ def shape_table(events: pl.DataFrame, calls: pl.DataFrame, rated: Sequence[Least
 def _shape_row(of: LeastTime, sums: dict[str, Any], whole: int) -> dict[str, Any]:
     cost, calls, busy = of.cost, sums["num_calls"], sums["busy_ns"]
     bytes_per_s = _rate(calls * cost.moved_bytes, busy) if of.shape.cost is not None and cost.moved_bytes else None
-    note = " ".join(filter(None, (cost.note, of.note))) if of.shape.cost is not None else "recorded without shapes"
+    peak_note = of.peak.note if of.peak else ""
+    note = " ".join(filter(None, (cost.note, peak_note))) if of.shape.cost is not None else "recorded without shapes"
     if cost.status is Status.UNKNOWN and bytes_per_s and bytes_per_s > _FASTEST:
         bytes_per_s, note = None, "no formula; its inputs hold more than it can have read"
     return {
         "operator": of.shape.operator,
         "shapes": of.shape.sizes,
         "dtype": cost.dtype,
-        "computes_in": None,
-        "tensor_cores": None,
+        "computes_in": of.kernel.dtype,
+        "tensor_cores": of.kernel.tensor_cores,
         "kind": cost.kind,
         "num_calls": calls,
         "total_ns": sums["total_ns"],
@@ -85,7 +86,7 @@ def _shape_row(of: LeastTime, sums: dict[str, Any], whole: int) -> dict[str, Any
         "flops_per_s": _rate(calls * cost.flops, busy) if cost.flops else None,
         "bytes_per_s": bytes_per_s,
         "intensity": (cost.executed_flops + cost.vector_flops) / cost.moved_bytes if cost.moved_bytes else None,
-        "peak": of.peak,
+        "peak": of.peak.dtype if of.peak else None,
         "peak_share": _share(calls * of.peak_ns, busy) if of.peak else None,
         "roofline_share": _share(calls * of.bound_ns, busy) if of.bound else None,
         "bound": of.bound,
