@@ -10,11 +10,12 @@ import polars as pl
 from weftrace.analysis.efficiency.chips import chip_of
 from weftrace.analysis.efficiency.costs_of_calls import Shape, shapes_of_calls
 from weftrace.analysis.efficiency.counted_calls import counted_calls, recomputed
+from weftrace.analysis.efficiency.explaining import explanations
 from weftrace.analysis.efficiency.least_times import LeastTime, least_time
 from weftrace.analysis.efficiency.parts import parts_of
 from weftrace.analysis.efficiency.precision import kernel_precision
 from weftrace.analysis.efficiency.shape_kernels import NO_KERNEL, shape_kernels
-from weftrace.analysis.efficiency.shape_tables import calls_of, operator_table, shape_table
+from weftrace.analysis.efficiency.shape_tables import calls_of, operator_table, shape_table, sums_of_shapes
 from weftrace.analysis.efficiency.values import Efficiency
 from weftrace.analysis.efficiency.windows import phase_rates, step_rates
 from weftrace.analysis.host_pieces import operator_pieces
@@ -50,9 +51,10 @@ def efficiency_of(
     again = recomputed(work.trace.events, calls.get_column("call"))
     recomputed_flops = int(calls.get_column("flops").filter(again).sum())
     calls = calls.with_columns(pl.when(again).then(0).otherwise(pl.col(c)).alias(c) for c in ("flops", "needed_ns"))
-    table = shape_table(events, calls, rated)
-    parts = parts_of(events, shapes)
     total_ns = int(events.get_column("dur_ns").sum())
+    sums = sums_of_shapes(calls)
+    table = shape_table(sums, rated, explanations(work, events, sums, rated, chip), total_ns)
+    parts = parts_of(events, shapes)
     flops_ns = int(parts.filter(part="flops").get_column("total_ns").sum())
     span_ns = work.end_ns - work.start_ns
     return Efficiency(

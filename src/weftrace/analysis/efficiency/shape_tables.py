@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -21,7 +21,7 @@ def calls_of(events: pl.DataFrame, rated: Sequence[LeastTime]) -> pl.DataFrame:
     FLOPs, bytes and least times of one call of its shape."""
     mine = events.filter(pl.col("shape") >= 0).sort("call", "start_ns", maintain_order=True)
     works = ~pl.col("is_memset")
-    reach = pl.when(works).then(pl.col("end_ns")).cum_max().shift(1).over("call")
+    reach = pl.when(works).then(pl.col("end_ns")).cum_max().forward_fill().shift(1).over("call")
     own = pl.when(works).then(pl.col("end_ns") - pl.max_horizontal("start_ns", reach)).otherwise(0).clip(0)
     calls = (
         mine.with_columns(own.alias("own_ns"))
@@ -47,19 +47,22 @@ def calls_of(events: pl.DataFrame, rated: Sequence[LeastTime]) -> pl.DataFrame:
     )
 
 
-def shape_table(events: pl.DataFrame, calls: pl.DataFrame, rated: Sequence[LeastTime]) -> pl.DataFrame:
-    """A frame of `ShapeRow`, most device time first."""
-    whole = max(1, int(events.get_column("dur_ns").sum()))
-    sums = calls.group_by("shape").agg(
+def sums_of_shapes(calls: pl.DataFrame) -> pl.DataFrame:
+    """A row for each shape: shape, num_calls, total_ns, busy_ns, memset_ns, and best_ns, busy_ns of its fastest call."""
+    return calls.group_by("shape").agg(
         pl.len().cast(pl.Int64).alias("num_calls"),
         pl.col("total_ns", "busy_ns", "memset_ns").sum(),
         pl.col("busy_ns").min().alias("best_ns"),
     )
-    rows = [_shape_row(rated[each["shape"]], each, whole) for each in sums.to_dicts()]
+
+
+def shape_table(sums: pl.DataFrame, rated: Sequence[LeastTime], why: Mapping[int, str], total_ns: int) -> pl.DataFrame:
+    """A frame of `ShapeRow`, most device time first. sums: of `sums_of_shapes`. total_ns: of all device events."""
+    rows = [_shape_row(rated[each["shape"]], each, total_ns, why.get(each["shape"], "")) for each in sums.to_dicts()]
     return frame_of(ShapeRow, rows).sort("total_ns", "operator", "shapes", descending=[True, False, False])
 
 
-def _shape_row(of: LeastTime, sums: dict[str, Any], whole: int) -> dict[str, Any]:
+def _shape_row(of: LeastTime, sums: Mapping[str, Any], whole: int, why: str) -> dict[str, Any]:
     cost, calls, busy = of.cost, sums["num_calls"], sums["busy_ns"]
     bytes_per_s = _rate(calls * cost.moved_bytes, busy) if of.shape.cost is not None and cost.moved_bytes else None
     peak_note = of.peak.note if of.peak else ""
@@ -77,7 +80,7 @@ def _shape_row(of: LeastTime, sums: dict[str, Any], whole: int) -> dict[str, Any
         "total_ns": sums["total_ns"],
         "busy_ns": busy,
         "memset_ns": sums["memset_ns"],
-        "share": sums["total_ns"] / whole,
+        "share": sums["total_ns"] / max(whole, 1),
         "flops": calls * cost.flops,
         "executed_flops": calls * cost.executed_flops,
         "vector_flops": calls * cost.vector_flops,
@@ -93,7 +96,7 @@ def _shape_row(of: LeastTime, sums: dict[str, Any], whole: int) -> dict[str, Any
         "best_flops_per_s": _rate(cost.flops, sums["best_ns"]) if cost.flops else None,
         "status": cost.status,
         "note": note,
-        "why": "",
+        "why": why,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -22,6 +23,13 @@ def sizes_text(shapes: str | None) -> str:
     shown = " ".join(f"[{'x'.join(map(str, each))}]" for each in tensors[:_MOST_TENSORS])
     more = len(tensors) - _MOST_TENSORS
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def product_sides(sizes: str) -> tuple[int, int, int] | None:
+    """(rows, inner, columns) of the first two matrices in a text of sizes that can be multiplied; None of none."""
+    matrices = [(int(rows), int(columns)) for rows, columns in re.findall(r"\[(\d+)x(\d+)\]", sizes)]
+    pairs = zip(matrices, matrices[1:], strict=False)
+    return next(((m, k, n) for (m, k), (inner, n) in pairs if k == inner), None)
 
 
 def _tensors(dims: list[Any]) -> list[list[Any]]:

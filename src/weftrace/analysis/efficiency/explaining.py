@@ -1,0 +1,128 @@
+"""Why is each shape below, or above, its peak? A sentence where the numbers hold one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from weftrace.analysis.efficiency.below_peak import ShapeFacts, published_flops_per_s, why_below
+from weftrace.analysis.efficiency.least_times import LeastTime
+from weftrace.analysis.efficiency.peaks import over_peak_sentence
+from weftrace.analysis.efficiency.precision import KernelPrecision
+from weftrace.analysis.efficiency.sizes import product_sides
+from weftrace.analysis.efficiency.waves import WAVE_SCHEMA, waves_of
+from weftrace.facts import Hardware
+from weftrace.trace.work import Work
+from weftrace.units import S, grouped
+
+#: A rate this much above a bandwidth is a clock's rounding.
+_TOLERANCE = 1.005
+_LAUNCH = ("launch_pid", "launch_tid", "launch_ts_ns")
+
+
+def explanations(
+    work: Work, events: pl.DataFrame, sums: pl.DataFrame, rated: Sequence[LeastTime], chip: Hardware | None
+) -> dict[int, str]:
+    """Shape -> why it is below or above its peak; no entry where nothing tells.
+
+    events: rated ones, with shape. sums: a row per shape: num_calls, busy_ns, best_ns.
+    """
+    if chip is None or work.device is None:
+        return {}
+    launched = _launches(work, events, rated)
+    copies = events.filter(pl.col("family").cast(pl.String) == "copy").group_by("shape").agg(pl.col("dur_ns").sum())
+    copies_ns = dict(copies.iter_rows())
+    found = {}
+    for each in sums.to_dicts():
+        shape, of = each["shape"], rated[each["shape"]]
+        if of.bound is None or not each["busy_ns"]:
+            continue
+        share = each["num_calls"] * of.bound_ns / each["busy_ns"]
+        if of.peak is None:
+            sentence = _above_bandwidth(of, share, chip)
+        else:
+            sentence = _of_product(work, of, each, launched.get(shape, {}), copies_ns.get(shape, 0), chip)
+        if sentence:
+            found[shape] = sentence
+    return found
+
+
+def _above_bandwidth(of: LeastTime, share: float, chip: Hardware) -> str:
+    if share <= _TOLERANCE or of.bound == "compute":
+        return ""
+    if of.bound == "host link":
+        return f"{grouped(share, 1)} times the PCIe peak of {chip.name}: the link is another, or less was copied."
+    return (
+        f"{grouped(share, 1)} times the memory bandwidth of {chip.name}: its tensors were in the cache, or it touched "
+        "fewer bytes than they have."
+    )
+
+
+def _of_product(
+    work: Work, of: LeastTime, sums: Mapping[str, Any], launch: Mapping[str, Any], copies_ns: int, chip: Hardware
+) -> str:
+    assert of.peak is not None
+    calls, busy = sums["num_calls"], sums["busy_ns"]
+    rate = calls * of.cost.executed_flops / busy * S
+    if above := over_peak_sentence(rate, of.peak, chip, stored_dtype=of.cost.dtype, kernel_dtype=of.kernel.dtype):
+        return above
+    is_memory = of.bound == "memory"
+    memory_share = calls * of.bound_ns / busy
+    if is_memory and memory_share > _TOLERANCE:
+        return _above_bandwidth(of, memory_share, chip)
+    cost = of.cost
+    return why_below(
+        ShapeFacts(
+            call_ns=busy / calls,
+            peak_share=calls * of.peak_ns / busy,
+            peak_dtype=of.peak.dtype,
+            stored_dtype=cost.dtype,
+            chip=chip,
+            intensity=(cost.executed_flops + cost.vector_flops) / cost.moved_bytes if cost.moved_bytes else None,
+            memory_share=memory_share if is_memory else None,
+            launch_ns=launch.get("launch_dur_ns"),
+            kernel=KernelPrecision(
+                dtype=of.kernel.dtype,
+                tensor_cores=of.kernel.tensor_cores,
+                split_k=of.kernel.split_k,
+                sparse=of.kernel.sparse,
+                architecture=of.kernel.architecture,
+            ),
+            capability=work.trace.device(work.device or 0).capability,
+            num_blocks=launch.get("num_blocks"),
+            num_waves=launch.get("num_waves"),
+            last_wave_empty_share=launch.get("last_wave_empty_share"),
+            copies_ns=copies_ns / calls,
+            best_share=of.peak_ns / sums["best_ns"] if sums["best_ns"] else None,
+            published_flops_per_s=_published(of, chip),
+        )
+    )
+
+
+def _published(of: LeastTime, chip: Hardware) -> float | None:
+    sides = product_sides(of.shape.sizes)
+    return None if sides is None else published_flops_per_s(*sides, of.cost.dtype, chip)
+
+
+def _launches(work: Work, events: pl.DataFrame, rated: Sequence[LeastTime]) -> dict[int, dict[str, Any]]:
+    """Shape -> of its main kernel's longest event num_blocks, waves (`WAVE_SCHEMA`) and launch_dur_ns, the host's time
+    in the call that launched it."""
+    mains = [(at, of.kernel.row) for at, of in enumerate(rated) if of.kernel.row is not None and of.peak is not None]
+    if not mains:
+        return {}
+    main = pl.DataFrame(mains, schema={"shape": pl.Int64, "row": pl.UInt32}, orient="row")
+    table = main.join(events.select("row", "persistent", *_LAUNCH).unique("row", keep="first"), on="row", how="left")
+    rows = table.get_column("row")
+    asked = work.trace.events.select("num_blocks", "num_threads", "registers", "shared_bytes")[rows]
+    table = table.hstack(asked)
+    waves = waves_of(table, work.trace.device(work.device or 0))
+    calls = work.trace.events.select("pid", "tid", "ts_ns", launch_dur_ns="dur_ns").filter(
+        pl.col("ts_ns").is_in(table.get_column("launch_ts_ns").implode())
+    )
+    table = table.hstack(waves.select(list(WAVE_SCHEMA))).join(
+        calls.unique(("pid", "tid", "ts_ns"), keep="last"),
+        left_on=_LAUNCH, right_on=["pid", "tid", "ts_ns"], how="left",
+    )  # fmt: skip
+    return {each["shape"]: each for each in table.to_dicts()}
