@@ -32,12 +32,11 @@ def test_numbers_that_hold_nothing_say_nothing() -> None:
     [
         (
             {"intensity": 12.0, "memory_share": 0.68},  # 989.4e12 / 3.35e12 = 295
-            "memory bounds it by its shape, with 12 FLOP for each byte where 295 are needed, and it reaches 68.0 % of "
-            "the memory's bandwidth",
+            "its shape allows 4.1 % at most, because memory bounds it (12 FLOP for each byte where 295 are needed)",
         ),
         (
             {"intensity": 0.25, "memory_share": 0.9},
-            "memory bounds it by its shape, with 0.2 FLOP for each byte where 295",
+            "its shape allows 0.1 % at most, because memory bounds it (0.2 FLOP for each byte where 295",
         ),
         ({"call_ns": 3_100, "launch_ns": 5_200}, "it is small: a call takes 3.10 µs, its launch 5.20 µs of the host"),
         (

@@ -259,8 +259,8 @@ def durations_that_are_no_numbers() -> Truth:
 def zero_duration() -> Truth:
     file = on(H100)
     mm(file, 0, 64, 128, 32, dur=0)
-    return Truth(file=file, flops=2 * 64 * 128 * 32, flops_ns=0, calls=None, device_ns=0,
-                 says="No rate: null, not infinite.")  # fmt: skip
+    return Truth(file=file, flops=0, flops_ns=0, calls=0, device_ns=0,
+                 says="What took no time has no rate, and its FLOPs raise no other's.")  # fmt: skip
 
 
 @deception

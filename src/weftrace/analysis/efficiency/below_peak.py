@@ -93,8 +93,8 @@ def _reasons(facts: ShapeFacts) -> Iterator[str]:
         if facts.intensity < ridge:
             does = grouped(facts.intensity, 0 if facts.intensity >= _FEW else 1)
             yield (
-                f"memory bounds it by its shape, with {does} FLOP for each byte where {grouped(ridge)} are needed, and "
-                f"it reaches {percent(facts.memory_share)} of the memory's bandwidth"
+                f"its shape allows {percent(facts.intensity / ridge)} at most, because memory bounds it ({does} FLOP "
+                f"for each byte where {grouped(ridge)} are needed)"
             )
     if facts.launch_ns is not None and facts.call_ns < facts.launch_ns:
         yield f"it is small: a call takes {duration(facts.call_ns)}, its launch {duration(facts.launch_ns)} of the host"

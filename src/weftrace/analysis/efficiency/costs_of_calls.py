@@ -15,6 +15,8 @@ from weftrace.costs.recorded import RecordedCall, cost_of
 #: Columns of a trace that say how an operator was called.
 SIGNATURE = ("name", "input_shapes", "input_types", "input_strides", "input_values")
 
+_FLOATS = {"float": "float32", "c10::BFloat16": "bfloat16", "c10::Half": "float16", "double": "float64"}
+
 #: Bytes and FLOPs of one call from which on its shapes cannot be right: no device holds a pebibyte.
 _MOST_BYTES, _MOST_FLOPS = 1 << 50, 1 << 60
 _UNBELIEVABLE = "its recorded shapes are larger than any device: not counted"
@@ -40,16 +42,29 @@ def shapes_of_calls(events: pl.DataFrame, call: pl.Series) -> tuple[list[Shape],
     calls = events.select(SIGNATURE)[call.fill_null(0).cast(pl.UInt32)].with_columns(call.alias("call"))
     known = calls.with_row_index("at").filter(pl.col("call").is_not_null())
     alike = known.group_by(SIGNATURE, maintain_order=True).agg("at")
+    dtype = _usual_dtype(alike)
     number: dict[Shape, int] = {}
     of_signature = []
     for row in alike.select(pl.col(SIGNATURE).cast(pl.String)).iter_rows():
-        cost = _believable(cost_of(RecordedCall(*row)))
+        cost = _believable(cost_of(RecordedCall(*row), dtype))
         shape = Shape(row[0], sizes_text(row[1]), cost)
         of_signature.append(number.setdefault(shape, len(number)))
     index = np.full(len(call), -1, np.int64)
     lengths = alike.get_column("at").list.len().to_numpy()
     index[alike.get_column("at").explode().to_numpy()] = np.repeat(np.array(of_signature, np.int64), lengths)
     return list(number), index
+
+
+def _usual_dtype(alike: pl.DataFrame) -> str:
+    """torch's name of the floating-point dtype that most calls have among their tensors: lists of tensors, whose dtype
+    no trace records, are taken to be of it."""
+    types = alike.select(pl.col("input_types").cast(pl.String), pl.col("at").list.len().alias("calls"))
+    sums = types.drop_nulls().group_by("input_types").agg(pl.col("calls").sum())
+    counts = {
+        dtype: int(sums.filter(pl.col("input_types").str.contains(f'"{name}"', literal=True)).get_column("calls").sum())
+        for name, dtype in _FLOATS.items()
+    }
+    return max(counts, key=lambda dtype: counts[dtype])
 
 
 def _believable(cost: Cost | None) -> Cost | None:

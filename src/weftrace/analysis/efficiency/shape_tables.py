@@ -39,6 +39,7 @@ def calls_of(events: pl.DataFrame, rated: Sequence[LeastTime]) -> pl.DataFrame:
         "moved_bytes": [r.cost.moved_bytes for r in rated],
         "needed_ns": [r.needed_ns for r in rated], "peak_ns": [r.peak_ns for r in rated],
     }  # fmt: skip
+    calls = calls.filter(pl.col("total_ns") > 0)  # of what took no time that is known no rate can be told
     types = {"flops": pl.Int64, "executed_flops": pl.Int64, "moved_bytes": pl.Int64}
     at = calls.get_column("shape")
     return calls.with_columns(
@@ -48,7 +49,7 @@ def calls_of(events: pl.DataFrame, rated: Sequence[LeastTime]) -> pl.DataFrame:
 
 
 def sums_of_shapes(calls: pl.DataFrame) -> pl.DataFrame:
-    """A row for each shape: shape, num_calls, total_ns, busy_ns, memset_ns, and best_ns, busy_ns of its fastest call."""
+    """A row for each shape: shape, num_calls, total_ns, busy_ns, memset_ns, and best_ns, of its fastest call."""
     return calls.group_by("shape").agg(
         pl.len().cast(pl.Int64).alias("num_calls"),
         pl.col("total_ns", "busy_ns", "memset_ns").sum(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -28,7 +29,7 @@ def sizes_text(shapes: str | None) -> str:
 def product_sides(sizes: str) -> tuple[int, int, int] | None:
     """(rows, inner, columns) of the first two matrices in a text of sizes that can be multiplied; None of none."""
     matrices = [(int(rows), int(columns)) for rows, columns in re.findall(r"\[(\d+)x(\d+)\]", sizes)]
-    pairs = zip(matrices, matrices[1:], strict=False)
+    pairs = pairwise(matrices)
     return next(((m, k, n) for (m, k), (inner, n) in pairs if k == inner), None)
 
 

@@ -10,12 +10,15 @@ from weftrace.costs.cost import Cost
 from weftrace.costs.formulas.macs import additions, flops_per_mac
 from weftrace.costs.formulas.nested import is_ragged, ragged_product
 from weftrace.costs.formulas.sparse import added_sparse_product, is_sparse, sparse_product
-from weftrace.costs.registry import Call, Key, matrix_cost, rule, vector_cost
+from weftrace.costs.registry import Call, Key, NotRecorded, matrix_cost, rule, vector_cost
 from weftrace.costs.tensors import TensorLike, storage_bytes
 
 
 def product_flops(a: TensorLike, b: TensorLike) -> int:
     """FLOPs of [..., m, k] times [..., k, n] or [k]: each element of a meets the n columns of b."""
+    inner = b.shape[-2] if b.dim() > 1 else b.shape[-1]
+    if a.shape[-1] != inner:
+        raise NotRecorded(f"recorded shapes that cannot be multiplied: {list(a.shape)} and {list(b.shape)}")
     columns = b.shape[-1] if b.dim() > 1 else 1
     return flops_per_mac(a, b) * a.numel() * columns
 
