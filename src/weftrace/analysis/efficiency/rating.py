@@ -14,7 +14,7 @@ from weftrace.analysis.efficiency.explaining import explanations
 from weftrace.analysis.efficiency.least_times import LeastTime, least_time
 from weftrace.analysis.efficiency.parts import parts_of
 from weftrace.analysis.efficiency.precision import kernel_precision
-from weftrace.analysis.efficiency.shape_kernels import NO_KERNEL, shape_kernels
+from weftrace.analysis.efficiency.shape_kernels import NO_KERNEL, by_precision, shape_kernels
 from weftrace.analysis.efficiency.shape_tables import calls_of, operator_table, shape_table, sums_of_shapes
 from weftrace.analysis.efficiency.values import Efficiency
 from weftrace.analysis.efficiency.windows import phase_rates, step_rates
@@ -45,6 +45,7 @@ def efficiency_of(
     events = _events(work, innermost)
     shapes, index = shapes_of_calls(work.trace.events, events.get_column("call"))
     events = events.with_columns(pl.Series("shape", index))
+    events, shapes = by_precision(events, shapes)
     kernels = shape_kernels(events)
     rated = [least_time(shape, kernels.get(at, NO_KERNEL), chip) for at, shape in enumerate(shapes)]
     calls = calls_of(events, rated)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
+from weftrace.analysis.efficiency.costs_of_calls import Shape
 from weftrace.analysis.efficiency.precision import kernel_precision
 from weftrace.trace.work import in_lane
 
@@ -31,6 +33,29 @@ class ShapeKernel:
 
 
 NO_KERNEL = ShapeKernel()
+
+
+def by_precision(events: pl.DataFrame, shapes: Sequence[Shape]) -> tuple[pl.DataFrame, list[Shape]]:
+    """The events and shapes where products of one shape that computed in other dtypes, or on other units, are apart.
+
+    events: with shape (index into shapes, or -1), call, name, kind, dur_ns.
+    """
+    if "family" not in events.columns:  # operators of a host
+        return events, list(shapes)
+    products = [at for at, shape in enumerate(shapes) if shape.cost is not None and shape.cost.executed_flops]
+    told = kernel_precision(events.get_column("name")).select(computes_in="dtype", on_cores="tensor_cores")
+    mine = events.select("call", "shape", "kind", "dur_ns").hstack(told).filter(pl.col("shape").is_in(products))
+    longest = mine.filter(in_lane("compute")).sort("dur_ns", descending=True, maintain_order=True)
+    of_call = longest.unique("call", keep="first", maintain_order=True).select("call", "computes_in", "on_cores")
+    keyed = events.join(of_call, on="call", how="left", maintain_order="left")
+    key = ["shape", "computes_in", "on_cores"]
+    apart = keyed.select(key).filter(pl.col("shape") >= 0).unique(maintain_order=True).sort("shape")
+    apart = apart.with_row_index("variant").with_columns(pl.col("variant").cast(pl.Int64))
+    keyed = keyed.join(apart, on=key, how="left", nulls_equal=True, maintain_order="left")
+    variant = pl.col("variant").fill_null(-1).alias("shape")
+    return keyed.select(*(name for name in events.columns if name != "shape"), variant), [
+        shapes[at] for at in apart.get_column("shape").to_list()
+    ]
 
 
 def shape_kernels(events: pl.DataFrame) -> dict[int, ShapeKernel]:
