@@ -23,7 +23,7 @@ class TraceMemory(InNotebook):
     """What a recording held of each device's memory, and of the host's."""
 
     source: Annotated[str, Meta(description="Name of its file.")]
-    devices: Annotated[tuple[MemoryUse, ...], Meta(description="The devices, then the CPU.")]
+    devices: Annotated[tuple[MemoryUse, ...], Meta(min_length=1, description="The devices, then the CPU.")]
 
     def _describe(self) -> Iterator[tuple[str, str]]:
         yield "source", self.source

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from weftrace.analysis.memory import MemoryUse
+from weftrace.analysis.memory.curves import CurveRow
 from weftrace.errors import OutputError
+from weftrace.files.columns import frame_of
 from weftrace.memory.of_traces import TraceMemory
-from weftrace.memory.snapshot_of_memory import AllocatorHistory, MemorySnapshot
+from weftrace.memory.snapshot_of_memory import DeviceMemory, MemorySnapshot
 from weftrace.render.memory_pictures import memory_figure, memory_scene
 from weftrace.render.scene import Scene
 from weftrace.render.scene_svg import scene_svg
@@ -19,10 +23,8 @@ _PLOT = 900.0
 
 
 def snapshot_scenes(snapshot: MemorySnapshot) -> list[Scene]:
-    """A scene per device with a history. Raises `OutputError` where none was recorded."""
-    return [
-        memory_scene(f"device {device}", history.curve, clock=_clock(history)) for device, history in _told(snapshot)
-    ]
+    """A scene per device."""
+    return [memory_scene(f"device {each.device}", curve, clock=clock) for each, curve, clock in _told(snapshot)]
 
 
 def trace_scenes(memory: TraceMemory) -> list[Scene]:
@@ -41,10 +43,11 @@ def trace_svg(memory: TraceMemory) -> str:
 
 
 def snapshot_figure(snapshot: MemorySnapshot) -> go.Figure:
-    """The device with the highest peak of its history. Raises `OutputError` where none was recorded."""
-    told = _told(snapshot)
-    device, history = max(told, key=lambda each: each[1].peak_bytes)
-    return memory_figure(f"device {device}", history.curve, clock=_clock(history))
+    """The device with most memory reserved. Raises `OutputError` where there is none."""
+    if not snapshot.devices:
+        raise OutputError(f"{snapshot.source}: holds no device's memory: there is nothing to draw.")
+    device, curve, clock = max(_told(snapshot), key=lambda told: told[0].reserved_bytes)
+    return memory_figure(f"device {device.device}", curve, clock=clock)
 
 
 def trace_figure(memory: TraceMemory) -> go.Figure:
@@ -57,15 +60,15 @@ def use_figure(use: MemoryUse) -> go.Figure:
     return memory_figure(use.device, use.curve)
 
 
-def _told(snapshot: MemorySnapshot) -> list[tuple[int, AllocatorHistory]]:
-    told = [(each.device, each.history) for each in snapshot.devices if each.history is not None]
-    if not told:
-        raise OutputError(
-            f"{snapshot.source}: no history was recorded, so there is nothing to draw: call "
-            "torch.cuda.memory._record_memory_history() before the run."
-        )
-    return told
-
-
-def _clock(history: AllocatorHistory) -> str:
-    return "time" if history.span_ns is not None else "events"
+def _told(snapshot: MemorySnapshot) -> list[tuple[DeviceMemory, pl.DataFrame, str]]:
+    """Of each device its history and what tells its time; without one, what there was at the snapshot."""
+    now = [
+        frame_of(CurveRow, [{"time_ns": 0, "allocated_bytes": d.active_bytes, "reserved_bytes": d.reserved_bytes}])
+        for d in snapshot.devices
+    ]
+    return [
+        (each, alone, "events")
+        if each.history is None
+        else (each, each.history.curve, "events" if each.history.span_ns is None else "time")
+        for each, alone in zip(snapshot.devices, now, strict=True)
+    ]
