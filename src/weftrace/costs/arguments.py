@@ -61,15 +61,18 @@ class Arguments:
     notes: tuple[str, ...] = ()
 
 
-def recorded_arguments(call: Texts, likely_dtype: str) -> Arguments:
-    """Arguments with their names, where the operator's are known. Raises `Unreadable`."""
+def recorded_arguments(call: Texts, likely_dtype: str, overload: Overload | None = None) -> Arguments:
+    """Arguments with their names, where the operator's are known. Raises `Unreadable`.
+
+    overload: of an operator that is none of torch's.
+    """
     shapes, types = _list(call.shapes, "shapes"), _list(call.types, "types")
     if len(shapes) != len(types):
         raise Unreadable(f"{len(shapes)} shapes and {len(types)} types were recorded")
     count = len(types)
     strides = _padded(None if call.strides is None else _list(call.strides, "strides"), count, None)
-    values = _padded(None if call.values is None else _list(call.values, "values"), count, "")
-    overload = find_overload(call.name, types)
+    values = _padded(None if call.values is None else _list(call.values, "values"), count, None)
+    overload = find_overload(call.name, types) if overload is None else overload
     lists = [index for index, type_ in enumerate(types) if type_ == "TensorList"]
     if lists and not any(shapes[index] for index in lists):
         raise Unreadable("shapes of lists of tensors were not recorded")
@@ -81,6 +84,8 @@ def recorded_arguments(call: Texts, likely_dtype: str) -> Arguments:
         argument = known[index] if index < len(known) else None
         if index in numbers:
             args.append(_NUMBERS[type_])
+        elif argument is not None and argument.kind is ArgumentKind.OTHER:
+            args.append(UNRECORDED)
         elif type_ == "TensorList":
             args.append(_tensors(shapes[index], strides[index], listed))
         elif type_ not in _NO_DTYPES:
@@ -94,9 +99,14 @@ def recorded_arguments(call: Texts, likely_dtype: str) -> Arguments:
 def _traced(name: str, args: list[Any], names: tuple[str, ...], overload: Overload | None) -> TracedCall:
     defaults = {} if overload is None else {argument.name: argument.default for argument in overload.arguments}
     outs = 0 if overload is None else overload.outs
+    results = args[len(args) - outs :]
+    for index, argument in enumerate(() if overload is None else overload.arguments[: len(args)]):
+        if argument.result and args[index] is not None:
+            results.append(args[index])
+            args[index] = None
     call = TracedCall(name, args[: len(args) - outs], names, defaults=defaults)
-    if outs:
-        call.kwargs["out"] = args[-outs] if outs == 1 else tuple(args[-outs:])
+    if results:
+        call.kwargs["out"] = results[0] if len(results) == 1 else tuple(results)
     return call
 
 
@@ -147,11 +157,15 @@ def _value(type_: str, text: Any, argument: Argument | None) -> Any:
     """A number or a list of them. Without a value: None where an argument may be that, else not recorded."""
     if isinstance(text, str) and text:
         return _number(text)
-    if type_ in ("Scalar", "ScalarList"):
-        return UNRECORDED
+    if type_ in ("Scalar", "ScalarList") or (text is None and type_ == "" and _is_number(argument)):
+        return UNRECORDED  # a file without values has no types of lists either
     if argument is None or argument.kind is ArgumentKind.TENSOR or argument.kind is ArgumentKind.TENSORS:
         return UNRECORDED if argument is not None and argument.kind is ArgumentKind.TENSORS else None
     return UNRECORDED if argument.kind is ArgumentKind.OTHER or argument.default is not None else None
+
+
+def _is_number(argument: Argument | None) -> bool:
+    return argument is not None and argument.kind in (ArgumentKind.NUMBER, ArgumentKind.NUMBERS)
 
 
 @cache

@@ -28,12 +28,13 @@ class ArgumentKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """optional: None is one of its values. written: in place. default: None where the schema has none."""
+    """optional: None is one of its values. written: in place. result: only written. default: None for none."""
 
     name: str
     kind: ArgumentKind
     optional: bool
     written: bool
+    result: bool
     default: Any
 
     def takes(self, type_: str) -> int | None:
@@ -123,23 +124,26 @@ def _overloads(name: str) -> tuple[Overload, ...]:
     lines = list(_lines().get(name, ()))
     if name.endswith("_") and not name.endswith("__"):
         lines += [line.replace("self*", "self*!", 1) for line in _lines().get(name[:-1], ())]
-    return tuple(_overload(line.split()) for line in lines)
+    return tuple(overload_of(line.split()) for line in lines)
 
 
-def _overload(words: list[str]) -> Overload:
+def overload_of(words: Sequence[str]) -> Overload:
+    """The arguments that words of `operators.txt` or `custom_ops.toml` name."""
     arguments = tuple(_argument(word) for word in words if word not in ("-", "|"))
-    return Overload(arguments, composite=words[:1] == ["-"])
+    return Overload(arguments, composite=list(words[:1]) == ["-"])
 
 
 @cache
 def _argument(word: str) -> Argument:
     word, _, default = word.partition("=")
-    written, word = word.endswith("!"), word.removesuffix("!")
     optional, word = word.endswith("?"), word.removesuffix("?")
+    written, result = word.endswith("!"), word.endswith(">")
+    word = word.rstrip("!>")
+    optional, word = optional or word.endswith("?"), word.removesuffix("?")
     kind = next(
         (kind for kind in ArgumentKind if kind.value and kind.value in (word[0], word[-1])), ArgumentKind.TENSOR
     )
-    return Argument(word.strip(".#~*"), kind, optional, written, _default(default, kind))
+    return Argument(word.strip(".#~*"), kind, optional, written, result, _default(default, kind))
 
 
 def _default(text: str, kind: ArgumentKind) -> Any:

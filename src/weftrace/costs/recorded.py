@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,13 +13,16 @@ import weftrace.costs.formulas
 import weftrace.costs.outputs  # noqa: F401  (these two fill their tables)
 from weftrace.costs.arguments import Unreadable, recorded_arguments
 from weftrace.costs.cost import MATRIX_KINDS, Cost, Kind, Status
+from weftrace.costs.custom_ops import CustomOp, custom_op
 from weftrace.costs.operators import find_overload, has_composites, is_view
 from weftrace.costs.outputs.result import result_of
-from weftrace.costs.registry import RULES, Call, Key, NotRecorded, Rule, dtype_name
-from weftrace.costs.traced_call import TracedCall
+from weftrace.costs.registry import RULES, Call, Key, NotRecorded, Rule, dtype_name, vector_cost
+from weftrace.costs.traced_call import UNRECORDED, TracedCall
 
 # What a formula raises where the recorded arguments are not those of its operator, in whatever way.
 _MISFITS = (ArithmeticError, AssertionError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
+_TRITON = "triton_"  # kernels of torch.compile: triton_poi_fused_add_0
+_COMPILED = "bytes alone, each tensor once and the last one written: which it writes, and FLOPs, are not recorded"
 _AT_LEAST = "at least: the shapes of its results are not known"
 
 
@@ -36,14 +40,15 @@ class RecordedCall(NamedTuple):
     values: str | None = None
 
 
-def is_counted(name: str, types: str | None = None) -> bool:
+def is_counted(name: str, types: str | None = None, custom: tuple[CustomOp, ...] | None = None) -> bool:
     """Whether an operator of that name ("aten::mm", "triton_poi_fused_add_0", "vllm::fp8_gemm") has a formula.
 
     types: of its arguments, as recorded: some overloads of a few operators (where, max, std) are made of others, which
-    are counted in their place.
+    are counted in their place. custom: rules of other libraries' operators (`load_custom_ops`); None: weftrace's own.
     """
     if _rule(name) is None:
-        return False
+        found = custom_op(name, custom)
+        return name.startswith(_TRITON) if found is None else found.counted
     if types is None or not has_composites(name):
         return True
     try:
@@ -53,26 +58,34 @@ def is_counted(name: str, types: str | None = None) -> bool:
     return overload is None or not overload.composite
 
 
-def cost_of(call: RecordedCall, likely_dtype: str = "float32") -> Cost | None:
+def cost_of(
+    call: RecordedCall, likely_dtype: str = "float32", custom: tuple[CustomOp, ...] | None = None
+) -> Cost | None:
     """What one call costs; None where its shapes were not recorded.
 
     likely_dtype: torch's name of the dtype of tensors in lists where no other argument tells it: traces do not record
     it. An operator with shapes and without a formula costs the bytes of its inputs, status UNKNOWN, and the note says
-    so. What had to be assumed makes an exact cost an estimate, and the note says what.
+    so. What had to be assumed makes an exact cost an estimate, and the note says what. custom: as in `is_counted`.
     """
     rule = _rule(call.name)
     if rule is not None and rule.key is Key.NAME:
         return rule.formula(TracedCall(call.name, ()))
     if call.shapes is None or call.types is None:
         return None
+    known = custom_op(call.name, custom) if rule is None else None
     try:
-        arguments = recorded_arguments(call, likely_dtype)
+        arguments = recorded_arguments(call, likely_dtype, None if known is None else known.overload)
     except Unreadable as error:
         return _unknown(TracedCall(call.name, ()), str(error))
     traced = arguments.call
-    if rule is None:
+    if known is not None:
+        cost = _counted(known.rule(), traced, known.result)
+    elif rule is not None:
+        cost = _counted(rule, traced)
+    elif call.name.startswith(_TRITON):
+        cost = _compiled(traced)
+    else:
         return _unknown(traced, "no formula: bytes of its inputs alone")
-    cost = _counted(rule, traced)
     notes = [
         *arguments.notes,
         *traced.notes,
@@ -84,13 +97,25 @@ def cost_of(call: RecordedCall, likely_dtype: str = "float32") -> Cost | None:
     return replace(cost, status=status, note="; ".join(filter(None, (cost.note, *notes))))
 
 
-def _counted(rule: Rule, call: TracedCall) -> Cost:
+def _compiled(call: TracedCall) -> Cost:
+    """A kernel that torch.compile made of several operators: the bytes of its tensors, each once."""
+    tensors = list(call.inputs())
+    if not tensors:
+        return _unknown(call, "none of its tensors was recorded")
+    *read, written = tensors
+    cost = vector_cost(TracedCall(call.name, read, out=written), 0)
+    return replace(cost, status=Status.ESTIMATE, note=_COMPILED)
+
+
+def _counted(rule: Rule, call: TracedCall, result: Callable[[TracedCall], Any] = result_of) -> Cost:
     try:
-        call.set_out(result_of(call))
+        call.set_out(result(call))
         return rule.formula(call)
     except NotRecorded as error:
         return _without_results(rule, call, str(error))
     except _MISFITS as error:
+        if any(value is UNRECORDED for value in call.args):
+            return _unknown(call, "not known: values of its arguments were not recorded")
         return _unknown(call, f"its formula does not fit what was recorded: {type(error).__name__}: {error}")
 
 

@@ -68,8 +68,8 @@ def _nll(call: TracedCall) -> Any:
 @output("native_layer_norm")
 def _layer_norm(call: TracedCall) -> Any:
     """Mean and deviation of each row; of half precision a GPU keeps them in single, a CPU in half."""
-    x = call.args[0]
-    rows = x.shape[: x.ndim - len(call.arg("normalized_shape"))]
+    x, weight = call.args[0], call.arg("weight")
+    rows = x.shape[: x.ndim - (len(call.arg("normalized_shape")) if weight is None else weight.ndim)]
     statistic = Tensor((*rows, *(1,) * (x.ndim - len(rows))), as_statistic(x.dtype))
     return like(x), statistic, statistic
 
