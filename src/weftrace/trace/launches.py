@@ -115,9 +115,13 @@ def in_graphs(linked: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
     linked: device events with row, launch_ts_ns, launch_pid, launch_tid. events: the trace's events.
     """
     calls = events.select("cat", "name", "pid", "tid", "ts_ns").filter(is_launch())
-    calls = calls.filter(pl.col("name").cast(pl.String).str.contains("GraphLaunch"))
+    numbered = events.get_column("graph_id").gather(linked.get_column("row")).is_not_null()
+    names = calls.get_column("name").unique()
+    names = names.filter(names.cast(pl.String).str.contains("GraphLaunch"))
+    if names.is_empty():
+        return numbered.alias("is_graph")
+    calls = calls.filter(pl.col("name").is_in(names.implode()))
     replays = calls.select(pl.col("pid", "tid", "ts_ns").name.prefix("launch_")).unique()
     launch = ["launch_pid", "launch_tid", "launch_ts_ns"]
     replayed = linked.select("row", *launch).join(replays, on=launch, how="semi").get_column("row")
-    numbered = events.get_column("graph_id").gather(linked.get_column("row")).is_not_null()
     return (numbered | linked.get_column("row").is_in(replayed.implode())).alias("is_graph")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.analysis.efficiency.counted_calls import in_masked_attention
 from weftrace.analysis.efficiency.sizes import sizes_text
 from weftrace.costs.cost import Cost, Kind, Status
 from weftrace.costs.recorded import RecordedCall, cost_of
@@ -19,6 +20,7 @@ _FLOATS = {"float": "float32", "c10::BFloat16": "bfloat16", "c10::Half": "float1
 
 #: Bytes and FLOPs of one call from which on its shapes cannot be right: no device holds a pebibyte.
 _MOST_BYTES, _MOST_FLOPS = 1 << 50, 1 << 60
+_ALL_PAIRS = "all pairs: a product of masked attention that torch took apart, whose mask was not read"
 _UNBELIEVABLE = "its recorded shapes are larger than any device: not counted"
 
 
@@ -40,13 +42,16 @@ def shapes_of_calls(events: pl.DataFrame, call: pl.Series) -> tuple[list[Shape],
     events: a trace's events. call: rows of operators in it, or null.
     """
     calls = events.select(SIGNATURE)[call.fill_null(0).cast(pl.UInt32)].with_columns(call.alias("call"))
+    calls = calls.with_columns(in_masked_attention(events, call).alias("masked"))
     known = calls.with_row_index("at").filter(pl.col("call").is_not_null())
-    alike = known.group_by(SIGNATURE, maintain_order=True).agg("at")
+    alike = known.group_by(*SIGNATURE, "masked", maintain_order=True).agg("at")
     dtype = _usual_dtype(alike)
     number: dict[Shape, int] = {}
     of_signature = []
-    for row in alike.select(pl.col(SIGNATURE).cast(pl.String)).iter_rows():
+    for *row, masked in alike.select(pl.col(SIGNATURE).cast(pl.String), "masked").iter_rows():
         cost = _believable(cost_of(RecordedCall(*row), dtype))
+        if masked and cost is not None and cost.kind is Kind.MATMUL:
+            cost = replace(cost, status=Status.UPPER_BOUND, note=_ALL_PAIRS)
         shape = Shape(row[0], sizes_text(row[1]), cost)
         of_signature.append(number.setdefault(shape, len(number)))
     index = np.full(len(call), -1, np.int64)

@@ -12,6 +12,7 @@ import polars as pl
 from weftrace.costs.recorded import is_counted
 from weftrace.trace.containment import open_at_launch
 
+_TAKEN_APART = "aten::_scaled_dot_product_attention_math"
 _ENGINE = "autograd::engine::evaluate_function"
 _RANGE = ("pid", "tid", "ts_ns", "dur_ns")
 
@@ -42,6 +43,31 @@ def outermost_counted(events: pl.DataFrame) -> pl.Series:
     return ops.filter(before.is_null() | (pl.col("ts_ns") >= before)).get_column("row")
 
 
+def in_masked_attention(events: pl.DataFrame, call: pl.Series) -> pl.Series:
+    """Whether each operator call lies in attention under a mask that torch takes apart into products over all pairs.
+
+    events: a trace's events. call: rows of operators in it, or null.
+    """
+    ranges = events.select("cat", "name", *_RANGE, "input_types", "input_values").filter(
+        pl.col("cat") == "cpu_op", pl.col("name") == _TAKEN_APART
+    )
+    mask = pl.col("input_types").cast(pl.String).str.json_decode(pl.List(pl.String)).list.get(3, null_on_oob=True)
+    causal = pl.col("input_values").cast(pl.String).str.json_decode(pl.List(pl.String)).list.get(5, null_on_oob=True)
+    if ranges.height:
+        ranges = ranges.filter(((mask != "") | (causal == "True")).fill_null(True))
+    if ranges.is_empty():
+        return pl.repeat(False, len(call), eager=True)
+    return open_at_launch(ranges, _as_launches(events, call)).is_not_null()
+
+
+def _as_launches(events: pl.DataFrame, call: pl.Series) -> pl.DataFrame:
+    """Operators as `open_at_launch` takes device events; all null where call is."""
+    calls = events.select(
+        pl.col("pid").alias("launch_pid"), pl.col("tid").alias("launch_tid"), pl.col("ts_ns").alias("launch_ts_ns")
+    )
+    return calls.select(pl.all().gather(call))
+
+
 def recomputed(events: pl.DataFrame, call: pl.Series) -> pl.Series:
     """Whether each operator call is one that a checkpoint ran again in the backward.
 
@@ -52,9 +78,8 @@ def recomputed(events: pl.DataFrame, call: pl.Series) -> pl.Series:
     engine = events.select("cat", "name", *_RANGE).filter(
         pl.col("cat") == "cpu_op", pl.col("name").cast(pl.String).str.starts_with(_ENGINE)
     )
-    calls = events.select("pid", "tid", "ts_ns", "sequence", "forward_thread")[call.cast(pl.UInt32)]
+    calls = events.select("sequence", "forward_thread")[call.cast(pl.UInt32)]
     forward = calls.get_column("sequence").is_not_null() & (calls.get_column("forward_thread").fill_null(0) == 0)
     if engine.is_empty() or not forward.any():
         return pl.repeat(False, len(call), eager=True)
-    inside = open_at_launch(engine, calls.rename({"pid": "launch_pid", "tid": "launch_tid", "ts_ns": "launch_ts_ns"}))
-    return forward & inside.is_not_null()
+    return forward & open_at_launch(engine, _as_launches(events, call)).is_not_null()

@@ -9,6 +9,7 @@ import polars as pl
 
 from weftrace.analysis.efficiency.least_times import LeastTime
 from weftrace.analysis.efficiency.values import OperatorRateRow, ShapeRow
+from weftrace.analysis.intervals import totals_by_group
 from weftrace.costs.cost import Status
 from weftrace.files.columns import frame_of, frame_schema
 from weftrace.units import S
@@ -19,21 +20,16 @@ _FASTEST = 20e12  # bytes a second: no memory is faster
 def calls_of(events: pl.DataFrame, rated: Sequence[LeastTime]) -> pl.DataFrame:
     """A row for each operator call: call, shape, total_ns, memset_ns, busy_ns, step, phase of its first event, and the
     FLOPs, bytes and least times of one call of its shape."""
-    mine = events.filter(pl.col("shape") >= 0).sort("call", "start_ns", maintain_order=True)
-    works = ~pl.col("is_memset")
-    reach = pl.when(works).then(pl.col("end_ns")).cum_max().forward_fill().shift(1).over("call")
-    own = pl.when(works).then(pl.col("end_ns") - pl.max_horizontal("start_ns", reach)).otherwise(0).clip(0)
-    calls = (
-        mine.with_columns(own.alias("own_ns"))
-        .group_by("call", "shape", maintain_order=True)
-        .agg(
-            pl.col("dur_ns").sum().alias("total_ns"),
-            pl.col("dur_ns").filter(pl.col("is_memset")).sum().alias("memset_ns"),
-            pl.col("own_ns").sum().alias("busy_ns"),
-            pl.col("step").first(),
-            pl.col("phase").first(),
-        )
+    mine = events.filter(pl.col("shape") >= 0)
+    calls = mine.group_by("call", "shape", maintain_order=True).agg(
+        pl.col("dur_ns").sum().alias("total_ns"),
+        pl.col("dur_ns").filter(pl.col("is_memset")).sum().alias("memset_ns"),
+        pl.col("step", "phase").first(),
     )
+    number = calls.select("call").with_row_index("number")
+    busy = mine.filter(~pl.col("is_memset")).select("call", "start_ns", "end_ns").join(number, on="call")
+    spans = (busy.get_column(name).to_numpy() for name in ("number", "start_ns", "end_ns"))
+    calls = calls.with_columns(pl.Series("busy_ns", totals_by_group(*spans, calls.height), dtype=pl.Int64))
     of_shape: dict[str, list[Any]] = {
         "flops": [r.cost.flops for r in rated], "executed_flops": [r.cost.executed_flops for r in rated],
         "moved_bytes": [r.cost.moved_bytes for r in rated],
