@@ -72,6 +72,8 @@ def cost_of(
         return rule.formula(TracedCall(call.name, ()))
     if call.shapes is None or call.types is None:
         return None
+    if rule is not None and not is_counted(call.name, call.types):
+        return Cost(kind=Kind.UNKNOWN, status=Status.UNKNOWN, note="made of other operators, which count in its place")
     known = custom_op(call.name, custom) if rule is None else None
     try:
         arguments = recorded_arguments(call, likely_dtype, None if known is None else known.overload)

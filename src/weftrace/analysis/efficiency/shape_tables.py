@@ -28,8 +28,8 @@ def calls_of(events: pl.DataFrame, rated: Sequence[LeastTime]) -> pl.DataFrame:
     )
     number = calls.select("call").with_row_index("number")
     busy = mine.filter(~pl.col("is_memset")).select("call", "start_ns", "end_ns").join(number, on="call")
-    spans = (busy.get_column(name).to_numpy() for name in ("number", "start_ns", "end_ns"))
-    calls = calls.with_columns(pl.Series("busy_ns", totals_by_group(*spans, calls.height), dtype=pl.Int64))
+    at, start, end = (busy.get_column(name).to_numpy() for name in ("number", "start_ns", "end_ns"))
+    calls = calls.with_columns(pl.Series("busy_ns", totals_by_group(at, start, end, calls.height), dtype=pl.Int64))
     of_shape: dict[str, list[Any]] = {
         "flops": [r.cost.flops for r in rated], "executed_flops": [r.cost.executed_flops for r in rated],
         "moved_bytes": [r.cost.moved_bytes for r in rated],
