@@ -19,6 +19,7 @@ declare namespace page {
   type Lateness = NonNullable<Report["lateness"]>;
   type LateRank = Lateness["ranks"][number];
   type SlowRank = NonNullable<Report["slow_work"]>["ranks"][number];
+  type Efficiency = NonNullable<Rank["efficiency"]>;
   type Bandwidth = NonNullable<Report["bandwidth"]>;
   type Slowdown = NonNullable<Report["slowdown"]>;
   type Cause = Slowdown["causes"][number];

@@ -11,6 +11,7 @@ from weftrace.analysis.activity import Stretches, stretches_of
 from weftrace.analysis.arrival_times import arrivals
 from weftrace.analysis.clocks import ClockOffset, offsets_of
 from weftrace.analysis.data_quality import Quality, quality
+from weftrace.analysis.efficiency import Efficiency, efficiency_or_none
 from weftrace.analysis.excluded_ranks import Apart, apart_notes, apart_of, by_rank, excluded_words, names_of, placed
 from weftrace.analysis.headroom_bound import Headroom, headroom
 from weftrace.analysis.hidden_communication import Overlap, overlap
@@ -33,6 +34,7 @@ from weftrace.analysis.time_account import Breakdown, account_of
 from weftrace.analysis.transfer_bandwidth import Bandwidth, bandwidth_of
 from weftrace.analysis.waiting.idle_account import IdleAccount, idle_account
 from weftrace.analysis.waiting_shares import waiting_shares
+from weftrace.facts import Hardware
 from weftrace.files.sources import file_name
 from weftrace.notebook import InNotebook
 from weftrace.trace.code_names import By
@@ -53,6 +55,8 @@ class RankAnalysis(InNotebook):
     steps_by: what ranges are called that stand for steps in `shared`; None where they are the profiler's, or none are.
     machine: of a rank on CPUs the host that its file names, whose processes share a clock; empty where none is named.
     facts: what its file says of device, versions, shapes and settings (`facts_of`).
+    efficiency: FLOP/s, bytes/s and part of the peak of its operators and shapes; None where it has no operators to
+    tell them by: of ranges, of a simulation, and of a host that only launches.
     shared: whose the time of each step is; waits: what splits waiting for late ranks from it (`waiting_shares`), None
     where that is not known: what a comparison needs of it.
     """
@@ -85,6 +89,7 @@ class RankAnalysis(InNotebook):
     quality: Quality
     arrivals: pl.DataFrame  # at its collectives
     shared: StepShares
+    efficiency: Efficiency | None = None
     waits: pl.DataFrame | None = None
     steps_by: str | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -136,9 +141,16 @@ class Analysis(InNotebook):
         yield from (("", note) for note in self.notes)
 
 
-def analyze_rank(source: Trace | Work, *, by: Sequence[By] = (), stepped: Work | None = None) -> RankAnalysis:
+def analyze_rank(
+    source: Trace | Work,
+    *,
+    by: Sequence[By] = (),
+    stepped: Work | None = None,
+    hardware: Hardware | str | None = None,
+) -> RankAnalysis:
     """Every analysis of one device. by: time by module or by function too, which needs a trace read with frames=True.
     stepped: the same work with ranges that stand for steps (`with_steps`), for shares, where none are recorded.
+    hardware: the accelerator whose peaks count for efficiency, by default the one that the trace names.
 
     Raises TraceError when a Trace holds several devices: see `analyze`.
     """
@@ -180,6 +192,7 @@ def analyze_rank(source: Trace | Work, *, by: Sequence[By] = (), stepped: Work |
         arrivals=arrivals(work),
         shared=step_shares(stepped or account, launched_by=launched_by if work.around is work else None),
         facts=facts_of(steps_of, launched_by),
+        efficiency=efficiency_or_none(work, hardware, launched_by if steps_of is work else None),
         machine=work.trace.info.get("host_name", "") if work.basis == "host" else "",
         name=worker.name if worker else "",
         places=worker.places if worker else (),

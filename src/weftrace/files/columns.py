@@ -168,7 +168,7 @@ def _unwrapped(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         plain, marks = _unwrapped(args[0])
-        return plain, (*args[1:], *marks)
+        return plain, (*reversed(args[1:]), *marks)
     if origin is NotRequired:
         return _unwrapped(args[0])
     if origin in (Union, types.UnionType):

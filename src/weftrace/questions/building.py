@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from weftrace.analysis import Account, kernel_table, own_times, queue_length
 from weftrace.analysis import phases as phase_times
+from weftrace.analysis.efficiency import Efficiency, OperatorRateRow, ShapeRow, efficiency_or_none
 from weftrace.analysis.hidden_communication import DTYPE_BYTES
 from weftrace.analysis.operator_times import operator_rows
 from weftrace.analysis.phase_times import with_sms
 from weftrace.analysis.waiting.gap_parts import PARTS
 from weftrace.analysis.waiting.host_paths import KINDS
 from weftrace.analysis.waiting.idle_pieces import CAUSES, IdlePieces, idle_pieces
+from weftrace.files.columns import frame_schema
 from weftrace.questions.columns import TABLES
 from weftrace.trace import KernelRules, Trace, Work, works_of
 from weftrace.trace.device_windows import step_windows
@@ -111,7 +113,7 @@ class _Device:
     def __init__(self, work: Work, begins_ns: int) -> None:
         # Rows are numbered anew: of a plain trace, several pieces are of one event.
         row = pl.int_range(pl.len(), dtype=pl.UInt32).alias("row")
-        self.work = replace(work, events=work.events.with_columns(row))
+        self.recorded, self.work = work, replace(work, events=work.events.with_columns(row))
         self.event = work.events.get_column("row").cast(pl.Int64).alias("event")
         self.begins_ns = begins_ns
 
@@ -128,6 +130,10 @@ class _Device:
     @cached_property
     def owned(self) -> _Owned:
         return _Owned(times=own_times(self.account), height=self.work.events.height)
+
+    @cached_property
+    def efficiency(self) -> Efficiency | None:
+        return efficiency_or_none(self.recorded)
 
     @cached_property
     def idle(self) -> IdlePieces:
@@ -383,6 +389,14 @@ def _kernels(device: _Device, wanted: frozenset[str]) -> pl.DataFrame:
     )
 
 
+def _operators(device: _Device, wanted: frozenset[str]) -> pl.DataFrame:
+    return device.efficiency.operators if device.efficiency else pl.DataFrame(schema=frame_schema(OperatorRateRow))
+
+
+def _shapes(device: _Device, wanted: frozenset[str]) -> pl.DataFrame:
+    return device.efficiency.shapes if device.efficiency else pl.DataFrame(schema=frame_schema(ShapeRow))
+
+
 def _queue(device: _Device, wanted: frozenset[str]) -> pl.DataFrame:
     length = queue_length(device.work)
     until = pl.col("ts_ns").shift(-1).fill_null(pl.max_horizontal("ts_ns", pl.lit(device.work.end_ns)))
@@ -410,6 +424,8 @@ _BUILDERS: dict[str, Callable[[_Device, frozenset[str]], pl.DataFrame]] = {
     "steps": _steps,
     "collectives": _collectives,
     "kernels": _kernels,
+    "operators": _operators,
+    "shapes": _shapes,
     "queue": _queue,
     "ranks": _ranks,
 }

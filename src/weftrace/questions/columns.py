@@ -10,8 +10,9 @@ from typing import Annotated, Any, TypedDict
 import polars as pl
 from msgspec import Meta
 
+from weftrace.analysis.efficiency.values import OperatorRateRow, ShapeRow
 from weftrace.errors import QueryError
-from weftrace.files.columns import Column
+from weftrace.files.columns import Column, columns_of
 from weftrace.files.values import As
 
 _INT, _FLOAT, _TEXT, _BOOL = pl.Int64(), pl.Float64(), pl.String(), pl.Boolean()
@@ -282,6 +283,17 @@ _KERNELS = Table(
         Column("sms_exact", _BOOL, "Whether they hold one block per SM; else sms is an upper bound."),
     ),
 )  # fmt: skip
+_OPERATORS = Table(
+    "operators",
+    "All calls of one operator on a device, whatever its shapes: what they cost, by their recorded shapes, and how "
+    "fast they ran.",
+    (_RANK, _DEVICE, *columns_of(OperatorRateRow)),
+)
+_SHAPES = Table(
+    "shapes",
+    "All calls of one operator with the same shapes, dtypes and cost on a device. Counts are of all calls together.",
+    (_RANK, _DEVICE, *columns_of(ShapeRow)),
+)
 _QUEUE = Table(
     "queue",
     "A stretch of time in which as many device events were launched and not yet started.",
@@ -313,8 +325,10 @@ _RANKS = Table(
 
 TABLES: dict[str, Table] = {
     table.name: table
-    for table in (_EVENTS, _WORK, _GAPS, _IDLE, _PHASES, _STEPS, _COLLECTIVES, _KERNELS, _QUEUE, _RANKS)
-}
+    for table in (
+        _EVENTS, _WORK, _GAPS, _IDLE, _PHASES, _STEPS, _COLLECTIVES, _KERNELS, _OPERATORS, _SHAPES, _QUEUE, _RANKS,
+    )
+}  # fmt: skip
 
 
 #: Columns whose values follow from what the host did, down to its Python functions.

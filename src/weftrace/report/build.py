@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from weftrace.analysis.excluded_ranks import by_rank
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank, collect
 from weftrace.errors import AdviceError, WeftraceError
-from weftrace.facts import Hardware
+from weftrace.facts import Hardware, hardware
 from weftrace.notebook import InNotebook
 from weftrace.report.document import MOST_STRETCHES, document_of
 from weftrace.report.document_types import ReportDocument
@@ -99,7 +99,8 @@ class ReportOptions:
     for which files are read with their Python frames (a Trace must have been: `open(path, frames=True)`). timelines:
     also pack events for the page, about 200,000 over all ranks. most_stretches: of busy time of each lane in the
     document; beyond it neighbours are merged. flops: what a step of the same run costs; each rank then tells its FLOP/s
-    and MFU by phase. hardware: the accelerator whose peaks count for it, by default the one that the trace names.
+    and MFU by phase. hardware: the accelerator whose peaks count for that and for efficiency, by default the one that
+    the trace names.
     """
 
     rules: KernelRules | None = None
@@ -143,6 +144,8 @@ def analyze(
     """
     asked = replace(options or ReportOptions(), **own)
     each_of(asked.by)  # refuses unknown words before anything is read
+    if isinstance(asked.hardware, str):
+        asked = replace(asked, hardware=hardware(asked.hardware))
     if not isinstance(source, Trace | Job):
         source = open_trace(source, frames=True, workers=workers)
     if isinstance(source, Trace):
@@ -217,7 +220,7 @@ def _devices(trace: Trace, *, asked: ReportOptions, max_events: int, keep_work: 
 
     def one(work: Work, again: Work | None) -> RankReport:
         return RankReport(
-            analysis=replace(analyze_rank(work, by=by, stepped=again), steps_by=steps_by),
+            analysis=replace(analyze_rank(work, by=by, stepped=again, hardware=asked.hardware), steps_by=steps_by),
             timeline=_timeline(work, max_events) if asked.timelines else None,
             flops=None if asked.flops is None else _joined(asked.flops, work, asked.hardware),
             work=work if keep_work and work.events.height <= MAX_PATH_EVENTS else None,

@@ -55,6 +55,8 @@ MOST_STRETCHES, _LEAST_STRETCHES = 4_000, 1_000
 #: Rows of labels, and steps, of which a document holds the times, of each rank of a job.
 _LEAST_LABELS, _LEAST_STEPS = 200, 10
 _LEAST_NODES = 500
+#: Rows of a table of efficiency, of each rank of a job.
+_MOST_RATES, _RATES_OF_JOB, _LEAST_RATES = 500, 2_000, 5
 
 
 def document_of(
@@ -101,13 +103,15 @@ def document_of(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Most:
     """How much a document holds of a rank at most. stretches: of busy time of each lane. rows: phases, and boxes of a
-    lane: of more, neighbours are merged. labels, steps: see `shares_document`. nodes: of time by module."""
+    lane: of more, neighbours are merged. labels, steps: see `shares_document`. nodes: of time by module. rates: of a
+    table of efficiency."""
 
     stretches: int
     rows: int
     labels: int
     steps: int
     nodes: int
+    rates: int
 
     @classmethod
     def of(cls, num_ranks: int, stretches: int) -> _Most:
@@ -123,6 +127,7 @@ class _Most:
             labels=labels,
             steps=min(MOST_STEPS, max(_LEAST_STEPS, MOST_STEPS * MOST_LABELS // (number * labels))),
             nodes=max(_LEAST_NODES, MOST_NODES // number),
+            rates=min(_MOST_RATES, max(_LEAST_RATES, _RATES_OF_JOB // number)),
         )
 
 
@@ -186,6 +191,8 @@ def _rank(
         most_labels=most.labels,
         most_steps=most.steps,
     )
+    if rank.efficiency is not None:
+        document["efficiency"] = to_document(rank.efficiency.first(most.rates))
     if rank.tables:
         document["tables"] = to_document(rank.tables)
         if notes := table_notes(document["tables"], document["span_ns"]):

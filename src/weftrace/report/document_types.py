@@ -12,6 +12,7 @@ from msgspec import Meta
 from weftrace.analysis.call_paths import ToldBy
 from weftrace.analysis.clocks import ClockOffset
 from weftrace.analysis.data_quality import Quality
+from weftrace.analysis.efficiency import Efficiency
 from weftrace.analysis.headroom_bound import Headroom
 from weftrace.analysis.hidden_communication import CollectiveRow, OverlapMatrix
 from weftrace.analysis.idle_causes import IdleCauses
@@ -388,6 +389,15 @@ class RankDocument(WindowDocument):
     idle_causes: Annotated[Block, As(IdleCauses)]
     idle_account: NotRequired[
         Annotated[Annotated[Block, As(IdleAccount)], Meta(description="Absent in reports of earlier versions.")]
+    ]
+    efficiency: NotRequired[
+        Annotated[
+            Annotated[Block, As(Efficiency)],
+            Meta(
+                description="FLOP/s, bytes/s and part of the peak by operator and shape, at most 500 rows of each "
+                "table, of many ranks fewer; absent where no operators tell them, and in reports of earlier versions."
+            ),
+        ]
     ]
     launch: Annotated[Block, As(Queueing)]
     headroom: Annotated[Block, As(Headroom)]

@@ -22,10 +22,14 @@ from weftrace.analysis.host_pieces import operator_pieces
 from weftrace.costs.cost import Kind
 from weftrace.facts import Hardware
 from weftrace.trace.launches import in_graphs
-from weftrace.trace.model import Trace
+from weftrace.trace.model import Trace, is_launch
 from weftrace.trace.work import Work, as_work
 from weftrace.units import percent
 
+_ON_HOST = (
+    "Times are those of operators on the host: rates of a run on CPUs, and of nothing where the host launched on a "
+    "device that was not recorded."
+)
 #: Of device time, from which on what is not rated is told in a note.
 _WORTH_SAYING = 0.01
 
@@ -55,11 +59,14 @@ def efficiency_of(
     total_ns = int(events.get_column("dur_ns").sum())
     sums = sums_of_shapes(calls)
     table = shape_table(sums, rated, explanations(work, events, sums, rated, chip), total_ns)
+    operators = operator_table(table)
     parts = parts_of(events, shapes)
     flops_ns = int(parts.filter(part="flops").get_column("total_ns").sum())
     span_ns = work.end_ns - work.start_ns
     return Efficiency(
         hardware="" if chip is None else chip.name,
+        peaks={} if chip is None else {dtype: chip.peak(dtype) for dtype in _peaks_used(table)},
+        memory_bytes_per_s=None if chip is None else chip.hbm_bytes_per_s,
         total_ns=total_ns,
         span_ns=span_ns,
         rated_share=_share(flops_ns, total_ns) or 0.0,
@@ -69,13 +76,33 @@ def efficiency_of(
         mfu=_share(calls.get_column("needed_ns").sum(), span_ns) if chip and flops_ns else None,
         hfu=_share(calls.get_column("peak_ns").sum(), span_ns) if chip and flops_ns else None,
         **_of_products(events, calls, rated, chip),
+        num_shapes=table.height,
+        num_rated=table.filter((pl.col("flops") > 0) | (pl.col("read_bytes") + pl.col("written_bytes") > 0)).height,
+        num_operators=operators.height,
         parts=parts,
         shapes=table,
-        operators=operator_table(table),
+        operators=operators,
         steps=step_rates(work, events, calls, chip),
         phases=phase_rates(work, events, calls, chip),
-        notes=(*notes, *_notes(parts, shapes)),
+        notes=(*notes, *_notes(parts, shapes), *((_ON_HOST,) if work.basis == "host" else ())),
     )
+
+
+def efficiency_or_none(
+    work: Work, hardware: Hardware | str | None = None, innermost: pl.Series | None = None
+) -> Efficiency | None:
+    """`efficiency_of`, where operators tell it: not of ranges, of a simulation, or of a host that only launches, whose
+    operators' time says nothing of their FLOP/s."""
+    if work.basis not in ("device", "host") or work.trace.simulated:
+        return None
+    if work.basis == "host" and not work.trace.events.lazy().filter(is_launch()).head(1).collect().is_empty():
+        return None
+    return efficiency_of(work, hardware=hardware, innermost=innermost)
+
+
+def _peaks_used(shapes: pl.DataFrame) -> list[str]:
+    """The dtypes whose peaks rates are held against, in their order."""
+    return sorted(shapes.get_column("peak").drop_nulls().unique())
 
 
 def _events(work: Work, innermost: pl.Series | None) -> pl.DataFrame:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal, TypeAlias, TypedDict
 
 import polars as pl
@@ -14,7 +14,7 @@ from weftrace.files.columns import Shown
 from weftrace.files.schemas import Count, Ns, Share
 from weftrace.files.values import As
 from weftrace.notebook import InNotebook
-from weftrace.units import percent
+from weftrace.units import S, percent, si
 
 #: What is known of device time. flops: matrix FLOPs of the operator call that launched it. bytes: its bytes alone.
 #: no shapes: an operator launched it and its shapes, or what follows from them, are not known. no operator: none is
@@ -26,7 +26,7 @@ PARTS: tuple[Part, ...] = ("flops", "bytes", "no shapes", "no operator")
 Bound: TypeAlias = Literal["compute", "memory", "host link"]
 
 Ratio = Annotated[float, Meta(ge=0)]
-Rate = Annotated[float | None, Meta(ge=0)]
+Rate: TypeAlias = Ratio | None
 
 
 class PartRow(TypedDict):
@@ -42,7 +42,7 @@ class PartRow(TypedDict):
 class ShapeRow(TypedDict):
     """All calls of one operator with the same shapes, dtypes and cost. Counts are of all calls together."""
 
-    operator: Annotated[str, Shown("operator")]
+    operator: Annotated[str, Meta(description="Name, as the profiler wrote it."), Shown("operator")]
     shapes: Annotated[str, Meta(description="Sizes of its input tensors: [5185x1024] [1024x4096]."), Shown(wide=True)]
     dtype: Annotated[str, Meta(description="Of the matrix inputs, as stored.")]
     computes_in: Annotated[
@@ -55,7 +55,7 @@ class ShapeRow(TypedDict):
         Meta(description="Whether its longest kernel ran on tensor or matrix cores; null where its name does not say."),
         Shown("tensor cores"),
     ]
-    kind: Kind
+    kind: Annotated[Kind, Meta(description="matmul, conv, attention, vector, move ...: what sort of work it is.")]
     num_calls: Annotated[Count, Meta(description="Calls that launched something."), Shown("calls")]
     total_ns: Annotated[Ns, Meta(description="Sum of the durations of its device events, sets of memory included.")]
     busy_ns: Annotated[
@@ -80,12 +80,12 @@ class ShapeRow(TypedDict):
     peak_share: Annotated[
         Ratio | None,
         Meta(description="Time of its executed FLOPs at that peak / busy_ns; null without FLOPs or a known chip."),
-        Shown("of peak", style="share"),
+        Shown("of peak", style="share", term="peak_share"),
     ]
     roofline_share: Annotated[
         Ratio | None,
         Meta(description="The least time of its calls by the roofline / busy_ns; null where the chip is not known."),
-        Shown("of roofline", style="share"),
+        Shown("of roofline", style="share", term="roofline_share"),
     ]
     bound: Annotated[Bound | None, Meta(description="Which side of the roofline sets that least time.")]
     best_flops_per_s: Annotated[Rate, Meta(description="flops_per_s of the fastest of its calls.")]
@@ -97,20 +97,29 @@ class ShapeRow(TypedDict):
 class OperatorRateRow(TypedDict):
     """All calls of one operator, whatever its shapes. Counts are sums over the rows of its shapes."""
 
-    operator: Annotated[str, Shown("operator", wide=True)]
-    num_shapes: Annotated[Count, Shown("shapes")]
-    num_calls: Annotated[Count, Shown("calls")]
-    total_ns: Ns
-    busy_ns: Annotated[Ns, Shown("device time")]
-    share: Annotated[Share, Shown(term="share")]
-    flops: Count
-    executed_flops: Count
-    vector_flops: Count
-    moved_bytes: Count
-    flops_per_s: Annotated[Rate, Shown("FLOP/s")]
-    bytes_per_s: Annotated[Rate, Shown("bytes/s")]
-    peak_share: Annotated[Ratio | None, Shown("of peak", style="share")]
-    roofline_share: Annotated[Ratio | None, Shown("of roofline", style="share")]
+    operator: Annotated[str, Meta(description="Name, as the profiler wrote it."), Shown("operator", wide=True)]
+    num_shapes: Annotated[Count, Meta(description="Rows of it in the table of shapes."), Shown("shapes")]
+    num_calls: Annotated[Count, Meta(description="Calls that launched something."), Shown("calls")]
+    total_ns: Annotated[Ns, Meta(description="Sum of the durations of its device events.")]
+    busy_ns: Annotated[
+        Ns, Meta(description="Sum over calls of the time in which they ran, sets of memory left out."),
+        Shown("device time"),
+    ]  # fmt: skip
+    share: Annotated[Share, Meta(description="total_ns over the durations of all device events."), Shown(term="share")]
+    flops: Annotated[Count, Meta(description="Matrix FLOPs that the model needs.")]
+    executed_flops: Annotated[Count, Meta(description="Matrix FLOPs that the kernels execute.")]
+    vector_flops: Annotated[Count, Meta(description="Arithmetic off the matrix units.")]
+    moved_bytes: Annotated[Count, Meta(description="Each input and each output once.")]
+    flops_per_s: Annotated[Rate, Meta(description="flops / busy_ns; null without matrix FLOPs."), Shown("FLOP/s")]
+    bytes_per_s: Annotated[Rate, Meta(description="moved_bytes / busy_ns; null where unknown."), Shown("bytes/s")]
+    peak_share: Annotated[
+        Ratio | None, Meta(description="Mean over its shapes that have one, by their time."),
+        Shown("of peak", style="share", term="peak_share"),
+    ]  # fmt: skip
+    roofline_share: Annotated[
+        Ratio | None, Meta(description="Mean over its shapes that have one, by their time."),
+        Shown("of roofline", style="share", term="roofline_share"),
+    ]  # fmt: skip
 
 
 class WindowRateRow(TypedDict):
@@ -126,12 +135,12 @@ class WindowRateRow(TypedDict):
     moved_bytes: Count
     flops_per_s: Annotated[Rate, Shown("FLOP/s")]
     mfu: Annotated[Ratio | None, Meta(description="Time of flops at the chip's peaks / span_ns, at least."),
-                   Shown("MFU, at least", style="share")]  # fmt: skip
+                   Shown("MFU, at least", style="share", term="trace_mfu")]  # fmt: skip
     hfu: Annotated[Ratio | None, Meta(description="The same of executed FLOPs."),
-                   Shown("HFU, at least", style="share")]  # fmt: skip
+                   Shown("HFU, at least", style="share", term="trace_mfu")]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Efficiency(InNotebook):
     """FLOPs, bytes and rates of what a device ran, from the shapes that its trace recorded.
 
@@ -151,6 +160,10 @@ class Efficiency(InNotebook):
     """
 
     hardware: Annotated[str, Meta(description="Accelerator whose peaks count; empty where none is known.")]
+    peaks: Annotated[
+        Mapping[str, float], Meta(description="Its dense peaks that rates are held against, FLOP/s: dtype -> peak.")
+    ]
+    memory_bytes_per_s: Annotated[Rate, Meta(description="Bandwidth of its memory.")]
     total_ns: Annotated[Ns, Meta(description="Sum of the durations of all device events.")]
     span_ns: Annotated[Ns, Meta(description="First start to last end, or the step's window.")]
     rated_share: Annotated[Share, Meta(description="Of total_ns, what operators with known FLOPs took.")]
@@ -164,6 +177,9 @@ class Efficiency(InNotebook):
     tensor_core_gemm_share: Annotated[Share | None, Meta(description="Of gemm_ns, on tensor cores.")]
     unknown_core_gemm_share: Annotated[Share | None, Meta(description="Of gemm_ns, where names do not tell.")]
     tensor_core_share: Annotated[Share | None, Meta(description="Of total_ns, on tensor cores.")]
+    num_shapes: Annotated[Count, Meta(description="Rows of the table of shapes; `shapes` may hold the first alone.")]
+    num_rated: Annotated[Count, Meta(description="Of these, those whose FLOPs or bytes are known.")]
+    num_operators: Annotated[Count, Meta(description="Rows of the table of operators; `operators` may hold the first.")]
     parts: Annotated[pl.DataFrame, As(list[PartRow])]
     shapes: Annotated[pl.DataFrame, As(list[ShapeRow]), Meta(description="Most device time first.")]
     operators: Annotated[pl.DataFrame, As(list[OperatorRateRow]), Meta(description="Most device time first.")]
@@ -171,9 +187,30 @@ class Efficiency(InNotebook):
     phases: Annotated[pl.DataFrame, As(list[WindowRateRow])]
     notes: Annotated[tuple[str, ...], Meta(description="What was assumed, or is wrong, a sentence each.")] = ()
 
+    @property
+    def headline(self) -> Annotated[str, Meta(description="The totals in a sentence: no MFU without what is rated.")]:
+        """The totals in a sentence."""
+        if not self.flops and not self.executed_flops:
+            return "FLOPs are known of no device time."
+        said = [f"FLOPs are known of {percent(self.rated_share)} of device time"]
+        if self.mfu is not None and self.hfu is not None:
+            said.append(f"MFU at least {percent(self.mfu)}, HFU at least {percent(self.hfu)} of {self.hardware}")
+        elif self.span_ns:
+            said.append(f"at least {si(self.flops / self.span_ns * S, 'FLOP/s')} over the span, held against no peak")
+        if self.gemm_peak_share is not None:
+            said.append(f"matrix products reach {percent(self.gemm_peak_share)} of their peak")
+        if self.tensor_core_gemm_share is not None:
+            unknown = self.unknown_core_gemm_share or 0.0
+            of = f", of {percent(unknown)} kernels' names do not tell" if unknown >= 0.0005 else ""
+            said.append(f"{percent(self.tensor_core_gemm_share)} of their time is on tensor cores{of}")
+        return "; ".join(said) + "."
+
+    def first(self, rows: int) -> Efficiency:
+        """The same with so many rows of each table at most: the most device time, or the first steps."""
+        tables = ("shapes", "operators", "steps", "phases")
+        return replace(self, **{name: getattr(self, name).head(rows) for name in tables})
+
     def _describe(self) -> Iterator[tuple[str, str]]:
-        yield "rated", f"{percent(self.rated_share)} of device time"
-        if self.mfu is not None and self.rated_share:
-            yield "MFU", f"at least {percent(self.mfu)} of {self.hardware}"
+        yield "efficiency", self.headline
         rows = self.shapes.head(5).select("operator", "shapes", "share").iter_rows()
         yield from ((f"{operator} {shapes}", percent(share)) for operator, shapes, share in rows)

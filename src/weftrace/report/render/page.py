@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
+from weftrace.analysis.efficiency import OperatorRateRow, ShapeRow, WindowRateRow
 from weftrace.analysis.hidden_communication import CollectiveRow
 from weftrace.analysis.kernel_times import FamilyRow, KernelRow, UnnamedRow
 from weftrace.analysis.launch_delays import HostCallRow, HostStallRow
@@ -38,7 +39,8 @@ ROWS: dict[str, Any] = {
     "stalls": HostStallRow, "idle": IdleCauseRow, "separated": SeparatedRow, "ranks": JobRankRow,
     "late-kinds": types.LateCollectiveDocument,
     "late-worst": types.WorstCollectiveDocument, "code": CodeNode,
-    "bandwidth": BandwidthRow, "alive": AliveRow,
+    "bandwidth": BandwidthRow, "alive": AliveRow, "shapes": ShapeRow, "operator-rates": OperatorRateRow,
+    "window-rates": WindowRateRow,
 }  # fmt: skip
 #: The package that holds the page's template and static files, and its first module.
 HOME, ENTRY = "weftrace.report.render", "main"

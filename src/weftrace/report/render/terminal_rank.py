@@ -24,6 +24,7 @@ from weftrace.render.memory_blocks import memory_blocks
 from weftrace.report.document_types import RankDocument, StepDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, PARTS
 from weftrace.report.render.terminal_code import code_blocks
+from weftrace.report.render.terminal_efficiency import efficiency_block
 from weftrace.report.render.terminal_idle import idle_block, unrecorded_ns
 from weftrace.report.render.terminal_quality import quality_frame, quality_line
 from weftrace.units import Unit, adding_up, counted, duration, percent, unit_for
@@ -55,6 +56,7 @@ def rank_blocks(rank: RankDocument, width: int) -> list[RenderableType]:
     blocks += [
         _span(rank, width),
         _accounts(rank),
+        efficiency_block(rank, width),
         _configuration(rank, width),
         _flops(rank, width),
         *code_blocks(rank, width),

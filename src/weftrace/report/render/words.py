@@ -201,6 +201,44 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "of all modules and of what lies outside add up to idle. Idle before a module: the gaps that its own "
             "events ended, wherever the time went.",
         ),
+        "efficiency": (
+            "Efficiency",
+            "FLOPs and bytes of each operator call, by the formulas that count a model as it runs, from the shapes "
+            "that the trace recorded; and the time in which the call's device events ran. A device event belongs to "
+            "the outermost operator with a formula that was open when it was launched.",
+        ),
+        "rated_flops": (
+            "FLOPs known",
+            "Device time of operator calls whose matrix FLOPs follow from their shapes: matrix products, convolutions, "
+            "attention.",
+        ),
+        "rated_bytes": (
+            "Bytes alone",
+            "Device time of operator calls without matrix FLOPs: what they read and write is their measure.",
+        ),
+        "no_shapes": (
+            "No shapes",
+            "Device time of operators that were recorded without shapes, or whose work does not follow from them.",
+        ),
+        "no_operator": (
+            "No operator",
+            "Device time around whose launch no operator is recorded: replays of graphs, launches outside of operators "
+            "or before the recording.",
+        ),
+        "trace_mfu": (
+            "MFU and HFU, at least",
+            "Time that the needed (MFU) or the executed (HFU) matrix FLOPs of all rated calls take at the chip's dense "
+            "peak for their dtypes, over the span. What is not rated adds nothing, so both are lower bounds.",
+        ),
+        "peak_share": (
+            "Part of the peak",
+            "Time that the executed matrix FLOPs take at the chip's dense peak for their dtype / the calls' time.",
+        ),
+        "roofline_share": (
+            "Part of the roofline",
+            "Least time of the calls, the longer of what their arithmetic takes at the peak and what their bytes, each "
+            "input and output once, take at the memory's bandwidth / the time of the calls.",
+        ),
         "clock": (
             "Clock offset",
             "How far this rank's clock is ahead of the first rank's, estimated from the ends of matched collectives.",

@@ -3,23 +3,18 @@
 
 import { byId, fill, h } from "render/dom.js";
 import { duration, si } from "render/format.js";
-import { drawnToWidth, svg, answering, grid, svgLine, svgText, svgChart } from "render/svg.js";
-import { sum } from "./model.js";
-import { phaseClass, siTick } from "./words.js";
 import { key } from "render/legends.js";
+import { HEIGHT, plotOf, roofline } from "render/roofline_plot.js";
+import { answering, drawnToWidth, svg, svgChart, svgText } from "render/svg.js";
+import { sum } from "./model.js";
+import { phaseClass } from "./words.js";
 
-const LEFT = 62;
-const RIGHT = 20;
-const TOP = 14;
-const BOTTOM = 44;
-const HEIGHT = 430;
 const MOST = 300;
 
 /**
  * @typedef {import("render/tooltip.js").TipRow} TipRow
  * @typedef {import("./model.js").FlopsModel} FlopsModel
  * @typedef {import("./model.js").Module} Module
- * @typedef {NonNullable<page.Flops["roofs"]>} Roofs
  *
  * What modules that are alike do themselves in a phase. x: FLOP a byte, y: FLOP a second; time and bound in ns.
  * @typedef {object} Point
@@ -35,14 +30,6 @@ const MOST = 300;
  *
  * All operators of a kind, at the rate that the roofs allow.
  * @typedef {{ name: string, calls: number, x: number, y: number }} KindPoint
- *
- * The picture's limits, and where values stand in it.
- * @typedef {object} Plot
- * @property {[low: number, high: number]} xs
- * @property {[low: number, high: number]} ys
- * @property {number} width
- * @property {(value: number) => number} x
- * @property {(value: number) => number} y
  */
 
 /** @param {FlopsModel} model */
@@ -102,89 +89,12 @@ function draw({ roofs, timed }, points, kinds, width) {
     HEIGHT,
     "Roofline: FLOP a second against FLOP a byte",
     [
-      gridLines(plot),
-      roofs ? roofLines(roofs, plot) : null,
+      roofline(plot, roofs),
       [...points].sort((a, b) => b.weight - a.weight).map((p) => dot(p, x(p.x), y(p.y), radius(p))),
       kinds.map((p) => kindDot(p, x(p.x), y(p.y), width)),
     ],
     { role: "group" },
   );
-}
-
-/**
- * Limits that hold all points, and the roofs with their ridge.
- * @param {{ x: number, y: number }[]} points
- * @param {Roofs | null} roofs
- * @param {number} width
- * @returns {Plot}
- */
-function plotOf(points, roofs, width) {
-  const ridge = roofs ? roofs.compute[0][1] / roofs.bytes_per_s : 1;
-  const tops = roofs ? roofs.compute.map(([, rate]) => rate) : [];
-  const lowX = 10 ** Math.floor(Math.log10(Math.min(...points.map((p) => p.x))) - 0.1);
-  const highX = 10 ** Math.ceil(Math.log10(Math.max(...points.map((p) => p.x), ridge)) + 0.25);
-  const lowY = 10 ** Math.floor(Math.log10(Math.min(...points.map((p) => p.y))) - 0.1);
-  const highY = 10 ** Math.ceil(Math.log10(Math.max(...points.map((p) => p.y), ...tops)) + 0.1);
-  return {
-    xs: [lowX, highX],
-    ys: [lowY, highY],
-    width,
-    x: (value) => LEFT + (Math.log10(value / lowX) / Math.log10(highX / lowX)) * (width - LEFT - RIGHT),
-    y: (value) => TOP + (1 - Math.log10(value / lowY) / Math.log10(highY / lowY)) * (HEIGHT - TOP - BOTTOM),
-  };
-}
-
-/** @param {Plot} plot */
-function gridLines({ xs, ys, width, x, y }) {
-  return [
-    powers(...xs, (width - LEFT - RIGHT) / 46).map((value) => [
-      svgLine("grid", x(value), TOP, x(value), HEIGHT - BOTTOM),
-      svgText("", x(value), HEIGHT - BOTTOM + 16, siTick(value), "middle"),
-    ]),
-    grid({ values: powers(...ys, 8), y, left: LEFT, right: width - RIGHT, text: siTick }),
-    svgText("", width - RIGHT, HEIGHT - 8, "intensity: FLOP for each byte moved →", "end"),
-    svgText("", LEFT + 6, TOP + 10, "↑ FLOP a second"),
-  ];
-}
-
-/**
- * @param {Roofs} roofs
- * @param {Plot} plot
- */
-function roofLines({ bytes_per_s: memory, compute }, { xs: [lowX], ys: [lowY], width, x, y }) {
-  const peak = compute[0][1]; // highest first
-  const from = Math.max(lowX, lowY / memory);
-  const ridge = peak / memory;
-  const flat = compute.map(([, rate], at) =>
-    svg("path", {
-      class: "roof",
-      "stroke-dasharray": at ? "5 4" : null,
-      d: `M${x(Math.max(lowX, rate / memory))} ${y(rate)}H${width - RIGHT}`,
-    }),
-  );
-  const names = compute.map(([name, rate], at) => {
-    const crowded = at > 0 && Math.abs(y(rate) - y(compute[at - 1][1])) < 15;
-    return svgText(
-      "roof-word",
-      width - RIGHT - 4,
-      crowded ? y(rate) + 14 : y(rate) - 6,
-      `${name}: ${si(rate, "FLOP/s")}`,
-      "end",
-    );
-  });
-  const slope = svg("path", { class: "roof memory", d: `M${x(from)} ${y(from * memory)}L${x(ridge)} ${y(peak)}` });
-  const middle = Math.sqrt(from * ridge);
-  const angle = (Math.atan2(y(peak) - y(from * memory), x(ridge) - x(from)) * 180) / Math.PI;
-  const [wordX, wordY] = [x(middle), y(middle * memory) - 8];
-  const word = svg("text", {
-    class: "roof-word",
-    x: wordX,
-    y: wordY,
-    "text-anchor": "middle",
-    transform: `rotate(${angle.toFixed(1)} ${wordX.toFixed(1)} ${wordY.toFixed(1)})`,
-    text: `memory: ${si(memory, "B/s")}`,
-  });
-  return [slope, flat, names, word];
 }
 
 /**
@@ -302,17 +212,4 @@ function kindPoints(doc) {
       x: kind.work / kind.bytes,
       y: (kind.work * 1e9) / kind.bound_ns,
     }));
-}
-
-/**
- * Powers of ten from low to high, so few that at most about `most` are written.
- * @param {number} low
- * @param {number} high
- * @param {number} most
- */
-function powers(low, high, most) {
-  const from = Math.round(Math.log10(low));
-  const to = Math.round(Math.log10(high));
-  const step = Math.max(1, Math.ceil((to - from) / Math.max(2, most)));
-  return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => 10 ** (from + i * step));
 }

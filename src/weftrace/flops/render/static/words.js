@@ -1,13 +1,4 @@
-import { si } from "render/format.js";
-// Numbers of a model's cost as text: powers of 1000 with three digits, rates, intensities.
-
-/**
- * An axis value that is a power of ten: "0.1", "10 k", "1 T".
- * @param {number} value
- */
-export function siTick(value) {
-  return value < 1 ? String(Number(value.toPrecision(2))) : si(value, "", 1);
-}
+// Phases of a model's step: their order, and the class of their colours.
 
 /**
  * The class of a colour for a phase.

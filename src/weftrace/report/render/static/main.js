@@ -12,6 +12,7 @@ import { showCode } from "./code.js";
 import { readTimeline } from "./data.js";
 import { showCritical } from "./critical.js";
 import { dock } from "./dock.js";
+import { showEfficiency } from "./efficiency.js";
 import { keepInFragment } from "./fragment.js";
 import { jobOf, memberOf } from "./job.js";
 import { showJobSummary } from "./job_summary.js";
@@ -108,6 +109,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     timeline.show(rank, shown);
     showMatrix(rank);
     showCode(rank);
+    showEfficiency(rank);
     showCritical(position);
     showKernels(rank, findInTimeline);
     showPhases(rank);
