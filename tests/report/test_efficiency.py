@@ -39,7 +39,7 @@ def test_without_shapes_one_sentence_says_how_to_record_them(tmp_path: Path) -> 
     report = analyze(bare_file().trace(tmp_path))
     section = printed(report).partition("Efficiency")[2].partition("\n\n")[0]
     assert " ".join(section.split()) == (
-        "No operator was recorded with shapes, so there are no FLOPs and no bytes: record with "
+        "Operators were recorded without shapes, so there are no FLOPs: record with "
         "torch.profiler.profile(record_shapes=True)."
     )
 
