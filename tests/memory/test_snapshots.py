@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import weftrace as wt
-from tests.memory.snapshots import ADAM, LINEAR, MIB, block, segment, snapshot
+from tests.memory.snapshots import ADAM, LINEAR, MIB, block, entry, segment, snapshot
 from tests.saved_documents import run
 from weftrace.memory import MemorySnapshot, read_snapshot
 from weftrace.memory.pickles import PickleError
@@ -55,6 +55,14 @@ def test_a_history_without_times_or_of_a_peak_before_its_start() -> None:
     assert history is not None and history.span_ns is None and history.peak_ns is None
     assert (history.peak_bytes, history.peak_event) == (21 * MIB - 100, -1)
     assert history.held.rows() == [("(before the history)", None, 21 * MIB - 100, 1.0)]
+
+
+def test_a_history_without_blocks_is_never_below_nothing() -> None:
+    """8 MiB are allocated and 9 of before are freed, while no block is told: there was 1 before at least."""
+    history = [entry("alloc", 1, 8 * MIB, 0, LINEAR), entry("free_requested", 2, 9 * MIB, 1, ADAM)]
+    (device,) = read({"segments": [], "device_traces": [history]}).devices
+    assert device.history is not None
+    assert (device.history.first_bytes, device.history.peak_bytes) == (MIB, 9 * MIB)
 
 
 def test_snapshots_of_old_torch_and_of_several_devices() -> None:

@@ -244,7 +244,7 @@ def _history(
     since = pl.col("time_ns") - pl.col("time_ns").first()
     time = since.cum_max() if is_timed else pl.int_range(pl.len())
     first, first_reserved = (
-        now - _sum(entries, column) for now, column in ((now_bytes, "bytes"), (reserved_now, "taken"))
+        _begun(entries.get_column(column), now) for column, now in (("bytes", now_bytes), ("taken", reserved_now))
     )
     changes = entries.select(
         time.alias("time_ns"), pl.col("address").reinterpret(signed=True), "bytes",
@@ -284,3 +284,9 @@ def snapshot_table(snapshot: MemorySnapshot) -> pl.DataFrame:
     ]
     none = pl.DataFrame(schema={"device": pl.Int32(), "when": pl.String(), **frame_schema(StackRow)})
     return pl.concat([none, *parts], how="vertical_relaxed")
+
+
+def _begun(changes: pl.Series, now: int) -> int:
+    """What there was before the changes: what there is after them less their sum, but never so little that it would
+    have been less than nothing in between (of a file that holds the history without the blocks)."""
+    return max(now - int(changes.sum()), -min(0, int(changes.cum_sum().min() or 0)))  # type: ignore[arg-type]
