@@ -8,30 +8,33 @@ from typing import Any
 import polars as pl
 
 from weftrace.analysis.efficiency.below_peak import ShapeFacts, published_flops_per_s, why_below
+from weftrace.analysis.efficiency.launches import Launches
 from weftrace.analysis.efficiency.least_times import LeastTime
 from weftrace.analysis.efficiency.peaks import over_peak_sentence
 from weftrace.analysis.efficiency.precision import KernelPrecision
 from weftrace.analysis.efficiency.sizes import product_sides
-from weftrace.analysis.efficiency.waves import WAVE_SCHEMA, waves_of
 from weftrace.facts import Hardware
 from weftrace.trace.work import Work
 from weftrace.units import S, grouped
 
 #: A rate this much above a bandwidth is a clock's rounding.
 _TOLERANCE = 1.005
-_LAUNCH = ("launch_pid", "launch_tid", "launch_ts_ns")
 
 
 def explanations(
-    work: Work, events: pl.DataFrame, sums: pl.DataFrame, rated: Sequence[LeastTime], chip: Hardware | None
+    work: Work,
+    events: pl.DataFrame,
+    sums: pl.DataFrame,
+    rated: Sequence[LeastTime],
+    launches: Launches,
+    chip: Hardware | None,
 ) -> dict[int, str]:
     """Shape -> why it is below or above its peak; no entry where nothing tells.
 
-    events: rated ones, with shape. sums: a row per shape: num_calls, busy_ns, best_ns.
+    events: rated ones, with shape. sums: a row per shape: num_calls, busy_ns, best_ns. launches: of `launches_of`.
     """
     if chip is None or work.device is None:
         return {}
-    launched = _launches(work, events, rated)
     copies = events.filter(pl.col("family").cast(pl.String) == "copy").group_by("shape").agg(pl.col("dur_ns").sum())
     copies_ns = dict(copies.iter_rows())
     found = {}
@@ -43,7 +46,7 @@ def explanations(
         if of.peak is None:
             sentence = _above_bandwidth(of, share, chip)
         else:
-            sentence = _of_product(work, of, each, launched.get(shape, {}), copies_ns.get(shape, 0), chip)
+            sentence = _of_product(work, of, each, launches.get(shape, {}), copies_ns.get(shape, 0), chip)
         if sentence:
             found[shape] = sentence
     return found
@@ -104,25 +107,3 @@ def _of_product(
 def _published(of: LeastTime, chip: Hardware) -> float | None:
     sides = product_sides(of.shape.sizes)
     return None if sides is None else published_flops_per_s(*sides, of.cost.dtype, chip)
-
-
-def _launches(work: Work, events: pl.DataFrame, rated: Sequence[LeastTime]) -> dict[int, dict[str, Any]]:
-    """Shape -> of its main kernel's longest event num_blocks, waves (`WAVE_SCHEMA`) and launch_dur_ns, the host's time
-    in the call that launched it."""
-    mains = [(at, of.kernel.row) for at, of in enumerate(rated) if of.kernel.row is not None and of.peak is not None]
-    if not mains:
-        return {}
-    main = pl.DataFrame(mains, schema={"shape": pl.Int64, "row": pl.UInt32}, orient="row")
-    table = main.join(events.select("row", "persistent", *_LAUNCH).unique("row", keep="first"), on="row", how="left")
-    rows = table.get_column("row")
-    asked = work.trace.events.select("num_blocks", "num_threads", "registers", "shared_bytes")[rows]
-    table = table.hstack(asked)
-    waves = waves_of(table, work.trace.device(work.device or 0))
-    calls = work.trace.events.select("pid", "tid", "ts_ns", launch_dur_ns="dur_ns").filter(
-        pl.col("ts_ns").is_in(table.get_column("launch_ts_ns").implode())
-    )
-    table = table.hstack(waves.select(list(WAVE_SCHEMA))).join(
-        calls.unique(("pid", "tid", "ts_ns"), keep="last"),
-        left_on=_LAUNCH, right_on=["pid", "tid", "ts_ns"], how="left",
-    )  # fmt: skip
-    return {each["shape"]: each for each in table.to_dicts()}

@@ -11,6 +11,7 @@ from weftrace.analysis.efficiency.chips import chip_of
 from weftrace.analysis.efficiency.costs_of_calls import Shape, shapes_of_calls
 from weftrace.analysis.efficiency.counted_calls import counted_calls, recomputed
 from weftrace.analysis.efficiency.explaining import explanations
+from weftrace.analysis.efficiency.launches import launches_of
 from weftrace.analysis.efficiency.least_times import LeastTime, least_time
 from weftrace.analysis.efficiency.parts import parts_of
 from weftrace.analysis.efficiency.precision import kernel_precision
@@ -58,7 +59,9 @@ def efficiency_of(
     calls = calls.with_columns(pl.when(again).then(0).otherwise(pl.col(c)).alias(c) for c in ("flops", "needed_ns"))
     total_ns = int(events.get_column("dur_ns").sum())
     sums = sums_of_shapes(calls)
-    table = shape_table(sums, rated, explanations(work, events, sums, rated, chip), total_ns)
+    launches = launches_of(work, events, rated)
+    why = explanations(work, events, sums, rated, launches, chip)
+    table = shape_table(sums, rated, launches, why, total_ns)
     operators = operator_table(table)
     parts = parts_of(events, shapes)
     flops_ns = int(parts.filter(part="flops").get_column("total_ns").sum())

@@ -18,12 +18,14 @@ _CROSSING = ("memcpy_h2d", "memcpy_d2h")
 class ShapeKernel:
     """The kernel that took most of a shape's device time.
 
-    row: of its longest event in the trace's events. dtype, tensor_cores, sparse, split_k, architecture: as
-    `KernelPrecision` has them. to_host: whether most of the shape's time is copies between host and device.
+    row: of its longest event in the trace's events. tile: "128x256x64", what a block computes at a time, or None.
+    dtype, tensor_cores, sparse, split_k, architecture: as `KernelPrecision` has them. to_host: whether most of the
+    shape's time is copies between host and device.
     """
 
     name: str = ""
     row: int | None = None
+    tile: str | None = None
     dtype: str | None = None
     tensor_cores: bool | None = None
     sparse: bool = False
@@ -79,6 +81,7 @@ def shape_kernels(events: pl.DataFrame) -> dict[int, ShapeKernel]:
         each["shape"]: ShapeKernel(
             name=each["name"] or "",
             row=each["row"],
+            tile="x".join(str(side) for name in "mnk" if (side := each[f"tile_{name}"]) is not None) or None,
             dtype=each["dtype"],
             tensor_cores=each["tensor_cores"],
             sparse=bool(each["sparse"]),

@@ -28,8 +28,8 @@ def calls_of(events: pl.DataFrame, rated: Sequence[LeastTime]) -> pl.DataFrame:
     )
     number = calls.select("call").with_row_index("number")
     busy = mine.filter(~pl.col("is_memset")).select("call", "start_ns", "end_ns").join(number, on="call")
-    at, start, end = (busy.get_column(name).to_numpy() for name in ("number", "start_ns", "end_ns"))
-    calls = calls.with_columns(pl.Series("busy_ns", totals_by_group(at, start, end, calls.height), dtype=pl.Int64))
+    of, start, end = (busy.get_column(name).to_numpy() for name in ("number", "start_ns", "end_ns"))
+    calls = calls.with_columns(pl.Series("busy_ns", totals_by_group(of, start, end, calls.height), dtype=pl.Int64))
     of_shape: dict[str, list[Any]] = {
         "flops": [r.cost.flops for r in rated], "executed_flops": [r.cost.executed_flops for r in rated],
         "moved_bytes": [r.cost.moved_bytes for r in rated],
@@ -53,13 +53,25 @@ def sums_of_shapes(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def shape_table(sums: pl.DataFrame, rated: Sequence[LeastTime], why: Mapping[int, str], total_ns: int) -> pl.DataFrame:
-    """A frame of `ShapeRow`, most device time first. sums: of `sums_of_shapes`. total_ns: of all device events."""
-    rows = [_shape_row(rated[each["shape"]], each, total_ns, why.get(each["shape"], "")) for each in sums.to_dicts()]
+def shape_table(
+    sums: pl.DataFrame, rated: Sequence[LeastTime], launches: Launches, why: Mapping[int, str], total_ns: int
+) -> pl.DataFrame:
+    """A frame of `ShapeRow`, most device time first.
+
+    sums: of `sums_of_shapes`. launches: of `launches_of`. why: shape -> a sentence. total_ns: of all device events.
+    """
+    rows = [
+        {
+            **_shape_row(rated[each["shape"]], each, total_ns),
+            **_launch_fields(rated[each["shape"]], launches.get(each["shape"], {})),
+            "why": why.get(each["shape"], ""),
+        }
+        for each in sums.to_dicts()
+    ]
     return frame_of(ShapeRow, rows).sort("total_ns", "operator", "shapes", descending=[True, False, False])
 
 
-def _shape_row(of: LeastTime, sums: Mapping[str, Any], whole: int, why: str) -> dict[str, Any]:
+def _shape_row(of: LeastTime, sums: Mapping[str, Any], whole: int) -> dict[str, Any]:
     cost, calls, busy = of.cost, sums["num_calls"], sums["busy_ns"]
     bytes_per_s = _rate(calls * cost.moved_bytes, busy) if of.shape.cost is not None and cost.moved_bytes else None
     peak_note = of.peak.note if of.peak else ""
@@ -93,8 +105,12 @@ def _shape_row(of: LeastTime, sums: Mapping[str, Any], whole: int, why: str) -> 
         "best_flops_per_s": _rate(cost.flops, sums["best_ns"]) if cost.flops else None,
         "status": cost.status,
         "note": note,
-        "why": why,
     }
+
+
+def _launch_fields(of: LeastTime, launch: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("num_waves", "last_wave_empty_share", "occupancy")
+    return {"kernel": of.kernel.name, "tile": of.kernel.tile, **{name: launch.get(name) for name in names}}
 
 
 def operator_table(shapes: pl.DataFrame) -> pl.DataFrame:

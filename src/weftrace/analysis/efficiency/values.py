@@ -89,6 +89,20 @@ class ShapeRow(TypedDict):
     ]
     bound: Annotated[Bound | None, Meta(description="Which side of the roofline sets that least time.")]
     best_flops_per_s: Annotated[Rate, Meta(description="flops_per_s of the fastest of its calls.")]
+    kernel: Annotated[str, Meta(description="The kernel that took most of its time.")]
+    tile: Annotated[
+        str | None, Meta(description="Rows x columns x depth that one block computes at a time, by the kernel's name.")
+    ]
+    num_waves: Annotated[
+        Count | None,
+        Meta(description="Blocks of that kernel over those that the device holds at once, rounded up; null where the "
+             "file does not tell, or blocks take one piece of work after another."),
+        Shown("waves"),
+    ]  # fmt: skip
+    last_wave_empty_share: Annotated[Share | None, Meta(description="Places of the last wave without a block.")]
+    occupancy: Annotated[
+        Count | None, Meta(description="Percent, as the profiler recorded it; null above 48 KiB of shared memory.")
+    ]
     status: Annotated[Status, Meta(description="How far the count can be trusted.")]
     note: Annotated[str, Meta(description="What was assumed or is not known."), Shown(wide=True)]
     why: Annotated[str, Meta(description="Why it is below, or above, its peak; empty where nothing tells.")]
