@@ -226,6 +226,14 @@ def test_many_small_collectives_are_told_by_what_gaps_separate(tmp_path: Path) -
     assert (row["before"], row["after"], row["num_gaps"]) == (ALL_REDUCE, ALL_REDUCE, 19)
 
 
+def test_a_thread_that_recorded_nothing_in_the_gaps_is_silent_there(tmp_path: Path) -> None:
+    """On CPUs: twelve operators, one after another, from 20 to 140, and the next at 1,000."""
+    file = TraceFile()
+    for number in range(12):
+        file.host("aten::mul", 20 + 10 * number, 10, cat="cpu_op")
+    assert account(file.host("aten::mul", 1_000, 10, cat="cpu_op"), tmp_path).idle_ns == (1_000 - 140) * US
+
+
 @given(trace=traces())
 def test_parts_and_causes_add_up_on_random_traces(trace: wt.trace.Trace) -> None:
     work = random_work(trace)

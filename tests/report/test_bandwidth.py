@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from tests.report import job_documents
+from tests.tracefile import ALL_REDUCE, TraceFile, collective
 from weftrace.errors import WeftraceError
-from weftrace.report import print_report, render_html
+from weftrace.report import analyze, print_report, render_html
 from weftrace.report.document import report_document
 from weftrace.report.render.figures_bandwidth import bandwidth_figure
 from weftrace.report.render.tables import to_markdown
@@ -94,6 +96,41 @@ def test_terminal_and_markdown_say_what_is_a_bound() -> None:
     assert lines[4][-2:] == ["–", "whole"]
     assert "3 rows more, of which 3 (70.0 µs) are in no document; 5 events record no size." in " ".join(part.split())
     assert "| 1.0 MiB | 4 | 20.0 GB/s | ≥40.0 GB/s | ≥40.0 GB/s | ranks present |" in to_markdown(job())
+
+
+def test_peaks_notes_and_algbw_are_shown_where_they_are_known(open_html: Any) -> None:
+    """An all-reduce that reached a fifth of its link, one that is above it, and an all-to-all of an unknown group."""
+    document = job()
+    first, second, third = document["bandwidth"]["rows"]
+    first |= {"bound": "link", "peak_GBps": 450.0, "peak_share": 100 / 450, "sized_by": None, "note": None}
+    third |= {"whole_busbw_GBps": None, "group_size": None, "sized_by": "shapes", "whole_ns": 2_048}
+    second |= {"bound": None, "peak_GBps": None, "peak_share": None, "sized_by": None, "note": None}
+    document["bandwidth"]["notes"] = ["all_reduce of 64.0 MiB: 500.0 GB/s is above the link's peak: why."]
+    document = report_document(document, "job")
+    text = io.StringIO()
+    print_report(document, Console(file=text, width=120))
+    part = text.getvalue().partition("\nBandwidth")[2].partition("\n\n")[0]
+    lines = [line.split() for line in part.splitlines()]
+    assert lines[2][-4:] == ["22.2", "%", "all", "ranks"] and lines[4][4:6] == ["0.5", "algbw"]
+    assert "above the link's peak: why." in part
+    page = open_html(render_html(document, []))
+    assert page.locator("#bandwidth-notes li").all_inner_texts() == document["bandwidth"]["notes"]
+    cells = page.locator("#bandwidth-table tbody tr").first.inner_text()
+    assert "450" in cells and "22.2" in cells
+    assert "0.5 algbw" in page.locator("#bandwidth-table tbody tr").nth(2).inner_text()
+
+
+def test_one_rank_alone_has_its_bandwidth_with_what_is_inside_of_it(tmp_path: Path) -> None:
+    file = TraceFile(world_size=8).kernel(
+        ALL_REDUCE, 100, 1_000, **collective("allreduce"), **{"In msg nelems": 1_000_000, "Out msg nelems": 1_000_000,
+        "dtype": "Float", "Group size": 8, "Process Group Ranks": "[0, 1, 2, 3, 4, 5, 6, 7]"},
+    )  # fmt: skip
+    text = io.StringIO()
+    print_report(analyze(file.write(tmp_path / "rank0.json"), timelines=False).document, Console(file=text, width=100))
+    part = text.getvalue().partition("\nBandwidth")[2]
+    assert "Of one rank alone" in part and "waiting for other ranks inside" in part
+    # 4 MB in 1 ms x 2 x 7/8 = 7 GB/s, of an H800's 160
+    assert "7.0" in part.splitlines()[2] and "≥4.4 %" in part.splitlines()[2]
 
 
 def test_the_figure_has_both_series() -> None:

@@ -25,6 +25,7 @@ ARRIVAL_SCHEMA: dict[str, pl.DataType] = {
     "recorded_since_ns": pl.Int64(),  # of the whole file: when its recording began, null where nothing tells
     "laid_ns": pl.Int64(),  # added to its times, where the steps of a plain trace were laid one after another
     "payload_bytes": pl.Int64(),  # the larger of what the rank gives and gets; null where no size is recorded
+    "sized_by": pl.String(),  # "shapes" where the size is by those of the operator, as in WORK_SCHEMA
 }
 
 # Rules of plain ranges that send, and that receive; one that does both is neither.
@@ -79,6 +80,7 @@ def arrivals(source: Trace | Work) -> pl.DataFrame:
         pl.lit(_recorded_since(work.trace), pl.Int64).alias("recorded_since_ns"),
         _laid(work.trace).alias("laid_ns"),
         _payload_bytes().alias("payload_bytes"),
+        pl.col("sized_by").cast(pl.String),
     )
     return _of_channels(named).select(pl.col(name).cast(dtype) for name, dtype in ARRIVAL_SCHEMA.items())
 
@@ -123,7 +125,7 @@ def _of_channels(rows: pl.DataFrame) -> pl.DataFrame:
     begins = (pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1).over(*key)).fill_null(True)
     parts = numbered.with_columns(begins.cum_sum().over(*key).alias("part")).group_by(*key, "part", maintain_order=True)
     merged = parts.agg(
-        pl.col("group_size", "world_size", "collective", "step").first(),
+        pl.col("group_size", "world_size", "collective", "step", "sized_by").first(),
         pl.col("start_ns", "idle_since_ns", "recorded_since_ns", "laid_ns").first(),
         pl.col("end_ns", "payload_bytes").max(),
         pl.col("is_barrier").all(),

@@ -10,6 +10,7 @@ import polars as pl
 from weftrace.analysis.activity import Stretches, stretches_of
 from weftrace.analysis.arrival_times import arrivals
 from weftrace.analysis.clocks import ClockOffset, offsets_of
+from weftrace.analysis.collective_peaks import chip_of
 from weftrace.analysis.data_quality import Quality, quality
 from weftrace.analysis.efficiency import Efficiency, efficiency_or_none
 from weftrace.analysis.excluded_ranks import Apart, apart_notes, apart_of, by_rank, excluded_words, names_of, placed
@@ -94,6 +95,7 @@ class RankAnalysis(InNotebook):
     steps_by: str | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     machine: str = ""
+    memory_bytes: int | None = None  # of the device, where its file says
     code: tuple[CodeTimes, ...] = ()
     apart: Apart | None = None
     name: str = ""
@@ -193,6 +195,7 @@ def analyze_rank(
         shared=step_shares(stepped or account, launched_by=launched_by if work.around is work else None),
         facts=facts_of(steps_of, launched_by),
         efficiency=efficiency_or_none(work, hardware, launched_by if steps_of is work else None),
+        memory_bytes=None if work.device is None else work.trace.device(work.device).memory_bytes,
         machine=work.trace.info.get("host_name", "") if work.basis == "host" else "",
         name=worker.name if worker else "",
         places=worker.places if worker else (),
@@ -222,9 +225,13 @@ def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failu
         clocks=clocks if len(clocks) > 1 else (),
         lateness=late,
         slow_work=_slow_work(counted),
-        bandwidth=bandwidth_of([r.arrivals for r in counted], meetings),
+        bandwidth=bandwidth_of([r.arrivals for r in counted], meetings, _chip(counted)),
         notes=(*renumbered, *apart_notes(ordered, [r.apart for r in ordered], excluded_words)),
     )
+
+
+def _chip(ranks: Sequence[RankAnalysis]) -> Hardware | None:
+    return chip_of((r.device_name, r.num_sms, r.memory_bytes) for r in ranks if r.basis == "device")
 
 
 def _with_waits(ranks: Sequence[RankAnalysis], late: Lateness | None) -> Iterator[RankAnalysis]:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias, TypedDict
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, NotRequired, TypeAlias, TypedDict
 
 import polars as pl
 from msgspec import Meta
 
 from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
 from weftrace.analysis.clocks import END_TOGETHER
+from weftrace.analysis.collective_peaks import RATES, peaks_of
 from weftrace.analysis.meetings import Meetings, meetings_of
+from weftrace.facts import Hardware
 from weftrace.files.columns import Shown, frame_schema
 from weftrace.files.schemas import Amount, Count, Ns, Positive
-from weftrace.files.values import As
+from weftrace.files.values import OPTIONAL, As
 from weftrace.notebook import InNotebook
 from weftrace.trace.kernels import bus_factor
-from weftrace.units import size
+from weftrace.units import counted, size
 
 MOST_ROWS = 200
 _UNSURE = 0.1  # of the transfer: clocks that disagree by more do not tell how long it took
 _USABLE = 0.5  # of the collectives that end together must show a transfer, else clocks are wrong
+_MOST_NOTES = 3  # of rates above the peak
 _MOST_NAMED = 8  # ranks of a group; of more, the first three and the last
 #: Kinds of which nccl-tests says what busbw is: those with a factor of the group's size, and those with 1.
 _BY_SIZE = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
@@ -86,6 +89,39 @@ class BandwidthRow(TypedDict):
     best_busbw_GBps: Annotated[
         Amount | None, Meta(description="Of the collective with the shortest transfer."), Shown("best")
     ]
+    sized_by: NotRequired[
+        Annotated[
+            str | None,
+            Meta(
+                description="`shapes`: NCCL's metadata is missing, and the size is by the shapes of the operator that "
+                "called it. Null: as recorded."
+            ),
+        ]
+    ]
+    bound: NotRequired[
+        Annotated[
+            str | None,
+            Meta(
+                description="What bounds busbw: `link` (NVLink, xGMI) within a node, `network` between nodes, by the "
+                "ranks of the group, which are assumed to be numbered node by node. Null where the chip, or where the "
+                "group's ranks stand, is not known."
+            ),
+        ]
+    ]
+    peak_GBps: NotRequired[
+        Annotated[Amount | None, Meta(description="Its peak, of one GPU in one direction."), Shown("peak GB/s")]
+    ]
+    peak_share: NotRequired[
+        Annotated[
+            Amount | None,
+            Meta(
+                description="busbw of the transfer over the peak; where only the whole is known, that of the whole, "
+                "which waiting makes too small."
+            ),
+            Shown("of peak"),
+        ]
+    ]
+    note: NotRequired[Annotated[str | None, Meta(description="Why a rate can be above the peak.")]]
     uncertainty_ns: Annotated[
         Ns | None,
         Meta(
@@ -122,10 +158,34 @@ class Bandwidth(InNotebook):
         Count, Meta(description="Collectives that a rank had left before the last came: they tell no transfer.")
     ]
 
+    notes: Annotated[
+        tuple[str, ...], OPTIONAL, Meta(description="What is to be known of the rates, in sentences.")
+    ] = ()
+
     def _describe(self) -> Iterator[tuple[str, str]]:
         for row in self.rows.head(8).iter_rows(named=True):
             told = "transfer unknown" if row["busbw_GBps"] is None else f"busbw {row['busbw_GBps']:.1f} GB/s"
             yield f"{row['collective']} of {size(row['payload_bytes'])}", told
+
+
+def _notes(found: Bandwidth) -> Iterator[str]:
+    rows = found.rows
+    if found.num_ranks == 1 and rows.height:
+        yield (
+            "Of one rank alone, rates are of whole durations, with the waiting for other ranks inside: the transfer "
+            "was at least so fast. The files of the others tell it."
+        )
+    if by_shapes := rows.get_column("sized_by").count():
+        yield (
+            f"{counted(by_shapes, 'row')} without sizes in NCCL's metadata: bytes are those of the shapes that the "
+            "operator was called with."
+        )
+    above = rows.drop_nulls("note")
+    for row in above.head(_MOST_NOTES).iter_rows(named=True):
+        rate = max(row[name] for name in RATES if row[name] is not None)
+        yield f"{row['collective']} of {size(row['payload_bytes'])}: {rate:,.1f} GB/s is {row['note']}."
+    if above.height > _MOST_NOTES:
+        yield f"{counted(above.height - _MOST_NOTES, 'row')} more above the peak."
 
 
 def bandwidth(ranks: Sequence[pl.DataFrame]) -> Bandwidth | None:
@@ -137,8 +197,9 @@ def bandwidth(ranks: Sequence[pl.DataFrame]) -> Bandwidth | None:
     return bandwidth_of(ranks, meetings_of(ranks))
 
 
-def bandwidth_of(ranks: Sequence[pl.DataFrame], meetings: Meetings) -> Bandwidth | None:
-    """Bandwidth of collectives that are matched already. ranks: those that `meetings` are of."""
+def bandwidth_of(ranks: Sequence[pl.DataFrame], meetings: Meetings, chip: Hardware | None = None) -> Bandwidth | None:
+    """Bandwidth of collectives that are matched already. ranks: those that `meetings` are of. chip: of all of them,
+    whose peaks stand beside the rates."""
     events = _events(ranks, meetings.members)
     num_ranks = events.get_column("at").n_unique()
     unsized = (pl.col("payload_bytes").fill_null(0) == 0).alias("unsized")
@@ -151,14 +212,16 @@ def bandwidth_of(ranks: Sequence[pl.DataFrame], meetings: Meetings) -> Bandwidth
         pl.col("dur_ns").median().round().cast(pl.Int64).alias("whole_ns"),
         pl.col("dur_ns").min().alias("shortest_ns"),
         pl.col("at").n_unique().alias("num_ranks"),
+        pl.col("sized_by").drop_nulls().first(),
     )
     met = _met(sized)
     rows = _chosen(whole.join(_by_key(met), on=_KEY, how="left", nulls_equal=True))
     rows = _with_rates(rows).sort("total_ns", *_KEY, descending=[True, *[False] * len(_KEY)])
+    rows = peaks_of(rows, chip, _world_size(ranks))
     groups = rows.get_column("group").unique().to_list()
     short = pl.col("group").replace_strict(groups, [_in_short(group) for group in groups], return_dtype=pl.String())
     left = rows[MOST_ROWS:]
-    return Bandwidth(
+    found = Bandwidth(
         rows=rows.head(MOST_ROWS).with_columns(short).select(
             pl.col(name).cast(dtype) for name, dtype in frame_schema(BandwidthRow).items()
         ),
@@ -169,12 +232,14 @@ def bandwidth_of(ranks: Sequence[pl.DataFrame], meetings: Meetings) -> Bandwidth
         num_without_factor=int(rows.filter(pl.col("factor").is_null()).get_column("num_events").sum()),
         num_left_early=int(met.filter(~pl.col("usable") & ~_end_together()).height),
     )  # fmt: skip
+    return replace(found, notes=tuple(_notes(found)))
 
 
 def _events(ranks: Sequence[pl.DataFrame], members: pl.DataFrame) -> pl.DataFrame:
     """All that moves data, a row an event: `_KEY`, at, meeting (null where it found no partner), start and end on the
     common clock, dur_ns. The size of a collective is that of its rank with the most."""
-    names = [name for name in ARRIVAL_SCHEMA if name in (*_KEY, "start_ns", "end_ns", "is_barrier")]
+    wanted = (*_KEY, "start_ns", "end_ns", "is_barrier", "sized_by", "world_size")
+    names = [name for name in ARRIVAL_SCHEMA if name in wanted]
     each = [frame.select(pl.lit(at, pl.Int32).alias("at"), *names) for at, frame in enumerate(ranks)]
     nothing = pl.DataFrame(schema={"at": pl.Int32(), **{name: ARRIVAL_SCHEMA[name] for name in names}})
     own = [(pl.col(name) - pl.col("moved_ns")).alias(name) for name in ("start_ns", "end_ns")]
@@ -211,9 +276,9 @@ def _met(sized: pl.DataFrame) -> pl.DataFrame:
     off_ns: the transfer by the clock of the rank that came last alone, against that by all clocks.
     """
     after = pl.col("end_ns") - pl.col("start_ns").max()  # in integers: a float does not hold nanoseconds of the clock
-    expected = pl.when(pl.col("collective") == "send_recv").then(2).otherwise("group_size")
+    expected = pl.when(pl.col("collective") == "send_recv").then(2).otherwise(pl.coalesce("group_size", "world_size"))
     met = sized.drop_nulls("meeting").group_by("meeting").agg(
-        pl.col(_KEY).first(),
+        pl.col(_KEY).first(), pl.col("world_size").max(),
         after.median().round().cast(pl.Int64).alias("transfer_ns"),
         pl.col("dur_ns").min().alias("fastest_ns"),
         (after.get(pl.col("start_ns").arg_max()) - after.median()).abs().alias("off_ns"),
@@ -279,6 +344,11 @@ def _with_rates(rows: pl.DataFrame) -> pl.DataFrame:
             for name, of in rates.items()
         ),
     )
+
+
+def _world_size(ranks: Sequence[pl.DataFrame]) -> int | None:
+    found: int | None = pl.concat([frame.select("world_size") for frame in ranks]).to_series().max()  # type: ignore[assignment]
+    return found
 
 
 def _factor(collective: str, group_size: int | None) -> float | None:

@@ -48,11 +48,11 @@ def _merged(records: pl.DataFrame) -> pl.DataFrame:
     return parts.group_by("stream", "part", maintain_order=True).agg(
         pl.col("end_ns").max(),
         *(pl.coalesce(pl.col(column).filter(named).last(), pl.col(column).first()).alias(column) for column in by_name),
-        *(pl.col(column).drop_nulls().last() for column in METADATA if column not in by_name),
+        *(pl.col(column).drop_nulls().last() for column in (*METADATA, "sized_by") if column not in by_name),
         *(
             pl.col(column).first()
             for column in records.columns
-            if column not in {"stream", "end_ns", *by_name, *METADATA}
+            if column not in {"stream", "end_ns", *by_name, *METADATA, "sized_by"}
         ),
         _IS_OPERATOR.all().alias("is_operator"),
     )

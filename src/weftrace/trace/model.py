@@ -92,6 +92,9 @@ MEMORY_SCHEMA: dict[str, pl.DataType] = {
 #: Names in `Trace.info` that tell how a trace was made begin with one of these.
 CONFIGURED = ("profile.", "capture.")
 
+#: Name in `Trace.info` of the number of ranks of each process group that a file lists, where all have as many.
+GROUP_SIZE = "process_group_size"
+
 DEVICE_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset")
 LAUNCH_CATEGORIES = (
     "cuda_runtime",

@@ -15,12 +15,13 @@ import polars as pl
 from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
 from weftrace.trace.clipping import FARTHEST_NS, clipped, extent, inside_window
+from weftrace.trace.collective_sizes import with_sizes_of_operators, with_sizes_of_ranges
 from weftrace.trace.containment import METADATA, collective_of_range, with_host_metadata
 from weftrace.trace.device_windows import step_windows
 from weftrace.trace.host_collectives import one_each
 from weftrace.trace.kernels import BUILT_IN, HOST_FAMILY, KINDS, KernelRules, class_of_metadata, classify, load_rules
 from weftrace.trace.launches import link_launches
-from weftrace.trace.model import SmUnit, Trace, on_device
+from weftrace.trace.model import GROUP_SIZE, SmUnit, Trace, on_device
 from weftrace.trace.phases import PHASE_SCHEMA, assign_phases, find_phases, find_steps, step_at
 from weftrace.trace.plain.cutting import cut_around
 from weftrace.units import duration
@@ -51,6 +52,7 @@ WORK_SCHEMA: dict[str, pl.DataType] = {
     "num_blocks": pl.Int64(),
     "moved_bytes": pl.Int64(),
     "payload_elems": pl.Int64(),
+    "sized_by": pl.Categorical(),  # "shapes": its size is by those of the operator that called it; null: as recorded
     "dtype": pl.Categorical(),
     "group": pl.Categorical(),
     "group_size": pl.Int32(),
@@ -271,6 +273,7 @@ def _work_of_device(trace: Trace, device: int, rules: KernelRules | None) -> Wor
     rows, num_outside = inside_window(rows, trace)
     rows = link_launches(trace.events, rows)
     rows = _classified(rows, rules or load_rules(), trace.events)
+    rows = with_sizes_of_operators(rows, trace.events, _group_size(trace))
     phases = find_phases(trace.events)
     steps = find_steps(trace.events)
     rows = rows.with_columns(
@@ -295,6 +298,12 @@ def _work_of_device(trace: Trace, device: int, rules: KernelRules | None) -> Wor
         num_out_of_window=num_outside,
         num_overlapping=_overlapping(rows),
     )
+
+
+def _group_size(trace: Trace) -> int | None:
+    """Ranks of each process group of the file; None where it lists none, or of several sizes."""
+    size = trace.info.get(GROUP_SIZE, "")
+    return int(size) if size.isdecimal() else None
 
 
 def _unlinked(events: pl.DataFrame) -> int:
@@ -396,6 +405,7 @@ def _work_of_host(trace: Trace, rules: KernelRules | None) -> Work:
         *extent(),
         pl.concat_str(pl.col("pid", "tid").cast(pl.String), separator="/").rank("dense").cast(pl.Int64).alias("stream"),
     )
+    ops = with_sizes_of_ranges(ops, _group_size(trace))
     is_communication = pl.col("kind") == "communication"
     phases = find_phases(trace.events)
     steps = find_steps(trace.events)

@@ -92,6 +92,8 @@ def segments_of(ranges: pl.DataFrame, starts: Array, ends: Array, table: PathTab
     """
     tree = nested(ranges, union(starts, ends))
     times, inner = _changes(tree)
+    if not len(times):  # the thread recorded nothing in any piece
+        return Segments(piece=np.arange(len(starts)), start=starts, end=ends, path=np.full(len(starts), -1, np.int64))
     first = np.searchsorted(times, starts, "right") - 1  # the stretch between two changes in which a piece begins
     last = np.searchsorted(times, ends, "left") - 1
     counts = last - first + 1

@@ -9,7 +9,7 @@ from weftrace.errors import WeftraceError
 from weftrace.render import palette
 from weftrace.render.figure_parts import label, layout, plotly_objects
 from weftrace.report.document_types import Block, ReportDocument
-from weftrace.report.render.terminal_bandwidth import rate_text
+from weftrace.report.render.terminal_bandwidth import rate_text, share_text
 from weftrace.units import duration, size
 
 if TYPE_CHECKING:
@@ -55,4 +55,9 @@ def bandwidth_figure(document: ReportDocument) -> go.Figure:
 def _hover(row: Block, rate: str, time: str) -> str:
     head = f"<b>{label(row['collective'])}, {size(row['payload_bytes'])}</b>"
     times = f"{duration(row[time])}, {rate_text(row, rate)} GB/s, by {row['basis']}"
-    return "<br>".join([head, *[label(row["group"])] * bool(row["group"]), times])
+    peak = (
+        []
+        if row.get("peak_share") is None
+        else [f"{share_text(row)} of the {row['bound']}'s {row['peak_GBps']:,.0f} GB/s"]
+    )
+    return "<br>".join([head, *[label(row["group"])] * bool(row["group"]), times, *peak])

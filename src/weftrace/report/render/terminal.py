@@ -46,6 +46,8 @@ def print_report(document: ReportDocument, console: Console) -> None:
         chosen, why = _in_full(document)
         blocks += _job(document, chosen, why, width)
         blocks += rank_blocks(chosen, width)
+        if len(ranks) == 1:  # of a job it stands beside what all ranks do
+            blocks += bandwidth_blocks(document, width)
     print_blocks(blocks, console, width)
 
 

@@ -12,7 +12,7 @@ from weftrace.analysis.transfer_bandwidth import AT_LEAST, BandwidthRow
 from weftrace.render.console_parts import DIM, rows_table, section
 from weftrace.render.console_text import clean
 from weftrace.report.document_types import Block, ReportDocument
-from weftrace.units import counted, duration, size
+from weftrace.units import counted, duration, percent, size
 
 _MAX_ROWS = 8
 _HEADS = {"basis": "by"}
@@ -25,16 +25,19 @@ def bandwidth_blocks(document: ReportDocument, width: int) -> list[RenderableTyp
         return []
     shown = found["rows"][:_MAX_ROWS]
     names = ["collective", "group_size", "payload_bytes", "whole_busbw_GBps", "transfer_ns", "busbw_GBps",
-             "best_busbw_GBps", *["basis"] * any(row["basis"] != "all ranks" for row in shown)]  # fmt: skip
+             "best_busbw_GBps", *["peak_share"] * any(row.get("peak_share") is not None for row in shown),
+             *["basis"] * any(row["basis"] != "all ranks" for row in shown)]  # fmt: skip
     cells: dict[str, Callable[[Block], str]] = {
         name: partial(rate_text, name=name) for name in names if "busbw" in name
     }
+    cells["peak_share"] = share_text
     if len({row["group"] for row in found["rows"]}) > 1:
         cells["collective"] = lambda row: clean(f"{row['collective']} {row['group']}")
     body = rows_table(BandwidthRow, shown, width, names, cells=cells, heads=_HEADS, left=("collective", "by"))
     notes = bandwidth_notes(found, len(shown))
     head = section("Bandwidth", "median busbw: whole with waiting, transfer without")
-    return [Group(head, body, *[Text(f"{'; '.join(notes)}.", style=DIM)] * bool(notes))]
+    said = [Text(note) for note in found.get("notes", ())]
+    return [Group(head, body, *said, *[Text(f"{'; '.join(notes)}.", style=DIM)] * bool(notes))]
 
 
 def bandwidth_lines(found: Block, most: int) -> tuple[tuple[str, ...], list[list[str]]]:
@@ -50,10 +53,19 @@ def bandwidth_lines(found: Block, most: int) -> tuple[tuple[str, ...], list[list
 
 
 def rate_text(row: Block, name: str) -> str:
-    """A bandwidth of a row: "≥" before one that is a lower bound, a dash where it is not known."""
-    value = row[name]
+    """A bandwidth of a row: "≥" before one that is a lower bound, algbw where busbw has no factor, a dash where nothing
+    is known."""
+    value, of_alg = row[name], ""
+    if value is None and name in ("whole_busbw_GBps", "busbw_GBps") and row["whole_busbw_GBps"] is None:
+        value, of_alg = row["payload_bytes"] / row["whole_ns"] if name[0] == "w" else row["algbw_GBps"], " algbw"
     bound = "≥" if row["basis"] in AT_LEAST and name != "whole_busbw_GBps" else ""
-    return "–" if value is None else f"{bound}{value:,.1f}" if value >= 0.1 else f"{bound}{value:.2g}"
+    return "–" if value is None else f"{bound}{value:,.1f}{of_alg}" if value >= 0.1 else f"{bound}{value:.2g}{of_alg}"
+
+
+def share_text(row: Block) -> str:
+    """The part of the peak; "≥" where the rate that it is of may hold waiting."""
+    share = row.get("peak_share")
+    return "–" if share is None else f"{'' if row['basis'] == 'all ranks' else '≥'}{percent(share)}"
 
 
 def bandwidth_notes(found: Block, num_shown: int) -> list[str]:

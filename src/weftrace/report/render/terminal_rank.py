@@ -183,7 +183,7 @@ def _collectives(rank: RankDocument, width: int) -> RenderableType | None:
             "busbw_GBps": lambda row: _rate(row["busbw_GBps"]),
         },
     )  # fmt: skip
-    return Group(section("Collectives"), body)
+    return Group(section("Collectives", "algbw and busbw with waiting inside" if with_bandwidth else ""), body)
 
 
 def _phase_means(rank: RankDocument, width: int) -> RenderableType | None:

@@ -10,7 +10,7 @@ from typing import Any
 from weftrace.trace.chrome.json_text import NotJson, clean, lenient_json
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import MAX_NS
-from weftrace.trace.model import CONFIGURED, Device
+from weftrace.trace.model import CONFIGURED, GROUP_SIZE, Device
 
 _MEMBER = re.compile(r'[\s,{\]\0]*"((?:[^"\\]|\\.)*+)"\s*:\s*')
 _NOTHING_MORE = re.compile(r"[\s,{}\]\0]*\Z")
@@ -122,12 +122,23 @@ def _limit(properties: Mapping[str, Any], keys: Sequence[str]) -> int | None:
     return next((number for key in keys if (number := small_count(properties.get(key)))), None)
 
 
+def _group_size(groups: object) -> int | None:
+    """Ranks of each process group that the file lists, where all have as many; else None."""
+    listed = (
+        [each.get("ranks") if isinstance(each, dict) else None for each in groups] if isinstance(groups, list) else []
+    )
+    sizes = {len(ranks) if isinstance(ranks, list) else None for ranks in listed}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
 def info(facts: Mapping[str, Any]) -> dict[str, str]:
     """The plain values of the file, as texts, with NCCL's version, which Kineto puts beside the rank; and how it was
     made, where weftrace wrote it or captured it."""
     summary = {clean(key): clean(str(value)) for key, value in facts.items() if isinstance(value, _PLAIN)}
     if nccl := text_of(distributed(facts).get("nccl_version")):
         summary.setdefault("nccl_version", nccl)
+    if size := _group_size(distributed(facts).get("pg_config")):
+        summary.setdefault(GROUP_SIZE, str(size))
     configured = _configuration(facts)
     if configured:
         summary.pop(CONFIGURATION_KEY, None)  # JSON within a text is the same once more

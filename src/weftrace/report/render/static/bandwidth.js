@@ -20,6 +20,7 @@ const RADIUS = 5;
 const ROOM = 1.6; // times the largest, and the smallest, on each axis
 const COLUMNS = "collective group group_size payload_bytes num_events whole_ns whole_busbw_GBps";
 const OF_TRANSFER = " transfer_ns busbw_GBps least_busbw_GBps best_busbw_GBps basis";
+const OF_PEAK = " bound peak_GBps peak_share";
 
 /**
  * @param {page.Report} report
@@ -30,8 +31,10 @@ export function showBandwidth({ bandwidth }, isJob) {
   byId("bandwidth").hidden = rows.length === 0;
   if (!bandwidth || !rows.length) return;
   if (!isJob) byId("phases").after(byId("bandwidth"));
+  const hasPeak = rows.some((row) => typeof row.peak_share === "number");
   const isTold = rows.some((row) => row.transfer_ns !== null);
   byId("bandwidth-rest").textContent = leftOut(bandwidth, isTold);
+  fill(byId("bandwidth-notes"), ...(bandwidth.notes ?? []).map((note) => h("li", { text: note })));
   const drawn = rows.filter((row) => row.whole_busbw_GBps);
   if (drawn.length) drawnToWidth(byId("bandwidth-chart"), (width) => scatter(drawn, width));
   fill(
@@ -48,17 +51,34 @@ export function showBandwidth({ bandwidth }, isJob) {
     limit: 8,
     sort: { key: "", down: true },
     unitEach: true,
-    columns: columnsOf("bandwidth", COLUMNS + (isTold ? OF_TRANSFER : ""), {
+    columns: columnsOf("bandwidth", COLUMNS + (isTold ? OF_TRANSFER : "") + (hasPeak ? OF_PEAK : ""), {
       collective: { node: (row) => h("b", { text: row.collective }) },
       group: { text: (row) => row.group || "–" },
       payload_bytes: { kind: "count", text: (row) => bytes(row.payload_bytes) },
       transfer_ns: { text: (row) => (row.transfer_ns === null ? "–" : duration(row.transfer_ns)) },
-      whole_busbw_GBps: { text: (row) => rate(row.whole_busbw_GBps) },
-      busbw_GBps: { text: (row) => rate(row.busbw_GBps, isAtLeast(row)) },
+      whole_busbw_GBps: { text: (row) => wholeRate(row) },
+      busbw_GBps: { text: (row) => transferRate(row) },
       least_busbw_GBps: { text: (row) => rate(row.least_busbw_GBps, isAtLeast(row)) },
       best_busbw_GBps: { text: (row) => rate(row.best_busbw_GBps, isAtLeast(row)) },
     }),
   });
+}
+
+/**
+ * Of the whole duration: algbw where a factor, or the group's size, is not known.
+ * @param {Row} row
+ */
+function wholeRate(row) {
+  if (row.whole_busbw_GBps !== null) return rate(row.whole_busbw_GBps);
+  return `${rate(row.payload_bytes / row.whole_ns)} algbw`;
+}
+
+/**
+ * @param {Row} row
+ */
+function transferRate(row) {
+  if (row.busbw_GBps === null && row.algbw_GBps !== null) return `${rate(row.algbw_GBps, isAtLeast(row))} algbw`;
+  return rate(row.busbw_GBps, isAtLeast(row));
 }
 
 /**
