@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from weftrace.analysis.efficiency.launches import Launches
 from weftrace.analysis.efficiency.least_times import LeastTime
 from weftrace.analysis.efficiency.values import OperatorRateRow, ShapeRow
 from weftrace.analysis.intervals import totals_by_group
