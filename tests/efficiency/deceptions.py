@@ -79,7 +79,7 @@ def op(file: TraceFile, name: str, at: float, dims: Any, types: Any = BF16, *, d
     if isinstance(types, str):
         types = [types if dim else "Scalar" for dim in dims]
     args |= {"Input Dims": dims, "Input type": types}
-    args["Input Strides"] = [_contiguous(dim) for dim in dims] if strides is None else strides
+    args["Input Strides"] = [contiguous(dim) for dim in dims] if strides is None else strides
     if values is not None:
         args["Concrete Inputs"] = values
     return file.host(name, at, dur, cat="cpu_op", tid=tid, **args)
@@ -97,9 +97,9 @@ def as_args(named: dict[str, Any]) -> dict[str, Any]:
     return named
 
 
-def _contiguous(dims: Any) -> Any:
+def contiguous(dims: Any) -> Any:
     if dims and isinstance(dims[0], list):
-        return [_contiguous(dim) for dim in dims]
+        return [contiguous(dim) for dim in dims]
     strides: list[int] = []
     step = 1
     for dim in reversed(dims):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.efficiency.compare_tracelens import compare, from_trace, main, rows_of
-from tests.efficiency.deceptions import BF16, FLASH, H100, on, op
+from tests.efficiency.deceptions import BF16, FLASH, H100, contiguous, on, op
 from tests.tracefile import GEMM
 
 NONE: list[Any] = [[]] * 8
@@ -53,7 +53,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     for number, (operator, dims, values, flops, elements, *_) in enumerate(CALLS):
         types = [BF16 if each else "ScalarList" if value.startswith("[") else value and "Scalar"
                  for each, value in zip(dims, values, strict=True)]  # fmt: skip
-        strides: Any = [[] for _ in dims]
+        strides = [contiguous(each) for each in dims]
         for at in (200 * number, 200 * number + 100):
             op(file, operator, at, dims, types, values=values).kernel(GEMM, at + 20, 10, launch=at + 2)
         rows.append({"name": operator, "Input Dims_first": dims, "Input type_first": types, "name_count": 2,
