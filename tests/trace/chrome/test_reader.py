@@ -26,6 +26,7 @@ from tests.trace.chrome.files import (
 )
 from weftrace.analysis import code_times
 from weftrace.errors import TraceError, TraceTooLarge
+from weftrace.trace.chrome import argument_texts
 from weftrace.trace.chrome.reader import rank_in_name, read_chrome
 from weftrace.trace.model import EVENT_SCHEMA, Device, Track
 from weftrace.trace.work import work_of
@@ -657,14 +658,16 @@ def test_devices_as_the_file_describes_them() -> None:
         assert read_text(text_of(event(), deviceProperties=odd)).devices == ()
 
 
-def test_scalars_that_differ_in_every_call_are_read_like_any_other() -> None:
-    """Seeds, offsets and addresses: their texts are not kept for other files once there are many."""
-    calls = [
-        event("op", cat="cpu_op", args={"Input Dims": [[2]], "Concrete Inputs": ["", str(n)]}) for n in range(20_000)
-    ]
-    trace = read_text(text_of(*calls))
-    assert column(trace, "input_values") == [f'["","{n}"]' for n in range(20_000)]
-    assert set(column(trace, "input_shapes")) == {"[[2]]"}
+def test_scalars_that_differ_in_every_call_are_read_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seeds, offsets and addresses: of the first only, the arguments as they stand in the file are kept."""
+    monkeypatch.setattr(argument_texts, "_MOST_CALLS", 10)
+    args = [{"Input Dims": [[n % 3]], "Concrete Inputs": ["", str(n % 90)]} for n in range(200)]
+    args[150] |= {"Concrete Inputs": 7}
+    trace = read_text(text_of(*(event("op", cat="cpu_op", args=of) for of in args)), chunk=1000)
+    values = [f'["","{n % 90}"]' if n != 150 else None for n in range(200)]
+    assert column(trace, "input_values") == values
+    assert column(trace, "input_shapes") == [f"[[{n % 3}]]" for n in range(200)]
+    assert trace.quality.repaired == {"unusable args.Concrete Inputs left out": 1}
 
 
 def test_what_one_sm_holds_as_the_file_states_it() -> None:

@@ -146,6 +146,8 @@ def test_what_files_rarely_say_is_told_in_the_same_order(team: Team, monkeypatch
                     event("profiler", cat="Trace", ts=n, dur=3), event(f"f{n}", cat="python_function", ts=n),
                     event("frame", cat="python_function", ts=None), event("op", cat="cpu_op", args={"grid": [n]}),
                     event("op", cat="cpu_op", args={"Module Hierarchy": f"A.b{n % 4}", "Input Dims": [[n % 6]]}),
+                    event("op", cat="cpu_op", args={"Concrete Inputs": [str(n % 7)], "Input Dims": [[n % 6]]}),
+                    event("op", cat="cpu_op", args={"Concrete Inputs": n, "Input Strides": [[n % 5]]}),
                 )
             )
         )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -23,9 +23,9 @@ _LAUNCH_KEYS = ("grid", "block", "registers per thread", "shared memory", "est. 
 #: Columns of what an operator was called with, and their arguments; torch 1.8 wrote "Input dims".
 CALL_COLUMNS = ("input_shapes", "input_types", "input_strides", "call_stack")
 _CALL_KEYS = ("Input Dims", "Input dims", "Input type", "Input Strides", "Call stack")
-#: Apart from these, since seeds and offsets make the values of scalars differ in every call, and the rest not.
-VALUE_COLUMNS = ("input_values",)
-_VALUE_KEYS = ("Concrete Inputs",)
+_VALUES_KEY = "Concrete Inputs"
+
+CALL_BITS = 32
 
 _MAX_CHARS = 4096  # of a text that is no list
 # Of a list: torch leaves a list of over 30 tensors out, older versions wrote the thousand of a foreach operator.
@@ -41,6 +41,7 @@ Note = Callable[[str, bytes], None]
 #: What arguments say that were read before, perhaps of another file: a process that reads pieces of files begins often.
 _KNOWN: dict[tuple[Callable[[list[bytes], Note], Values], bytes], Values] = {}
 _MOST_KNOWN, _MAX_KNOWN_CHARS = 10_000, 1_000
+_MOST_CALLS = 1 << 15
 
 
 class Numbered(dict[bytes, int]):
@@ -93,8 +94,30 @@ def calls(tally: Tally) -> Numbered:
     return Numbered(_call, (None,) * len(CALL_COLUMNS), tally)
 
 
-def scalars(tally: Tally) -> Numbered:
-    return Numbered(_values, (None,) * len(VALUE_COLUMNS), tally)
+class Calls(dict[bytes, int]):
+    """Arguments of a call, and values of its scalars behind them -> the number that `calls` has for the first and,
+    `CALL_BITS` to the left, the one that `numbers` has for the text of the values.
+
+    They are numbered apart because seeds and offsets can make values differ in every call. Then only the first keys are
+    kept.
+    """
+
+    def __init__(self, calls: Numbered, numbers: dict[str | None, int], tally: Tally) -> None:
+        super().__init__()
+        self._calls, self._numbers, self._tally = calls, numbers, tally
+
+    def __missing__(self, key: bytes) -> int:
+        call, _, raw = key.rpartition(BETWEEN)
+        both = self._calls[call]
+        usable = call in self._calls
+        try:
+            both |= self._numbers[_list_of_texts(raw)] << CALL_BITS
+        except _BROKEN:
+            usable = False
+            self._tally.repair(_unusable(_VALUES_KEY), raw)
+        if usable and len(self) < _MOST_CALLS:
+            self[key] = both
+        return both
 
 
 # --- launches -----------------------------------------------------------------------------------------------------
@@ -166,21 +189,28 @@ def integer(value: int | float | str) -> int:
 
 
 def _call(raws: list[bytes], note: Note) -> Values:
-    shapes, old_shapes, *others = _texts(_CALL_KEYS, raws, note)
+    texts = []
+    for key, raw in zip(_CALL_KEYS, raws, strict=True):
+        try:
+            texts.append(_list_or_text(raw))
+        except _BROKEN:
+            note(_unusable(key), raw)
+            texts.append(None)
+    shapes, old_shapes, *others = texts
     return shapes or old_shapes, *others
 
 
-def _values(raws: list[bytes], note: Note) -> Values:
-    return tuple(_texts(_VALUE_KEYS, raws, note))
+_TEXTS = msgspec.json.Decoder(list[str])
+_JSON = msgspec.json.Encoder()
 
 
-def _texts(keys: Sequence[str], raws: list[bytes], note: Note) -> Iterator[str | None]:
-    for key, raw in zip(keys, raws, strict=True):
-        try:
-            yield _list_or_text(raw)
-        except _BROKEN:
-            note(_unusable(key), raw)
-            yield None
+def _list_of_texts(raw: bytes) -> str | None:
+    """`_list_or_text`, sooner where it is a list of texts, as it is of the values of scalars."""
+    try:
+        text = _JSON.encode(_TEXTS.decode(raw))
+    except _BROKEN:
+        return _list_or_text(raw)
+    return text.decode() if 2 < len(text) <= _MAX_LIST_CHARS and text.isascii() else _list_or_text(raw)
 
 
 def _list_or_text(raw: bytes) -> str | None:

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from weftrace.trace.chrome.argument_texts import (
     BETWEEN,
+    CALL_BITS,
     CALL_COLUMNS,
     LAUNCH_COLUMNS,
-    VALUE_COLUMNS,
+    Calls,
     calls,
     integer,
     launches,
-    scalars,
 )
 from weftrace.trace.chrome.events import MISSING, NOTHING, Args, Event
 from weftrace.trace.chrome.peers import PEER_OF, with_peer
@@ -50,19 +50,18 @@ SPARSE = {
     "streamed": ("stream", "device", "launch", "moved_bytes",
                  "graph_id", "graph_node_id", "wait_stream", "wait_correlation"),
     "autograd": ("sequence", "forward_thread"),
-    "called": ("call", "values"),
+    "called": ("call", "input_values"),
     "collective": ("in_elems", "out_elems", "group_size", "comm_seq", "src_rank", "dst_rank",
                    "collective", "dtype", "group", "group_ranks"),
     "planned": ("layer", "micro_batch", "op_kind"),
 }  # fmt: skip
 _TEXTS = ("collective", "dtype", "group", "group_ranks", "op_kind")
-# Numbers that stand for the values of several columns.
-NUMBERED = {"launch": LAUNCH_COLUMNS, "call": CALL_COLUMNS, "values": VALUE_COLUMNS}
-CODED = (*_TEXTS, *NUMBERED)  # 0 stands for nothing
+NUMBERED = {"launch": LAUNCH_COLUMNS, "call": CALL_COLUMNS}  # numbers that stand for the values of several columns
+CODED = (*_TEXTS, "input_values", *NUMBERED)  # 0 stands for nothing
 
 
 _LAUNCH = attrgetter("grid", "block", "registers", "shared_bytes", "occupancy")
-_CALL = attrgetter("input_shapes", "old_input_shapes", "input_types", "input_strides", "call_stack")
+_CALL = attrgetter("input_shapes", "old_input_shapes", "input_types", "input_strides", "call_stack", "inputs")
 # How a column is read where it is not the argument of its name.
 _READ: dict[str, Callable[[Args], int]] = {
     "stream": lambda a: integer(a.stream),
@@ -138,9 +137,11 @@ class Gatherer:
         self._names, self._cats, self._threads = Codes(), Codes(), Codes()
         self._processes = _Processes(self._threads)
         self._texts = {column: Codes({None: 0}) for column in _TEXTS}
-        self._numbered = {"launch": launches(tally), "call": calls(tally), "values": scalars(tally)}
+        self._numbered = {"launch": launches(tally), "call": calls(tally)}
+        values = Codes({None: 0})
+        self._calls = Calls(self._numbered["call"], values, tally)
         self.tables = Tables(
-            {"name": self._names, "cat": self._cats, "thread": self._threads, **self._texts}
+            {"name": self._names, "cat": self._cats, "thread": self._threads, "input_values": values, **self._texts}
             | {column: numbered.number_of for column, numbered in self._numbered.items()}
         )
         self._chunks: dict[str, list[NDArray[Any]]] = defaultdict(list)
@@ -204,12 +205,11 @@ class Gatherer:
                 codes, read = self._texts[column], attrgetter("kind" if column == "op_kind" else column)
                 self._put(column, _codes([codes[read(a)] for a in stated]))
             elif column == "call":
-                number = self._numbered["call"]
-                self._put(column, _codes([number[BETWEEN.join(_CALL(a))] for a in stated]))
-            elif column == "values":
-                number = self._numbered["values"]
-                self._put(column, _codes([number[bytes(a.inputs)] for a in stated]))
-            elif column != "launch":
+                both = self._calls
+                numbers = np.fromiter([both[BETWEEN.join(_CALL(a))] for a in stated], np.int64, len(stated))
+                self._put("call", (numbers & ((1 << CALL_BITS) - 1)).astype(np.uint32))
+                self._put("input_values", (numbers >> CALL_BITS).astype(np.uint32))
+            elif column not in ("launch", "input_values"):
                 self._put(column, self._ints(list(map(_READ.get(column) or attrgetter(column), stated))))
 
     def _put(self, column: str, values: NDArray[Any]) -> None:
