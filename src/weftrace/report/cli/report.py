@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -10,11 +11,12 @@ import typer
 
 from weftrace.cli import options, outputs
 from weftrace.cli.requests import command_of
-from weftrace.errors import NOT_MET, UNUSABLE_INPUT
+from weftrace.errors import NOT_MET, UNUSABLE_INPUT, WeftraceError
 from weftrace.options import Option
 
 if TYPE_CHECKING:
     from weftrace.flops import FlopsReport
+    from weftrace.report.efficiency_gates import EfficiencyGate
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -29,6 +31,8 @@ weftrace report /shared/traces/ --cluster ray://head:10001          512 ranks, o
 weftrace report train.json.gz --by module                           time by nn.Module, of a trace with stacks
 
 weftrace report train.json.gz --flops flops.json --hardware h100    FLOP/s and MFU of each phase
+
+weftrace report train.json.gz --fail-below mfu=40%                  exits with 1 where MFU is lower, or unknown
 
 weftrace report train.json.gz --step 3 --json | jq '.ranks[0].hidden_fraction'"""
 
@@ -65,8 +69,21 @@ class Request:
         ),
     ] = None
     hardware: Annotated[
-        str | None, Option("With --flops: whose peaks count; default: the trace's device.", metavar="NAME")
-    ] = None
+        str | None,
+        Option(
+            "Whose peaks count for efficiency and MFU; default: the trace's device.", metavar="NAME",
+            completes="weftrace.cli.options:complete_hardware",
+        ),
+    ] = None  # fmt: skip
+    fail_below: Annotated[
+        tuple[str, ...],
+        Option(
+            "Exit with 1 where a share of any rank is lower, or cannot be told; repeatable: [bold]mfu[/bold]=40%, "
+            "[bold]hfu[/bold]=40%, [bold]gemm[/bold]=60% (of their peak), [bold]rated[/bold]=70% (device time with "
+            "known FLOPs), [bold]tensor-cores[/bold]=90% (of the time of matrix products).",
+            metavar="NAME=SHARE", completes="weftrace.report.cli.report:complete_gate",
+        ),
+    ] = ()  # fmt: skip
     strict: Annotated[bool, Option("Exit with 1 where a rank's file was unusable, or events were lost in reading.")] = (
         False
     )
@@ -77,6 +94,7 @@ class Request:
 
 def run(request: Request, to: outputs.Destination) -> None:
     """Report where the step went: what hides what, what is exposed, what could be saved."""
+    from weftrace.report.efficiency_gates import unmet
     from weftrace.report.outputs import REPORT
 
     options.check_cluster(request.cluster)
@@ -87,8 +105,7 @@ def run(request: Request, to: outputs.Destination) -> None:
     counted = None
     if request.flops is not None:
         counted = read_counted(request.flops)
-    elif request.hardware is not None:
-        raise typer.BadParameter("it has no meaning without --flops", param_hint="--hardware")
+    gates = _gates(request.fail_below)
     with options.opened(
         request.sources,
         ranks=request.ranks,
@@ -122,9 +139,30 @@ def run(request: Request, to: outputs.Destination) -> None:
         lost = sum(rank["quality"]["dropped"] for rank in document["ranks"])
         typer.echo(f"weftrace: --strict: {len(document['failures'])} unusable files, {lost:,} lost events", err=True)
         raise typer.Exit(NOT_MET)
+    failed = unmet(document, gates)
+    for sentence in failed:
+        typer.echo(f"weftrace: --fail-below {sentence}", err=True)
+    if failed:
+        raise typer.Exit(NOT_MET)
 
 
 command = command_of((Request, outputs.Destination), run)
+
+
+def _gates(texts: Sequence[str]) -> list[EfficiencyGate]:
+    from weftrace.report.efficiency_gates import parse_efficiency_gate
+
+    try:
+        return [parse_efficiency_gate(text) for text in texts]
+    except WeftraceError as error:
+        raise typer.BadParameter(str(error), param_hint="--fail-below") from error
+
+
+def complete_gate(incomplete: str) -> list[str]:
+    """Names of gates, with their equals sign."""
+    from weftrace.report.efficiency_gates import FIGURES
+
+    return [f"{name}=" for name in FIGURES if f"{name}=".startswith(incomplete)]
 
 
 def read_counted(path: str) -> FlopsReport:
