@@ -15,6 +15,8 @@ from tests.tracefile import TraceFile
 from weftrace.errors import WeftraceError
 from weftrace.report import Report, analyze, print_report, render_html
 from weftrace.report.document import report_document
+from weftrace.report.render.figures_efficiency import efficiency_figure
+from weftrace.report.render.tables import to_markdown
 from weftrace.report.render.terminal_efficiency import parts_line
 
 
@@ -83,6 +85,17 @@ def test_names_of_operators_are_never_sent_to_a_terminal_raw(tmp_path: Path) -> 
     file = rated_file()
     called(file, "evil::\x1b[31mred", [[4096, 4096]], 1200, 900)
     assert "\x1b" not in printed(analyze(file.trace(tmp_path)))
+
+
+def test_markdown_and_the_figure_tell_the_same(tmp_path: Path) -> None:
+    document = analyze(rated_file().trace(tmp_path)).document
+    assert "| mm 4096x4096 4096x4096 | 2 | 400 µs | 62.5 % | 687 TFLOP/s | 69.5 % of peak |" in to_markdown(document)
+    figure = efficiency_figure(document["ranks"][0])
+    places = {trace.name: list(zip(trace.x, trace.y, strict=True)) for trace in figure.data}
+    assert places["matmul"][0] == (pytest.approx(4096 / 3), pytest.approx(2 * 4096**3 / 200e-6))
+    assert "bf16: 989 TFLOP/s" in places
+    with pytest.raises(WeftraceError, match="no operator with arithmetic"):
+        efficiency_figure(analyze(bare_file().trace(tmp_path)).document["ranks"][0])
 
 
 PLACES = """() => [...document.querySelectorAll("#roofline-chart .dot")].map((dot) => {

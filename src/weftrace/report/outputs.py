@@ -70,6 +70,7 @@ REPORT = Output(
         "lateness": _figure("lateness_figure", "figures_job", of_rank=False),
         "steps": _figure("steps_figure", "figures_job", of_rank=False),
         "bandwidth": _figure("bandwidth_figure", "figures_bandwidth", of_rank=False),
+        "efficiency": _figure("efficiency_figure", "figures_efficiency"),
         "memory": _figure("memory_of_rank", "figures_memory"),
         "modules": _figure("modules_figure", "code_figures"),
         "functions": _figure("functions_figure", "code_figures"),

@@ -18,7 +18,7 @@ from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.derived.columns import add_up
 from weftrace.flops.values import FlopsReport
 from weftrace.render import palette
-from weftrace.render.figure_parts import label, layout, plotly_objects
+from weftrace.render.figure_parts import add_roofs, label, layout, plotly_objects
 from weftrace.units import duration, si
 
 if TYPE_CHECKING:
@@ -109,26 +109,13 @@ def flops_roofline_figure(report: FlopsReport | Account, hardware: Hardware | st
                 customdata=list(zip(names, times, strict=True)),
                 hovertemplate="%{customdata[0]}: %{x:.3g} FLOP/B, %{y:.3s}FLOP/s, %{customdata[1]}<extra></extra>",
             )
-    low, high = min(intensities, default=0.1) / 2, max(intensities, default=100.0) * 2
     peaks = {peak.dtype for peak in used_peaks(account.cols.costs, chip, tf32=report.tf32)}
-    for dtype in sorted(peaks) or [max(chip.peak_flops, key=chip.peak)]:
-        peak = chip.peak(dtype)
-        ridge = peak / chip.hbm_bytes_per_s
-        corners = sorted({low, ridge, max(high, 2 * ridge)})
-        figure.add_scatter(
-            name=f"{dtype}: {si(peak, 'FLOP/s')}",
-            x=corners,
-            y=[min(peak, value * chip.hbm_bytes_per_s) for value in corners],
-            mode="lines",
-            line={"color": palette.INK, "width": 1.5},
-            hoverinfo="name",
-        )
+    dtypes = sorted(peaks) or [max(chip.peak_flops, key=chip.peak)]
+    add_roofs(figure, {dtype: chip.peak(dtype) for dtype in dtypes}, chip.hbm_bytes_per_s, intensities)
     measured = "measured" if account.timed else "at their bounds: nothing was timed"
     figure.update_layout(
         **layout(f"{label(report.name)} under the roofs of {label(chip.name)}, {measured}", height=520)
     )
-    figure.update_xaxes(type="log", title="FLOP for each byte moved")
-    figure.update_yaxes(type="log", title="FLOP a second")
     return figure
 
 

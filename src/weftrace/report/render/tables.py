@@ -21,6 +21,7 @@ from weftrace.report.render.idle_words import CAUSE_WORDS
 from weftrace.report.render.parts import PARTS, rank_name, several_devices
 from weftrace.report.render.terminal_bandwidth import bandwidth_lines, bandwidth_notes
 from weftrace.report.render.terminal_code import tree_order
+from weftrace.report.render.terminal_efficiency import parts_line, shape_lines
 from weftrace.report.render.terminal_quality import concerns
 from weftrace.report.render.words import OUTSIDE_CODE
 from weftrace.units import duration, percent
@@ -37,7 +38,8 @@ _CODE_COLUMNS = tuple(name for name in frame_schema(CodeNode) if name not in ("n
 
 def to_markdown(document: ReportDocument) -> str:
     """A short report: the headline, a row a rank that adds up to its span, lateness, and of the longest rank why its
-    device waited, its phases and, where they were asked for, its time by module and by function."""
+    device waited, how efficient its operators are, its phases and, where they were asked for, its time by module and by
+    function."""
     parts = [
         f"**{markdown_cell(document['headline'])}**",
         f"weftrace {document['weftrace']} of {markdown_cell(document['source'])}",
@@ -57,6 +59,10 @@ def to_markdown(document: ReportDocument) -> str:
         first = markdown_cell(rank_name(ranks[0], with_device=several_devices(ranks)))
         if "idle_account" in ranks[0] and ranks[0]["basis"] != "ranges" and ranks[0]["idle_ns"]:
             parts += [f"Why the device of {first} waited:", _waits(ranks[0]["idle_account"])]
+        if (efficiency := ranks[0].get("efficiency")) and efficiency["num_rated"]:
+            heads, lines = shape_lines(efficiency)
+            known = f"Device time of {first}: {parts_line(efficiency['parts'])}."
+            parts += [markdown_cell(efficiency["headline"]), markdown_cell(known), _table(heads, lines)]
         if ranks[0]["phase_means"]:
             parts += [f"Phases of {first}, means:", _phases(ranks[0])]
         for by, key in _CODE:

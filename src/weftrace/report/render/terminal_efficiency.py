@@ -12,7 +12,7 @@ from weftrace.analysis.efficiency.values import PARTS, ShapeRow
 from weftrace.render.console_parts import BOLD, DIM, plain_grid, rows_table, section
 from weftrace.render.console_text import clean
 from weftrace.report.document_types import RankDocument
-from weftrace.units import Unit, adding_up, percent, si, unit_for
+from weftrace.units import Unit, adding_up, duration, percent, si, unit_for
 
 TOP_SHAPES = 10
 _PARTS = {"flops": "FLOPs", "bytes": "bytes alone", "no shapes": "no shapes", "no operator": "no operator"}
@@ -66,6 +66,16 @@ def _shapes(efficiency: Mapping[str, Any], width: int) -> list[RenderableType]:
     total = efficiency["num_shapes"]
     note = f"the top {len(rows)} of {total:,} by device time" if total > len(rows) else "by device time"
     return [section("Shapes", note), body, *(Text(text, style=DIM) for text in why)]
+
+
+def shape_lines(efficiency: Mapping[str, Any]) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Heads and cells of the same table, for Markdown."""
+    lines = [
+        [shape_name(row), f"{row['num_calls']:,}", duration(row["busy_ns"]), percent(row["share"]), rate_text(row),
+         reaches_text(row)]
+        for row in efficiency["shapes"][:TOP_SHAPES]
+    ]  # fmt: skip
+    return ("operator, shapes", "calls", "time", "share", "rate", "reaches"), lines
 
 
 def shape_name(row: Mapping[str, Any]) -> str:
