@@ -214,3 +214,21 @@ def test_a_run_on_cpus_has_own_times_and_no_device(tmp_path: Path) -> None:
     assert rows(found.operators, "self_ns", "device_ns", "idle_ns", "bound") == {
         "aten::mm": (7, None, None, ""), "aten::empty": (3, None, None, "")
     }  # fmt: skip
+
+
+@pytest.mark.thorough
+def test_self_and_total_times_are_those_of_torch_s_own_table(tmp_path: Path) -> None:
+    """`key_averages` of the same recording: equal for each operator, to the rounding of its microseconds."""
+    torch = pytest.importorskip("torch")
+    layer, given = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), torch.randn(2, 8, 32)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        for _ in range(2):
+            layer(given).sum().backward()
+    profiler.export_chrome_trace(str(tmp_path / "trace.json"))
+    trace = open_trace(tmp_path / "trace.json")
+    found = {row["name"]: row for row in host_times(work_of(trace)).operators.to_dicts()}  # type: ignore[arg-type]
+    table = {row.key: row for row in profiler.key_averages()}
+    assert len(found) > 50 and found.keys() == table.keys()
+    for name, row in table.items():
+        assert found[name]["self_ns"] / US == pytest.approx(row.self_cpu_time_total, abs=0.01 * row.count)
+        assert found[name]["total_ns"] / US == pytest.approx(row.cpu_time_total, abs=0.01 * row.count)

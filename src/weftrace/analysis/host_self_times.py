@@ -10,11 +10,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import polars as pl
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from weftrace.analysis.intervals import EMPTY, Array, Intervals, covered, sums_by_group, union
 from weftrace.analysis.waiting.cause_words import LAUNCH_BOUND
 from weftrace.analysis.waiting.gap_parts import CALL, PARTS
-from weftrace.analysis.waiting.host_paths import ANNOTATION, FRAME, KINDS, OPERATOR, RUNTIME_CALL, nested
+from weftrace.analysis.waiting.host_paths import ANNOTATION, FRAME, KINDS, OPERATOR, RUNTIME_CALL, Nested, nested
 from weftrace.analysis.waiting.host_ranges import host_ranges
 from weftrace.analysis.waiting.idle_pieces import CAUSES, idle_pieces
 from weftrace.files.columns import Shown, frame_schema
@@ -268,8 +269,24 @@ def _thread(ranges: pl.DataFrame, launched: pl.DataFrame | None, waited: Interva
     idle_ns = covered(waited or EMPTY, tree.start, tree.end)
     columns |= {"num_events": num_events, "device_ns": device_ns}
     columns |= {"launched_ns": with_calls(own(device_ns)), "idle_ns": with_calls(own(idle_ns))}
-    reach = pl.col("end_ns").cum_max().shift(1).over("kind", "code")
-    return pl.DataFrame(columns).with_columns(((reach <= pl.col("start_ns")) | reach.is_null()).alias("outer"))
+    return pl.DataFrame(columns | {"outer": _outermost(tree)})
+
+
+def _outermost(tree: Nested) -> NDArray[np.bool_]:
+    """Ranges that no other of their name and kind is around."""
+    label = tree.code * len(KINDS) + tree.kind
+    order = np.argsort(label, kind="stable")  # within a name still in order of start
+    group = np.cumsum(np.diff(label[order], prepend=label[order[:1]]) != 0)
+    start, end = tree.start[order], tree.end[order]
+    low, high = int(tree.start[0]), int(tree.end.max())
+    if (high - low + 1) * (int(group[-1]) + 1) >= _FAR:  # a broken trace: the order of its times serves as well
+        times, rank = np.unique(np.concatenate((start, end)), return_inverse=True)
+        start, end, low, high = rank[: len(start)], rank[len(start) :], 0, len(times)
+    shift = group * (high - low + 1) - low  # each name on a stretch of time of its own
+    reach = np.maximum.accumulate(end + shift)
+    found = np.ones(len(order), np.bool_)
+    found[order[1:]] = reach[:-1] <= (start + shift)[1:]
+    return found
 
 
 def _by_name(ranges: pl.DataFrame, *, has_device: bool) -> pl.DataFrame:
