@@ -65,8 +65,8 @@ def test_a_clause_for_each_number(known: dict[str, Any], says: str) -> None:
 def test_clauses_stand_in_one_sentence_before_what_it_reaches_at_best() -> None:
     told = why_below(replace(PLAIN, split_k=True, copies_ns=50_000, best_share=0.55))
     assert told == (
-        "40.0 % of the BF16 peak: its depth is split among blocks (split-K), whose parts must be added; copies of "
-        "layouts take 50.0 % of its time. The fastest of its calls reaches 55.0 %."
+        "40.0 % of the BF16 peak: copies of layouts take 50.0 % of its time; its depth is split among blocks (split-K), "
+        "whose parts must be added. The fastest of its calls reaches 55.0 %."
     )
 
 
@@ -97,3 +97,12 @@ def test_published_rates_are_of_just_that_product() -> None:
     assert published_flops_per_s(4096, 7168, 2112, "fp8", H100) is None
     facts = replace(PLAIN, peak_dtype="fp8", stored_dtype="fp8", chip=H800, split_k=True, published_flops_per_s=1058e12)
     assert why_below(facts).endswith("DeepGEMM publishes 1.06 PFLOP/s for this product, 53.5 %.")
+
+
+def test_says_where_the_measured_reasons_do_not_explain_it() -> None:
+    little = replace(PLAIN, peak_share=0.024, num_waves=2, last_wave_empty_share=0.727, copies_ns=25_000)
+    assert why_below(little).endswith(
+        "25.0 % of its time. That leaves 47.7 % possible: the file does not tell what takes the rest."
+    )
+    assert "possible" not in why_below(replace(little, peak_share=0.3))
+    assert "possible" not in why_below(replace(little, split_k=True))

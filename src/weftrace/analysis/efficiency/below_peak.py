@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from weftrace.units import counted, duration, grouped, percent, si
 
 _HIGH_SHARE = 0.7  # of the peak: what published products reach; nothing is sought above it
 _FEW = 10  # FLOP/byte: below, a decimal counts
+_EXPLAINED = 0.5  # of what the measured reasons leave: below, they do not explain where it is
 _LEAST_LOSS = 0.05  # of places or time: less explains little
 
 
@@ -50,14 +52,21 @@ def why_below(facts: ShapeFacts) -> str:
     """One sentence on what the numbers hold of a shape below its peak, then what it reaches at best; "" where they hold
     nothing, or where it is at 70 % of its peak and computes as fast as its chip can in what is stored.
 
-    These are facts, and together they need not explain all that is missing.
+    These are facts, and together they need not explain all that is missing: where the measured ones leave twice of what
+    is reached, and nothing else is named, the sentence says so.
     """
     slower = list(_slower_units(facts))
-    reasons = [*slower, *(_reasons(facts) if facts.peak_share < _HIGH_SHARE else ())]
+    below = facts.peak_share < _HIGH_SHARE
+    measured = list(_measured(facts)) if below else []
+    reasons = [*slower, *(sentence for sentence, _ in measured), *(_named(facts) if below else ())]
     if not reasons:
         return ""
     head = f"{percent(facts.peak_share)} of the {facts.peak_dtype.upper()} peak"
-    return " ".join((f"{head}: {'; '.join(reasons)}.", *_at_best(facts)))
+    left = math.prod(share for _, share in measured)
+    rest = ""
+    if len(reasons) == len(measured) and facts.peak_share < _EXPLAINED * left:
+        rest = f"That leaves {percent(left)} possible: the file does not tell what takes the rest."
+    return " ".join(filter(None, (f"{head}: {'; '.join(reasons)}.", rest, *_at_best(facts))))
 
 
 def published_flops_per_s(rows: int, inner: int, columns: int, dtype: str, chip: Hardware) -> float | None:
@@ -86,7 +95,8 @@ def _slower_units(facts: ShapeFacts) -> Iterator[str]:
         yield f"it {what} tensor cores, whose {faster.upper()} peak is {times} times FP32's"
 
 
-def _reasons(facts: ShapeFacts) -> Iterator[str]:
+def _measured(facts: ShapeFacts) -> Iterator[tuple[str, float]]:
+    """Reasons whose part is known: (reason, the share of the peak that it leaves)."""
     chip, peak = facts.chip, facts.chip.peak_flops.get(facts.peak_dtype)
     if facts.memory_share is not None and facts.intensity is not None and peak:
         ridge = peak / chip.hbm_bytes_per_s
@@ -94,29 +104,36 @@ def _reasons(facts: ShapeFacts) -> Iterator[str]:
             does = grouped(facts.intensity, 0 if facts.intensity >= _FEW else 1)
             yield (
                 f"its shape allows {percent(facts.intensity / ridge)} at most, because memory bounds it ({does} FLOP "
-                f"for each byte where {grouped(ridge)} are needed)"
+                f"for each byte where {grouped(ridge)} are needed)",
+                facts.intensity / ridge,
             )
+    yield from _waves(facts)
+    if facts.copies_ns >= _LEAST_LOSS * facts.call_ns > 0:
+        share = facts.copies_ns / facts.call_ns
+        yield f"copies of layouts take {percent(share)} of its time", 1 - share
+
+
+def _named(facts: ShapeFacts) -> Iterator[str]:
+    """Reasons of which it is not known how much they take."""
     if facts.launch_ns is not None and facts.call_ns < facts.launch_ns:
         yield f"it is small: a call takes {duration(facts.call_ns)}, its launch {duration(facts.launch_ns)} of the host"
-    yield from _waves(facts)
     if facts.split_k or facts.kernel.split_k:
         yield "its depth is split among blocks (split-K), whose parts must be added"
-    if facts.copies_ns >= _LEAST_LOSS * facts.call_ns > 0:
-        yield f"copies of layouts take {percent(facts.copies_ns / facts.call_ns)} of its time"
     if is_older(facts.kernel.architecture, facts.capability) and facts.capability is not None:
         major, minor = facts.capability
         yield f"its kernel was built for {facts.kernel.architecture}, the device is of {major}.{minor}"
 
 
-def _waves(facts: ShapeFacts) -> Iterator[str]:
+def _waves(facts: ShapeFacts) -> Iterator[tuple[str, float]]:
     waves, empty = facts.num_waves, facts.last_wave_empty_share
     if waves is None or empty is None or empty / waves < _LEAST_LOSS:
         return
     if waves == 1:
         blocks = "" if facts.num_blocks is None else f" {counted(facts.num_blocks, 'block')}"
-        yield f"its{blocks or ' blocks'} leave {percent(empty)} of the places of one wave empty"
+        yield f"its{blocks or ' blocks'} leave {percent(empty)} of the places of one wave empty", 1 - empty
     else:
-        yield f"the last of {waves} waves is {percent(empty)} empty, {percent(empty / waves)} of all places"
+        lost = empty / waves
+        yield f"the last of {waves} waves is {percent(empty)} empty, {percent(lost)} of all places", 1 - lost
 
 
 def _at_best(facts: ShapeFacts) -> Iterator[str]:

@@ -19,6 +19,7 @@ from weftrace.units import S, grouped
 
 #: A rate this much above a bandwidth is a clock's rounding.
 _TOLERANCE = 1.005
+_LAYOUTS = "(?i)nchwToNhwc|nhwcToNchw|batched_transpose"
 
 
 def explanations(
@@ -35,7 +36,7 @@ def explanations(
     """
     if chip is None or work.device is None:
         return {}
-    copies = events.filter(pl.col("family").cast(pl.String) == "copy").group_by("shape").agg(pl.col("dur_ns").sum())
+    copies = events.filter(_is_copy(events)).group_by("shape").agg(pl.col("dur_ns").sum())
     copies_ns = dict(copies.iter_rows())
     found = {}
     for each in sums.to_dicts():
@@ -50,6 +51,13 @@ def explanations(
         if sentence:
             found[shape] = sentence
     return found
+
+
+def _is_copy(events: pl.DataFrame) -> pl.Series:
+    """Kernels that copy, or change layouts around convolutions."""
+    names = events.get_column("name").unique()
+    layouts = names.filter(names.cast(pl.String).str.contains(_LAYOUTS)).implode()
+    return events.select((pl.col("family").cast(pl.String) == "copy") | pl.col("name").is_in(layouts)).to_series()
 
 
 def _above_bandwidth(of: LeastTime, share: float, chip: Hardware) -> str:

@@ -77,7 +77,7 @@ def efficiency_of(
         executed_flops=int(calls.get_column("executed_flops").sum()),
         recomputed_flops=recomputed_flops,
         mfu=_share(calls.get_column("needed_ns").sum(), span_ns) if chip and flops_ns else None,
-        hfu=_share(calls.get_column("peak_ns").sum(), span_ns) if chip and flops_ns else None,
+        hfu=_share(calls.get_column("executed_ns").sum(), span_ns) if chip and flops_ns else None,
         **_of_products(events, calls, rated, chip),
         num_shapes=table.height,
         num_rated=table.filter((pl.col("flops") > 0) | (pl.col("read_bytes") + pl.col("written_bytes") > 0)).height,

@@ -34,7 +34,8 @@ def calls_of(events: pl.DataFrame, rated: Sequence[LeastTime]) -> pl.DataFrame:
     of_shape: dict[str, list[Any]] = {
         "flops": [r.cost.flops for r in rated], "executed_flops": [r.cost.executed_flops for r in rated],
         "moved_bytes": [r.cost.moved_bytes for r in rated],
-        "needed_ns": [r.needed_ns for r in rated], "peak_ns": [r.peak_ns for r in rated],
+        "needed_ns": [r.needed_ns for r in rated], "executed_ns": [r.executed_ns for r in rated],
+        "peak_ns": [r.peak_ns for r in rated],
     }  # fmt: skip
     calls = calls.filter(pl.col("total_ns") > 0)  # of what took no time that is known no rate can be told
     types = {"flops": pl.Int64, "executed_flops": pl.Int64, "moved_bytes": pl.Int64}

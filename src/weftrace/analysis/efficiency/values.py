@@ -165,7 +165,8 @@ class Efficiency(InNotebook):
     hardware: the accelerator whose peaks count; empty where none is known. total_ns: sum of durations of all device
     events, which the parts add up to. span_ns: first start to last end, or the window of the step.
     flops: needed by all rated calls but those that a checkpoint ran again in the backward (recomputed_flops).
-    executed_flops: of all rated calls. mfu, hfu: time that flops and executed_flops take at the chip's peaks / span_ns.
+    executed_flops: of all rated calls. mfu, hfu: time that flops and executed_flops take at the chip's
+    dense peaks of the dtypes that compute / span_ns.
     They are lower bounds: what is not rated adds nothing. Null without a known chip or
     without rated FLOPs.
     gemm_ns: device time of matrix products (kind matmul). gemm_peak_share: time of their executed FLOPs at peak /

@@ -44,7 +44,7 @@ def _windows(spans: pl.DataFrame, events: pl.DataFrame, calls: pl.DataFrame, chi
     times = events.group_by("key").agg(pl.col("dur_ns").sum().alias("total_ns"))
     sums = calls.group_by("key").agg(
         pl.col("total_ns").filter(pl.col("executed_flops") > 0).sum().alias("rated_ns"),
-        pl.col("flops", "executed_flops", "moved_bytes", "needed_ns", "peak_ns").sum(),
+        pl.col("flops", "executed_flops", "moved_bytes", "needed_ns", "executed_ns").sum(),
     )
     rows = spans.join(times, on="key", how="left").join(sums, on="key", how="left", maintain_order="left")
     rows = rows.with_columns(pl.col("total_ns", "rated_ns", "flops", "executed_flops", "moved_bytes").fill_null(0))
@@ -54,7 +54,7 @@ def _windows(spans: pl.DataFrame, events: pl.DataFrame, calls: pl.DataFrame, chi
         (pl.col("rated_ns") / pl.col("total_ns").clip(1)).clip(0, 1).alias("rated_share"),
         _when((span > 0) & (pl.col("flops") > 0), pl.col("flops") / span * S).alias("flops_per_s"),
         _when(peak, pl.col("needed_ns").fill_null(0) / span).alias("mfu"),
-        _when(peak, pl.col("peak_ns").fill_null(0) / span).alias("hfu"),
+        _when(peak, pl.col("executed_ns").fill_null(0) / span).alias("hfu"),
     )
     return rows.select(pl.col(name).cast(dtype) for name, dtype in frame_schema(WindowRateRow).items())
 
