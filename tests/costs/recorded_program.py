@@ -1,8 +1,8 @@
-"""Runs a program twice, under weftrace's counter and under torch's profiler, and adds up what either says it cost."""
+"""Runs a program under weftrace's counter and under torch's profiler, and adds up what either says it cost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import polars as pl
@@ -10,50 +10,57 @@ import torch
 from torch import nn
 
 from weftrace.analysis.efficiency.counted_calls import outermost_counted
-from weftrace.costs.cost import Cost, Kind, Status, Tally, tally_of
+from weftrace.costs.cost import Cost, Kind, Tally, tally_of
 from weftrace.costs.recorded import RecordedCall, cost_of
 from weftrace.flops import profile
 from weftrace.trace import read_chrome
 
 Program = Callable[[], object]
-TEXTS = ("name", "input_shapes", "input_types", "input_strides", "input_values")
 
 
-def live_tallies(model: nn.Module, program: Program) -> tuple[dict[str, Tally], dict[str, set[Status]]]:
-    """Operator -> its work as the counter has it, and how sure it is of it."""
+def live_tallies(model: nn.Module, program: Program) -> dict[str, Tally]:
+    """Operator -> its work as the counter has it."""
     with profile(model, time=False, samples=1) as counter:
         program()
-    return _added([(count.op, count.cost, count.calls) for count in counter.report().ops])
+    return added((count.op, count.cost, count.calls) for count in counter.report().ops)
 
 
-def traced_tallies(program: Program, folder: Path) -> tuple[dict[str, Tally], dict[str, set[Status]]]:
+def traced_tallies(program: Program, folder: Path) -> dict[str, Tally]:
     """The same from a trace of the program."""
-    return _added(
-        [
-            (name, cost, calls)
-            for name, *texts, calls in traced_calls(program, folder).iter_rows()
-            if (cost := cost_of(RecordedCall(name, *texts))) is not None
-        ]
-    )
+    return added((call.name, cost, calls) for call, cost, calls in traced_costs(program, folder))
 
 
-def traced_calls(program: Program, folder: Path) -> pl.DataFrame:
-    """The calls with a formula that a trace of the program has: their texts, and how often each came."""
+def traced_costs(program: Program, folder: Path) -> list[tuple[RecordedCall, Cost, int]]:
+    """The calls with a formula in a trace of the program, what one costs, and how often each came.
+
+    Calls that differ by strides alone are taken for the first of them, because the counter does so: what it asks a
+    formula for is known by shapes.
+    """
     path = folder / "trace.json"
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as recorded:
         program()
     recorded.export_chrome_trace(str(path))
     events = read_chrome(path).events
-    calls = events.select(pl.col(TEXTS).cast(pl.String))[outermost_counted(events)]
-    return calls.group_by(TEXTS).len()
+    names = ("name", "input_shapes", "input_types", "input_values")
+    calls = events.select(pl.col(*names, "input_strides").cast(pl.String))[outermost_counted(events)]
+    alike = calls.group_by(names, maintain_order=True).agg(pl.col("input_strides").first(), pl.len())
+    found = []
+    for name, shapes, types, values, strides, count in alike.iter_rows():
+        call = RecordedCall(name, shapes, types, strides, values)
+        cost = cost_of(call)
+        assert cost is not None, call
+        found.append((call, cost, count))
+    return found
 
 
-def _added(counts: list[tuple[str, Cost, int]]) -> tuple[dict[str, Tally], dict[str, set[Status]]]:
+def added(counts: Iterable[tuple[str, Cost, int]]) -> dict[str, Tally]:
+    """By operator, without overloads. Gradients are added up by add_ in a program and by add under a mode that looks
+    on, as the counter is (torch's InputBuffer): the two are one here.
+    """
     tallies: dict[str, Tally] = {}
-    statuses: dict[str, set[Status]] = {}
     for op, cost, calls in counts:
-        name = ".".join(op.replace("::", ".").split(".")[:2]).removeprefix("aten.")  # no overload
+        name = ".".join(op.replace("::", ".").split(".")[:2]).removeprefix("aten.")
+        name = "add" if name == "add_" else name
         if cost.kind is not Kind.FREE:
             tallies[name] = tallies.get(name, Tally()).plus(tally_of(cost, calls))
-            statuses.setdefault(name, set()).add(cost.status)
-    return tallies, statuses
+    return tallies

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
 import msgspec
@@ -66,19 +66,19 @@ def recorded_arguments(call: Texts, likely_dtype: str, overload: Overload | None
 
     overload: of an operator that is none of torch's.
     """
-    shapes, types = _list(call.shapes, "shapes"), _list(call.types, "types")
+    shapes = _list(call.shapes, "shapes")
+    types, form = _form(call.name, call.types or "[]", overload)
     if len(shapes) != len(types):
         raise Unreadable(f"{len(shapes)} shapes and {len(types)} types were recorded")
     count = len(types)
     strides = _padded(None if call.strides is None else _list(call.strides, "strides"), count, None)
     values = _padded(None if call.values is None else _list(call.values, "values"), count, None)
-    overload = find_overload(call.name, types) if overload is None else overload
     lists = [index for index, type_ in enumerate(types) if type_ == "TensorList"]
     if lists and not any(shapes[index] for index in lists):
         raise Unreadable("shapes of lists of tensors were not recorded")
     listed, notes = _dtype_of_lists(shapes, types, lists, likely_dtype)
     numbers = _numbers(call.name, shapes, types)
-    known = overload.arguments if overload is not None else ()
+    known = form.arguments
     args: list[Any] = []
     for index, type_ in enumerate(types):
         argument = known[index] if index < len(known) else None
@@ -92,19 +92,43 @@ def recorded_arguments(call: Texts, likely_dtype: str, overload: Overload | None
             args.append(_tensor(shapes[index], _dtype(type_), strides[index]))
         else:
             args.append(_value(type_, values[index], argument))
-    names = tuple(argument.name + "!" * argument.written for argument in known)
-    return Arguments(_traced(call.name, args, names, overload), notes)
+    return Arguments(_traced(call.name, args, form), notes)
 
 
-def _traced(name: str, args: list[Any], names: tuple[str, ...], overload: Overload | None) -> TracedCall:
-    defaults = {} if overload is None else {argument.name: argument.default for argument in overload.arguments}
-    outs = 0 if overload is None else overload.outs
-    results = args[len(args) - outs :]
-    for index, argument in enumerate(() if overload is None else overload.arguments[: len(args)]):
-        if argument.result and args[index] is not None:
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What all calls of an operator with arguments of the same types have in common."""
+
+    arguments: tuple[Argument, ...]
+    names: tuple[str, ...]
+    defaults: dict[str, Any]
+    outs: int
+    results: tuple[int, ...]
+
+
+@lru_cache(maxsize=8192)
+def _form(name: str, types_text: str, overload: Overload | None) -> tuple[tuple[str, ...], _Form]:
+    types = tuple(_list(types_text, "types"))
+    if not all(isinstance(type_, str) for type_ in types):
+        raise Unreadable("types were recorded that are none")
+    found = overload or find_overload(name, types) or Overload(())
+    return types, _Form(
+        found.arguments,
+        tuple(argument.name + "!" * argument.written for argument in found.arguments),
+        {argument.name: argument.default for argument in found.arguments},
+        found.outs,
+        tuple(index for index, argument in enumerate(found.arguments[: len(types)]) if argument.result),
+    )
+
+
+def _traced(name: str, args: list[Any], form: _Form) -> TracedCall:
+    given = len(args) - form.outs
+    results = args[given:]
+    for index in form.results:
+        if args[index] is not None:
             results.append(args[index])
             args[index] = None
-    call = TracedCall(name, args[: len(args) - outs], names, defaults=defaults)
+    call = TracedCall(name, args[:given], form.names, defaults=form.defaults)
     if results:
         call.kwargs["out"] = results[0] if len(results) == 1 else tuple(results)
     return call
@@ -132,13 +156,13 @@ def _numbers(name: str, shapes: Sequence[Any], types: Sequence[str]) -> frozense
 
 
 def _tensor(shape: Any, dtype: DType, strides: Any) -> Tensor:
-    if not all(type(size) is int for size in shape):
+    if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         raise Unreadable("a shape was recorded that is none")
     return Tensor(tuple(shape), dtype, None if strides is None else tuple(strides))
 
 
 def _tensors(shapes: Any, strides: Any, dtype: DType) -> list[Tensor]:
-    if not all(isinstance(shape, list) for shape in shapes):
+    if not isinstance(shapes, list):
         raise Unreadable("shapes of a list of tensors were recorded that are none")
     steps = strides if strides is not None and len(strides) == len(shapes) else [None] * len(shapes)
     scalar = DType("float32")  # steps of an optimizer, scales

@@ -147,4 +147,7 @@ def _argument(word: str) -> Argument:
 
 
 def _default(text: str, kind: ArgumentKind) -> Any:
-    return text or None if kind is ArgumentKind.OTHER else ast.literal_eval(text) if text else None
+    if kind is ArgumentKind.OTHER or not text:
+        return text or None
+    value = ast.literal_eval(text)
+    return tuple(value) if isinstance(value, list) else value

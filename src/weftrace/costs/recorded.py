@@ -17,6 +17,7 @@ from weftrace.costs.custom_ops import CustomOp, custom_op
 from weftrace.costs.operators import find_overload, has_composites, is_view
 from weftrace.costs.outputs.result import result_of
 from weftrace.costs.registry import RULES, Call, Key, NotRecorded, Rule, dtype_name, vector_cost
+from weftrace.costs.tensors import tensors_in
 from weftrace.costs.traced_call import UNRECORDED, TracedCall
 
 # What a formula raises where the recorded arguments are not those of its operator, in whatever way.
@@ -88,6 +89,8 @@ def cost_of(
         cost = _compiled(traced)
     else:
         return _unknown(traced, "no formula: bytes of its inputs alone")
+    if not cost.moved_bytes and next(tensors_in((traced.args, traced.kwargs)), None) is None:
+        return _unknown(traced, "none of its tensors was recorded")
     notes = [
         *arguments.notes,
         *traced.notes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from weftrace.costs.registry import Call, NotRecorded, OutputUnknown
@@ -54,20 +55,27 @@ class TracedCall(Call):
 
         Where it was not recorded, the schema's default, or this, is assumed; raises `NotRecorded` where there is none.
         """
-        for (known, _), value in zip(map(_marked, self.names), self.args, strict=False):
-            if known == name:
-                if value is not UNRECORDED:
-                    return value
-                default = default if self.defaults.get(name) is None else self.defaults[name]
-                if default is None:
-                    raise NotRecorded(f"the argument {name} of {self.name}")
-                self.assumed.append(name)
+        place = _places(self.names).get(name, -1)
+        if not 0 <= place < len(self.args):
+            return default
+        value = self.args[place]
+        if value is not UNRECORDED:
+            return value
+        default = default if self.defaults.get(name) is None else self.defaults[name]
+        if default is None:
+            raise NotRecorded(f"the argument {name} of {self.name}")
+        self.assumed.append(name)
         return default
 
     def named_arguments(self) -> Iterator[tuple[str, Any, bool]]:
         for marked, value in zip(self.names, self.args, strict=False):
             name, written = _marked(marked)
             yield name, value, written
+
+
+@lru_cache(maxsize=4096)
+def _places(names: tuple[str, ...]) -> dict[str, int]:
+    return {_marked(name)[0]: place for place, name in enumerate(names)}
 
 
 def _marked(name: str) -> tuple[str, bool]:

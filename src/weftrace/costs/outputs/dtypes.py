@@ -52,16 +52,18 @@ def promoted(operands: Iterable[Any]) -> DType:
             continue
         known = ranks[rank]
         ranks[rank] = dtype if known is None else _common(known, dtype)
-    result: DType | None = None
-    for rank, known in enumerate(ranks):
-        if known is None:
-            continue
-        if result is None:
-            result = known
-        elif category(known) > category(result):
-            wide = rank == 2 and category(known) == _COMPLEX
-            result = DType(_WIDER.get(result.name, "complex64")) if wide else known
-    return FLOAT if result is None else result
+    dims, scalars, numbers = ranks
+    return _combined(dims, _combined(scalars, numbers)) or FLOAT
+
+
+def _combined(first: DType | None, second: DType | None) -> DType | None:
+    """What two ranks give, of which the first decides (c10's combine_categories)."""
+    if first is None or second is None:
+        return first or second
+    kind, other = category(first), category(second)
+    if kind == _FLOAT and other == _COMPLEX:
+        return as_complex(first)
+    return _common(first, second) if kind == _BOOL or (kind == _INT and other > _INT) else first
 
 
 def as_float(dtype: DType) -> DType:

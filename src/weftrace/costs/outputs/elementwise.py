@@ -36,7 +36,10 @@ def _tensors(call: TracedCall) -> list[Tensor]:
 
 
 def _shape(call: TracedCall) -> tuple[int, ...]:
-    return broadcast(tensor.shape for tensor in _tensors(call))
+    tensors = _tensors(call)
+    if not tensors:
+        raise NotRecorded(f"a tensor of {call.name}")
+    return broadcast(tensor.shape for tensor in tensors)
 
 
 _OPERANDS = ("self", "other", "input", "exponent", "min", "max", "end", "tensor1", "tensor2", "abs", "angle")
