@@ -65,8 +65,8 @@ def test_a_clause_for_each_number(known: dict[str, Any], says: str) -> None:
 def test_clauses_stand_in_one_sentence_before_what_it_reaches_at_best() -> None:
     told = why_below(replace(PLAIN, split_k=True, copies_ns=50_000, best_share=0.55))
     assert told == (
-        "40.0 % of the BF16 peak: copies of layouts take 50.0 % of its time; its depth is split among blocks (split-K), "
-        "whose parts must be added. The fastest of its calls reaches 55.0 %."
+        "40.0 % of the BF16 peak: copies of layouts take 50.0 % of its time; its depth is split among blocks "
+        "(split-K), whose parts must be added. The fastest of its calls reaches 55.0 %."
     )
 
 

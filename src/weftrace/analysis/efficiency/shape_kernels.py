@@ -75,8 +75,9 @@ def shape_kernels(events: pl.DataFrame) -> dict[int, ShapeKernel]:
         .sort("dur_ns", descending=True, maintain_order=True)
         .unique("shape", keep="first", maintain_order=True)
     )
-    told = kernels.with_columns(pl.col("name").cast(pl.String)).hstack(kernel_precision(kernels["name"]).drop("name"))
-    table = sums.join(told, on="shape", how="left")
+    told = kernel_precision(events.get_column("name")).unique("name")  # of all names, as they were asked for before
+    kernels = kernels.with_columns(pl.col("name").cast(pl.String)).join(told, on="name", how="left")
+    table = sums.join(kernels, on="shape", how="left")
     return {
         each["shape"]: ShapeKernel(
             name=each["name"] or "",
