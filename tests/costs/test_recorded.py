@@ -143,6 +143,15 @@ def test_kernels_of_torch_compile_move_each_tensor_once() -> None:
     assert is_counted("triton_red_fused_native_layer_norm_7") and found.status is Status.ESTIMATE
 
 
+def test_collectives_move_what_they_are_given() -> None:
+    """An all-reduce reads and writes its tensor; an all-gather of 8 ranks writes eight times what it reads."""
+    reduced = cost("c10d::allreduce_", ([[4, 8]], "TensorList", ""), *[([], "", "")] * 3, ([], "Scalar", "True"))
+    assert (reduced.read_bytes, reduced.written_bytes, reduced.kind) == (128, 128, Kind.COMM)
+    name = "_c10d_functional::all_gather_into_tensor"
+    gathered = cost(name, ([4, 8], BF16, ""), ([], "Scalar", "8"), ([], "", ""))
+    assert (gathered.read_bytes, gathered.written_bytes, gathered.status) == (64, 512, Status.EXACT)
+
+
 # -- operators of other libraries
 
 

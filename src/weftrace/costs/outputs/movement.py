@@ -256,3 +256,18 @@ def _unpooled(call: TracedCall) -> Any:
 def _told(call: TracedCall) -> Any:
     """A bool and no tensor."""
     return None
+
+
+# -- collectives that give a tensor
+
+
+@output("_c10d_functional::all_reduce _c10d_functional::broadcast")
+def _reduced_by_all(call: TracedCall) -> Any:
+    return like(call.args[0])
+
+
+@output("_c10d_functional::all_gather_into_tensor _c10d_functional::reduce_scatter_tensor")
+def _gathered_by_all(call: TracedCall) -> Any:
+    x, ranks = call.args[0], call.arg("group_size")
+    rows = x.shape[0] * ranks if "gather" in call.name else x.shape[0] // ranks
+    return Tensor((rows, *x.shape[1:]), x.dtype)

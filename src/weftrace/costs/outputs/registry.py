@@ -12,12 +12,16 @@ OUTPUTS: dict[str, Output] = {}
 
 
 def output(names: str) -> Callable[[Output], Output]:
-    """Register what works out the result (a tensor, a tuple, a list, None) of operators of aten, named in one text."""
+    """Register what works out the result (a tensor, a tuple, a list, None) of operators, named in one text.
+
+    aten's come without aten::.
+    """
 
     def register(function: Output) -> Output:
         for name in names.split():
-            assert f"aten::{name}" not in OUTPUTS, name
-            OUTPUTS[f"aten::{name}"] = function
+            whole = name if "::" in name else f"aten::{name}"
+            assert whole not in OUTPUTS, name
+            OUTPUTS[whole] = function
         return function
 
     return register

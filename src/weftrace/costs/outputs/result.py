@@ -20,7 +20,9 @@ def result_of(call: TracedCall) -> Any:
     if rule is not None:
         return rule(call)
     name = call.name
-    if name.endswith("_") and not name.endswith("__"):
+    if name.startswith("c10d::") and call.args and isinstance(call.args[0], (list, Tensor)):
+        return call.args[0]  # what a collective receives
+    if name.endswith("_") and not name.endswith("__") and not name.startswith("c10d::"):
         return call.args[0] if call.args and isinstance(call.args[0], Tensor) else None
     if name.startswith("aten::_foreach_"):
         return foreach(call)
