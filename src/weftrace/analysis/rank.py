@@ -206,8 +206,13 @@ def analyze_rank(
     )
 
 
-def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failure]) -> Analysis:
-    """Puts ranks together, in order: says which are in no sum, and finds how far the others' clocks are apart."""
+def collect(
+    source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failure], chip: Hardware | None = None
+) -> Analysis:
+    """Puts ranks together, in order: says which are in no sum, and finds how far the others' clocks are apart.
+
+    chip: the accelerator whose link and network bound collectives, by default the one that all files name.
+    """
     ordered, renumbered = placed(sorted(ranks, key=by_rank))
     ordered = [replace(r, apart=reason) for r, reason in zip(ordered, apart_of(ordered), strict=True)]
     counted = [r for r in ordered if r.apart is None]
@@ -225,7 +230,7 @@ def collect(source: str, ranks: Iterable[RankAnalysis], failures: Iterable[Failu
         clocks=clocks if len(clocks) > 1 else (),
         lateness=late,
         slow_work=_slow_work(counted),
-        bandwidth=bandwidth_of([r.arrivals for r in counted], meetings, _chip(counted)),
+        bandwidth=bandwidth_of([r.arrivals for r in counted], meetings, chip or _chip(counted)),
         notes=(*renumbered, *apart_notes(ordered, [r.apart for r in ordered], excluded_words)),
     )
 

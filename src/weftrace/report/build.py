@@ -168,7 +168,8 @@ def analyze(
         failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
         name = source.source
     ranks.sort(key=lambda rank: by_rank(rank.analysis))
-    analysis = collect(name, [rank.analysis for rank in ranks], failures)
+    chip = asked.hardware if isinstance(asked.hardware, Hardware) else None
+    analysis = collect(name, [rank.analysis for rank in ranks], failures, chip)
     slowdown, note = None, ""
     if replaying is not None:
         slowdown, note = replaying.result()
