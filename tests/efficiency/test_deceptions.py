@@ -11,15 +11,30 @@ import pytest
 
 from tests.efficiency.deceptions import DECEPTIONS, Truth
 from weftrace.analysis.efficiency import Efficiency, efficiency_of
+from weftrace.analysis.efficiency.counted_calls import in_masked_attention
 from weftrace.analysis.efficiency.values import PARTS
 from weftrace.costs.cost import Status
-from weftrace.trace import work_of
+from weftrace.trace import events_frame, work_of
 
 
 @pytest.mark.parametrize("name", DECEPTIONS)
 def test_is_not_deceived(name: str, tmp_path: Path) -> None:
     truth = DECEPTIONS[name]()
     assert not list(mistakes(truth, rated(truth, tmp_path))), truth.says
+
+
+def test_arguments_that_are_no_lists_are_taken_for_a_mask_that_is_not_known() -> None:
+    """The second entry's arguments are texts that no JSON is, as files may have them; a product lies in each."""
+    types, values = '["float","float","float","","double","Scalar"]', '["","","","","0.","False"]'
+    events = events_frame(
+        {
+            "cat": ["cpu_op"] * 4, "name": ["aten::_scaled_dot_product_attention_math", "aten::bmm"] * 2,
+            "pid": ["1"] * 4, "tid": ["1"] * 4, "ts_ns": [0, 1, 10, 11], "dur_ns": [5, 2, 5, 2],
+            "input_types": [types, None, "[float, Scalar]", None], "input_values": [values, None, "None", None],
+        },
+        4,
+    )  # fmt: skip
+    assert in_masked_attention(events, pl.Series([1, 3, None], dtype=pl.Int64)).to_list() == [False, True, False]
 
 
 def rated(truth: Truth, folder: Path) -> Efficiency:

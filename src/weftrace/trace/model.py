@@ -19,7 +19,8 @@ _Limit = Annotated[int, msgspec.Meta(ge=1)]
 SmUnit = Literal["SMs", "CUs"]
 
 #: Columns of `Trace.events`, one row a complete event, in file order. Times are absolute integer nanoseconds.
-#: A column that a file does not fill is null throughout.
+#: A column that a file does not fill is null throughout. A text that is too long (a list over 65,536 characters) is cut
+#: and ends with "…": it is no JSON then.
 EVENT_SCHEMA: dict[str, pl.DataType] = {
     "name": pl.Categorical(),
     "cat": pl.Categorical(),  # Kineto's category: kernel, gpu_memcpy, cpu_op, cuda_runtime, user_annotation ...

@@ -7,6 +7,7 @@ it is the innermost operator.
 
 from __future__ import annotations
 
+import msgspec
 import polars as pl
 
 from weftrace.costs.recorded import is_counted
@@ -51,13 +52,24 @@ def in_masked_attention(events: pl.DataFrame, call: pl.Series) -> pl.Series:
     ranges = events.select("cat", "name", *_RANGE, "input_types", "input_values").filter(
         pl.col("cat") == "cpu_op", pl.col("name") == _TAKEN_APART
     )
-    mask = pl.col("input_types").cast(pl.String).str.json_decode(pl.List(pl.String)).list.get(3, null_on_oob=True)
-    causal = pl.col("input_values").cast(pl.String).str.json_decode(pl.List(pl.String)).list.get(5, null_on_oob=True)
-    if ranges.height:
-        ranges = ranges.filter(((mask != "") | (causal == "True")).fill_null(True))
+    mask, causal = _entries(ranges.get_column("input_types"), 3), _entries(ranges.get_column("input_values"), 5)
+    ranges = ranges.filter(((mask != "") | (causal == "True")).fill_null(True))
     if ranges.is_empty():
         return pl.repeat(False, len(call), eager=True)
     return open_at_launch(ranges, _as_launches(events, call)).is_not_null()
+
+
+def _entries(texts: pl.Series, at: int) -> pl.Series:
+    """One entry of each JSON list of texts; null where there is none, or the text is no such list."""
+    found = {text: _entry(text, at) for text in texts.unique().drop_nulls().cast(pl.String)}
+    return texts.cast(pl.String).replace_strict(found, default=None, return_dtype=pl.String)
+
+
+def _entry(text: str, at: int) -> str | None:
+    try:
+        return msgspec.json.decode(text, type=list[str])[at]
+    except (msgspec.MsgspecError, IndexError):
+        return None
 
 
 def _as_launches(events: pl.DataFrame, call: pl.Series) -> pl.DataFrame:
