@@ -7,7 +7,7 @@ says otherwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, TypedDict, cast, get_args
 
 import numpy as np
@@ -22,12 +22,13 @@ from weftrace.comparison.explanations import headline
 from weftrace.comparison.gates import GateRow, IsNoise
 from weftrace.comparison.noise import Difference, StepSpread, are_noise
 from weftrace.comparison.runs import WAITING
+from weftrace.comparison.shape_changes import ShapeChangeRow, shape_rows, shape_sentences
 from weftrace.comparison.sides import Side
 from weftrace.comparison.straggler_attribution import straggler_attributions
 from weftrace.comparison.verdicts import Verdict
 from weftrace.files.columns import Shown
 from weftrace.files.schemas import Amount, Count
-from weftrace.files.values import UNSAVED, filled
+from weftrace.files.values import OPTIONAL, UNSAVED, filled
 from weftrace.notebook import InNotebook
 
 
@@ -173,6 +174,14 @@ class DiffReport(InNotebook):
     difference: Annotated[Difference | None, Meta(description="Of the mean step; null: one step tells nothing.")]
     parts: list[PartRow]
     movers: Movers
+    shapes: Annotated[
+        list[ShapeChangeRow],
+        OPTIONAL,
+        Meta(description="Operators by shapes, the largest change first, at most 400; empty where none are recorded."),
+    ] = field(default_factory=list)
+    shape_sentences: Annotated[
+        list[str], OPTIONAL, Meta(description="What became slower at the same work, and what does other work.")
+    ] = field(default_factory=list)
     lateness: Annotated[list[LatenessRow], Meta(description="Of jobs of several ranks; the largest change first.")]
     by_rank: Annotated[list[RankRow], Meta(description="Of jobs of several ranks.")]
     gates: list[GateRow]
@@ -192,9 +201,12 @@ class DiffReport(InNotebook):
 
 def diff_report(diff: Diff, gates: Sequence[GateRow] = ()) -> DiffReport:
     """A comparison as a value that can be shown and saved. gates: as `gates.judged` returns them."""
+    shapes = shape_rows(diff.before, diff.after)
     return filled(
         DiffReport,
         diff,
+        shapes=shapes,
+        shape_sentences=shape_sentences(shapes, "a step" if diff.before.steady.steps else "in all"),
         before=_side(diff.before, diff.spans[0]),
         after=_side(diff.after, diff.spans[1]),
         headline=headline(diff),

@@ -29,6 +29,8 @@ class RankRun(InNotebook):
     name, places: see `RankAnalysis`.
     num_merged: rows that a saved report has merged, its smallest ones.
     seam_ns: how far the ends of windows may be off (`StepShares`).
+    shapes: calls of operators by shapes and step, a frame of `STEP_SHAPES`; without steps in a saved report's; None
+    where no operators tell them.
     facts: what the file says of device, versions and settings, by name (`facts_of`). work: all of it, where a page
     needs it again; saved: in its place a saved report's rank, which holds lanes. steps_by: what ranges of the host are
     called that stand for steps (`with_steps`); None where a profiler recorded steps, or there are none. rules: by which
@@ -50,6 +52,7 @@ class RankRun(InNotebook):
     name: str = ""
     places: tuple[tuple[str, int], ...] = ()
     seam_ns: int | None = None
+    shapes: pl.DataFrame | None = None
     num_merged: int = 0
     facts: dict[str, str] = field(default_factory=dict)
     work: Work | None = None

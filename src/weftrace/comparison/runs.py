@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from weftrace.analysis import arrivals
+from weftrace.analysis.efficiency import efficiency_or_none
 from weftrace.analysis.excluded_ranks import apart_notes, apart_of, by_rank, names_of, placed
 from weftrace.analysis.meetings import meetings_of
 from weftrace.analysis.operator_times import operator_rows
@@ -102,6 +103,7 @@ def rank_run(work: Work) -> RankRun:
         places=worker.places if worker else (),
         facts=facts_of(work, launched_by),
         seam_ns=shared.seam_ns,
+        shapes=None if (efficiency := efficiency_or_none(work, innermost=launched_by)) is None else efficiency.in_steps,
     )
 
 

@@ -8,11 +8,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal, NotRequired, TypedDict, cast
 
+import polars as pl
+
+from weftrace.analysis.efficiency.values import STEP_SHAPES
 from weftrace.analysis.excluded_ranks import Apart, excluded_words
 from weftrace.analysis.step_shares_document import SharesDocument, shares_from
 from weftrace.comparison.run_values import RankRun, Run
 from weftrace.errors import DocumentError
 from weftrace.files.documents import broken, read_document
+from weftrace.files.schemas import Count
 from weftrace.files.sources import open_bytes
 from weftrace.files.values import from_document
 from weftrace.render.lane_types import LanePicture
@@ -29,12 +33,25 @@ class _Kernel(TypedDict):
     name: str
 
 
+class _Shape(TypedDict):
+    operator: str
+    shapes: str
+    dtype: str
+    num_calls: Count
+    busy_ns: Count
+
+
+class _Efficiency(TypedDict):
+    shapes: list[_Shape]
+
+
 class _Rank(LanePicture):
     path: str
     apart: Apart | None
     start_ns: int
     kernels: list[_Kernel]
     shares: NotRequired[SharesDocument]
+    efficiency: NotRequired[_Efficiency]
 
 
 class _Failure(TypedDict):
@@ -130,8 +147,17 @@ def _rank(rank: _Rank, what: str, version: str, place: str) -> RankRun:
         seam_ns=saved["seam_ns"],
         steps_by=saved["steps_by"],
         num_merged=saved["num_merged"],
+        shapes=_shapes(rank),
         saved=cast(Mapping[str, Any], rank),
     )
+
+
+def _shapes(rank: _Rank) -> pl.DataFrame | None:
+    """Calls by shapes of the whole recording: a report does not hold them by step."""
+    if "efficiency" not in rank:
+        return None
+    rows = [{name: row.get(name) for name in STEP_SHAPES} for row in rank["efficiency"]["shapes"]]
+    return pl.DataFrame(rows, schema=STEP_SHAPES)
 
 
 def _left_out(ranks: list[_Rank]) -> list[str]:

@@ -16,7 +16,13 @@ from weftrace.analysis.efficiency.least_times import LeastTime, least_time
 from weftrace.analysis.efficiency.parts import parts_of
 from weftrace.analysis.efficiency.precision import kernel_precision
 from weftrace.analysis.efficiency.shape_kernels import NO_KERNEL, by_precision, shape_kernels
-from weftrace.analysis.efficiency.shape_tables import calls_of, operator_table, shape_table, sums_of_shapes
+from weftrace.analysis.efficiency.shape_tables import (
+    calls_in_steps,
+    calls_of,
+    operator_table,
+    shape_table,
+    sums_of_shapes,
+)
 from weftrace.analysis.efficiency.values import Efficiency
 from weftrace.analysis.efficiency.windows import phase_rates, step_rates
 from weftrace.analysis.host_pieces import operator_pieces
@@ -88,6 +94,7 @@ def efficiency_of(
         steps=step_rates(work, events, calls, chip),
         phases=phase_rates(work, events, calls, chip),
         notes=(*notes, *_notes(parts, shapes), *((_ON_HOST,) if work.basis == "host" else ())),
+        in_steps=calls_in_steps(calls, rated),
     )
 
 

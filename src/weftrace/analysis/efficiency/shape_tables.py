@@ -9,7 +9,7 @@ import polars as pl
 
 from weftrace.analysis.efficiency.launches import Launches
 from weftrace.analysis.efficiency.least_times import LeastTime
-from weftrace.analysis.efficiency.values import OperatorRateRow, ShapeRow
+from weftrace.analysis.efficiency.values import STEP_SHAPES, OperatorRateRow, ShapeRow
 from weftrace.analysis.intervals import totals_by_group
 from weftrace.costs.cost import Status
 from weftrace.files.columns import frame_of, frame_schema
@@ -53,6 +53,21 @@ def sums_of_shapes(calls: pl.DataFrame) -> pl.DataFrame:
         pl.col("total_ns", "busy_ns", "memset_ns").sum(),
         pl.col("busy_ns").min().alias("best_ns"),
     )
+
+
+def calls_in_steps(calls: pl.DataFrame, rated: Sequence[LeastTime]) -> pl.DataFrame:
+    """A frame of `STEP_SHAPES`."""
+    names = pl.DataFrame(
+        [(at, each.shape.operator, each.shape.sizes, each.cost.dtype) for at, each in enumerate(rated)],
+        schema={"shape": calls.schema["shape"], "operator": pl.String, "shapes": pl.String, "dtype": pl.String},
+        orient="row",
+    )
+    sums = calls.group_by("shape", "step", maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("num_calls"), pl.col("busy_ns").sum()
+    )
+    named = sums.join(names, on="shape", maintain_order="left")
+    key = ("operator", "shapes", "dtype", "step")
+    return named.group_by(key, maintain_order=True).agg(pl.col("num_calls", "busy_ns").sum()).cast(STEP_SHAPES)  # type: ignore[arg-type]
 
 
 def shape_table(

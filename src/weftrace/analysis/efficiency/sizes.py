@@ -33,6 +33,12 @@ def product_sides(sizes: str) -> tuple[int, int, int] | None:
     return next(((m, k, n) for (m, k), (inner, n) in pairs if k == inner), None)
 
 
+def shape_label(operator: str, sizes: str) -> str:
+    """An operator, PyTorch's own without their namespace, and the sizes of its tensors, where room is short:
+    bmm 16x5185x64 16x64x5185."""
+    return f"{operator.removeprefix('aten::')} {sizes.replace('[', '').replace(']', '')}".rstrip()
+
+
 def _tensors(dims: list[Any]) -> list[list[Any]]:
     found: list[list[Any]] = []
     for each in dims:

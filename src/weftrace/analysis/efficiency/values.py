@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Literal, TypeAlias, TypedDict
 
 import polars as pl
@@ -12,7 +13,7 @@ from msgspec import Meta
 from weftrace.costs.cost import Kind, Status
 from weftrace.files.columns import Shown
 from weftrace.files.schemas import Count, Ns, Share
-from weftrace.files.values import As
+from weftrace.files.values import UNSAVED, As
 from weftrace.notebook import InNotebook
 from weftrace.units import S, percent, si
 
@@ -154,6 +155,13 @@ class WindowRateRow(TypedDict):
                    Shown("HFU, at least", style="share", term="trace_mfu")]  # fmt: skip
 
 
+#: Calls of a shape in a step, null outside of all: what comparisons need.
+STEP_SHAPES = {
+    "operator": pl.String(), "shapes": pl.String(), "dtype": pl.String(), "step": pl.Int64(), "num_calls": pl.Int64(),
+    "busy_ns": pl.Int64(),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Efficiency(InNotebook):
     """FLOPs, bytes and rates of what a device ran, from the shapes that its trace recorded.
@@ -172,6 +180,7 @@ class Efficiency(InNotebook):
     gemm_ns: device time of matrix products (kind matmul). gemm_peak_share: time of their executed FLOPs at peak /
     gemm_ns. tensor_core_*: part of matrix products' time, and of total_ns, in kernels whose names say that they ran on
     tensor or matrix cores; unknown_core_gemm_share: of products whose kernels' names do not tell.
+    in_steps: calls of each shape in each step, a frame of `STEP_SHAPES`.
     """
 
     hardware: Annotated[str, Meta(description="Accelerator whose peaks count; empty where none is known.")]
@@ -201,6 +210,7 @@ class Efficiency(InNotebook):
     steps: Annotated[pl.DataFrame, As(list[WindowRateRow])]
     phases: Annotated[pl.DataFrame, As(list[WindowRateRow])]
     notes: Annotated[tuple[str, ...], Meta(description="What was assumed, or is wrong, a sentence each.")] = ()
+    in_steps: Annotated[pl.DataFrame, UNSAVED] = field(default_factory=partial(pl.DataFrame, schema=STEP_SHAPES))
 
     @property
     def headline(self) -> Annotated[str, Meta(description="The totals in a sentence: no MFU without what is rated.")]:

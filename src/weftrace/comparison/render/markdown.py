@@ -12,11 +12,13 @@ from weftrace.comparison.render.tables import (
     GATE_HEADS,
     MOVER_HEADS,
     PART_HEADS,
+    SHAPE_HEADS,
     changed,
     gate_cells,
     moved,
     mover_cells,
     part_lines,
+    shape_lines,
     without_empty,
 )
 from weftrace.comparison.render.words import (
@@ -47,8 +49,10 @@ def diff_markdown(report: DiffReport) -> str:
         _gates(report),
         _parts(report, unit) if report.parts else "",
         _movers(report, "family", unit, 0, _TOP) if report.tells_causes else "",
+        *(markdown_cell(each) for each in report.shape_sentences if report.tells_causes),
         _lateness(report, unit),
         *(_folded(report, level, unit) for level in LEVELS if report.tells_causes),
+        _shapes(report, unit) if report.tells_causes else "",
         _runs(report),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -112,6 +116,15 @@ def _folded(report: DiffReport, level: str, unit: Unit) -> str:
     table = _movers(report, level, unit, start, start + _FOLDED)
     term = LEVEL_TERMS[level]
     return _details(f"{'More ' + term.lower() if start else term} that moved", table) if table else ""
+
+
+def _shapes(report: DiffReport, unit: Unit) -> str:
+    lines, left = shape_lines(report, unit, _FOLDED)
+    if not lines:
+        return ""
+    rows = [[markdown_cell(name), *cells] for name, *cells in lines]
+    rows += [[f"{left:,} more", *[""] * 6]] * (left > 0)
+    return _details("Operators by shape that changed", _table((f"operator, {unit.name}", *SHAPE_HEADS), rows))
 
 
 def _runs(report: DiffReport) -> str:

@@ -12,6 +12,7 @@ from weftrace.comparison.document import LEVELS, DiffReport, MoverRow, Movers, P
 from weftrace.comparison.render.picture import MAX_NAME, RankPicture, rank_pictures
 from weftrace.comparison.render.words import DIFF_TERMS, MEDIAN_LESS_MEAN, part_labels, why_words
 from weftrace.comparison.runs import WAITING
+from weftrace.comparison.shape_changes import ShapeChangeRow
 from weftrace.files.values import to_document
 from weftrace.render.page import render_page
 from weftrace.version import __version__
@@ -72,7 +73,7 @@ def render_diff_html(report: DiffReport) -> str:
         styles=STYLES,
         blocks=[("weftrace-diff", to_document(diff_block(report)))],
         terms=DIFF_TERMS,
-        tables={"movers": MoverRow},
+        tables={"movers": MoverRow, "shape-changes": ShapeChangeRow},
         title=f"{report.before.source} → {report.after.source}",
         headline=report.headline,
         version=__version__,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from weftrace.analysis.efficiency.sizes import shape_label
 from weftrace.comparison.document import DiffReport, MoverRow
 from weftrace.comparison.gates import GateRow, figure_text
 from weftrace.comparison.render.words import (
     MEDIAN_LESS_MEAN,
+    call_words,
     gate_change,
     gate_limit,
     gate_result,
@@ -23,6 +25,7 @@ from weftrace.comparison.render.words import (
 from weftrace.units import Unit
 
 #: Heads of the columns after the first.
+SHAPE_HEADS = ("before", "after", "change", "calls", "a call", "noise")
 PART_HEADS = ("before", "after", "change", "why", "noise")
 MOVER_HEADS = ("before", "after", "change", "launches", "why", "noise")
 GATE_HEADS = ("before", "after", "change", "limit", "noise", "result")
@@ -54,6 +57,17 @@ def moved(rows: Sequence[MoverRow], unit: Unit) -> list[tuple[str, MoverRow]]:
 def mover_cells(row: MoverRow, unit: Unit) -> list[str]:
     """What stands beside a mover's name."""
     return [*changed(row, unit), launches_words(row), mover_words(row), noise_words(row)]
+
+
+def shape_lines(report: DiffReport, unit: Unit, most: int) -> tuple[list[list[str]], int]:
+    """Operators by shapes whose time changed, and how many more there are."""
+    rows = [row for row in report.shapes if unit.shows(row["change_ns"])]
+    lines = [
+        [shape_label(row["operator"], row["shapes"]), *changed(row, unit), launches_words(row), call_words(row),
+         noise_words(row)]
+        for row in rows[:most]
+    ]  # fmt: skip
+    return lines, len(rows) - len(lines)
 
 
 def gate_cells(gate: GateRow) -> list[str]:

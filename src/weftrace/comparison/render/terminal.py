@@ -14,11 +14,13 @@ from weftrace.comparison.render.tables import (
     GATE_HEADS,
     MOVER_HEADS,
     PART_HEADS,
+    SHAPE_HEADS,
     changed,
     gate_cells,
     moved,
     mover_cells,
     part_lines,
+    shape_lines,
     without_empty,
 )
 from weftrace.comparison.render.words import (
@@ -73,6 +75,7 @@ def print_diff(report: DiffReport, console: Console, top: int = TOP) -> None:
             for level, rows in tables
             if any(unit.shows(row["change_ns"]) for row in rows)
         ]
+        blocks += _shapes(report, unit, width, top)
     if any(unit.shows(row["change_ns"]) for row in report.lateness):
         blocks.append(_lateness(report, unit, width, top))
     if any(unit.shows(row["change_ns"]) for row in report.by_rank):
@@ -136,6 +139,18 @@ def _movers(rows: Sequence[MoverRow], level: str, unit: Unit, width: int, top: i
     note = f"what each adds to the step{f'; {same:,} unchanged' if same else ''}"
     shown = table(*without_empty(heads, lines), width, left=(heads[0], *_LEFT), shorten=shorten)
     return Group(section(LEVEL_TERMS[level], note), shown)
+
+
+def _shapes(report: DiffReport, unit: Unit, width: int, top: int) -> list[RenderableType]:
+    """Operators by their shapes: what is slower at the same work, and what does other work."""
+    lines, left = shape_lines(report, unit, top)
+    if not lines:
+        return []
+    heads, cells = without_empty((unit.name, *SHAPE_HEADS), [[clean(name), *more] for name, *more in lines])
+    sentences = [Text(clean(each)) for each in report.shape_sentences]
+    more = [Text(f"{left:,} more shapes", style=DIM)] if left > 0 else []
+    shown = table(heads, cells, width, left=(heads[0], *_LEFT))
+    return [Group(section("Operators by shape", "time of their calls, beside others or not"), *sentences, shown, *more)]
 
 
 def _kernel(name: str, width: int) -> str:

@@ -20,6 +20,7 @@ from weftrace.comparison.document import (
 from weftrace.comparison.gates import GateRow, change_text
 from weftrace.comparison.noise import ONE_RUN_EACH, Difference
 from weftrace.comparison.runs import WAITING
+from weftrace.comparison.shape_changes import ShapeChangeRow
 from weftrace.units import counted, duration, percent, signed_duration
 
 #: Form of a figure, as `gates.FIGURES` has it -> what it is, of a step, mean over ranks.
@@ -153,7 +154,7 @@ def mover_names(rows: Sequence[MoverRow]) -> list[str]:
     ]
 
 
-def noise_words(row: PartRow | MoverRow | GateRow) -> str:
+def noise_words(row: PartRow | MoverRow | GateRow | ShapeChangeRow) -> str:
     """ "within" the noise, of a change that is one."""
     before, after = ("before_ns", "after_ns") if "before_ns" in row else ("before", "after")
     return "within" if row["is_noise"] and dict(row)[before] != dict(row)[after] else ""
@@ -217,10 +218,17 @@ def without_common_folders(one: str, other: str) -> tuple[str, str]:
     return "/".join(names[0][same:]), "/".join(names[1][same:])
 
 
-def launches_words(row: MoverRow) -> str:
-    """Launches in a step: "3", "3 → 2"."""
+def launches_words(row: MoverRow | ShapeChangeRow) -> str:
+    """Launches, or calls, in a step: "3", "3 → 2"."""
     before, after = (f"{row[key]:,.4g}" for key in ("before_num", "after_num"))
     return before if before == after else f"{before} → {after}"
+
+
+def call_words(row: ShapeChangeRow) -> str:
+    """The time of a call on both sides; of shapes that one run alone has, that they are new or gone."""
+    if row["status"] != "both":
+        return row["status"]
+    return f"{duration(row['before_call_ns'])} → {duration(row['after_call_ns'])}"
 
 
 def gate_result(is_met: bool | None) -> str:
@@ -289,6 +297,12 @@ DIFF_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "does not count, nor does one far from the others. A run without steps is one step.",
         ),
         "change": ("Change", "The median step after less the median step before."),
+        "by_speed": (
+            "By speed",
+            "Of the change of an operator with the same shapes: by how much a call takes longer or shorter, times the "
+            "mean number of calls of both runs. The rest is their number. Shapes that one run alone has are other "
+            "work.",
+        ),
         "remainder": (
             MEDIAN_LESS_MEAN.capitalize(),
             "The change of the median step less that of the mean step. Parts are means, so that they add up; this "

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from weftrace.analysis.efficiency.sizes import shape_label
 from weftrace.analysis.efficiency.values import PARTS, ShapeRow
 from weftrace.render.console_parts import BOLD, DIM, plain_grid, rows_table, section
 from weftrace.render.console_text import clean
@@ -79,9 +80,8 @@ def shape_lines(efficiency: Mapping[str, Any]) -> tuple[tuple[str, ...], list[li
 
 
 def shape_name(row: Mapping[str, Any]) -> str:
-    """An operator, PyTorch's own without their namespace, and the sizes of its tensors: bmm 16x5185x64 16x64x5185."""
-    sizes = clean(row["shapes"]).replace("[", "").replace("]", "")
-    return f"{clean(row['operator']).removeprefix('aten::')} {sizes}".rstrip()
+    """`shape_label` of a row, fit for a terminal."""
+    return clean(shape_label(row["operator"], row["shapes"]))
 
 
 def rate_text(row: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ import { showFall } from "./fall.js";
 import { moverTable } from "./movers.js";
 import { pictures } from "./pictures.js";
 import { showRanks } from "./ranks.js";
+import { showShapes } from "./shapes.js";
 import { showSteps } from "./steps.js";
 
 /**
@@ -26,6 +27,7 @@ startPage("weftrace-diff", (/** @type {Block} */ block) => {
   const bars = showFall(block);
   const drawn = pictures(ranks, found.before.ranks.length);
   const movers = moverTable(block, drawn);
+  showShapes(found);
   showRanks(found, drawn);
   showSteps(found, drawn);
   showFacts(found.verdict.facts);
