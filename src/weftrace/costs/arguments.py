@@ -185,6 +185,8 @@ def _value(type_: str, text: Any, argument: Argument | None) -> Any:
         return UNRECORDED  # a file without values has no types of lists either
     if argument is None or argument.kind is ArgumentKind.TENSOR or argument.kind is ArgumentKind.TENSORS:
         return UNRECORDED if argument is not None and argument.kind is ArgumentKind.TENSORS else None
+    if argument.name == "reduce":
+        return ""  # which way a scatter reduces does not matter; that it does follows from its overload
     return UNRECORDED if argument.kind is ArgumentKind.OTHER or argument.default is not None else None
 
 

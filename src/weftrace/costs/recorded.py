@@ -89,8 +89,6 @@ def cost_of(
         cost = _compiled(traced)
     else:
         return _unknown(traced, "no formula: bytes of its inputs alone")
-    if not cost.moved_bytes and next(tensors_in((traced.args, traced.kwargs)), None) is None:
-        return _unknown(traced, "none of its tensors was recorded")
     notes = [
         *arguments.notes,
         *traced.notes,
@@ -115,6 +113,8 @@ def _compiled(call: TracedCall) -> Cost:
 def _counted(rule: Rule, call: TracedCall, result: Callable[[TracedCall], Any] = result_of) -> Cost:
     try:
         call.set_out(result(call))
+        if next(tensors_in((call.args, call.kwargs, call.out)), None) is None:
+            return _unknown(call, "none of its tensors was recorded")
         return rule.formula(call)
     except NotRecorded as error:
         return _without_results(rule, call, str(error))

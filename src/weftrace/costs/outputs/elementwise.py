@@ -54,14 +54,14 @@ def operands(call: TracedCall) -> list[Any]:
 _PROMOTED = """
     add sub rsub mul remainder fmod neg abs sign sgn pow maximum minimum fmax fmin clamp_min clamp_max relu clamp
     hardtanh lerp addcmul gcd lcm bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift
-    bitwise_right_shift __lshift__ __rshift__ floor_divide heaviside nextafter hypot ldexp copysign logaddexp
+    bitwise_right_shift __lshift__ __rshift__ floor_divide heaviside nextafter hypot logaddexp
     logaddexp2 conj_physical nan_to_num floor ceil round trunc frac mish silu leaky_relu elu celu softplus hardsigmoid
     hardswish hardshrink softshrink _add_relu threshold gelu linalg_cross
 """
 # The same, and integers become float32.
 _FLOATS = """
     div reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh
-    acosh atanh erf erfc erfinv lgamma digamma sigmoid logit sinc xlogy special_xlog1py addcdiv deg2rad rad2deg
+    acosh atanh erf erfc erfinv lgamma digamma sigmoid logit sinc xlogy special_xlog1py addcdiv ldexp copysign deg2rad rad2deg
     special_entr special_i0e special_i1 special_i1e special_ndtri special_log_ndtr special_erfcx i0 mvlgamma polygamma
 """
 _TESTS = """

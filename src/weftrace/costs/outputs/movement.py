@@ -47,7 +47,8 @@ def _made(call: TracedCall) -> Any:
     """`full` takes the dtype of its value; normal of tensors has their shape."""
     sizes = call.arg("size")
     if sizes is None:
-        return Tensor(broadcast(x.shape for x in call.args if isinstance(x, Tensor)), FLOAT)
+        given = [x for x in call.args if isinstance(x, Tensor)]
+        return Tensor(broadcast(x.shape for x in given), promoted(given))
     own = INT64 if call.name == "aten::randint" else FLOAT
     if call.name == "aten::full":
         own = promoted([call.arg("fill_value")])
