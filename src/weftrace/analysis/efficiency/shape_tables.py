@@ -15,6 +15,7 @@ from weftrace.costs.cost import Status
 from weftrace.files.columns import frame_of, frame_schema
 from weftrace.units import S
 
+_MOST_NAME = 120  # characters of a kernel's name, which can have thousands
 _FASTEST = 20e12  # bytes a second: no memory is faster
 
 
@@ -127,7 +128,9 @@ def _shape_row(of: LeastTime, sums: Mapping[str, Any], whole: int) -> dict[str, 
 
 def _launch_fields(of: LeastTime, launch: Mapping[str, Any]) -> dict[str, Any]:
     names = ("num_waves", "last_wave_empty_share", "occupancy")
-    return {"kernel": of.kernel.name, "tile": of.kernel.tile, **{name: launch.get(name) for name in names}}
+    name = of.kernel.name
+    kernel = name if len(name) <= _MOST_NAME else f"{name[: _MOST_NAME - 1]}…"
+    return {"kernel": kernel, "tile": of.kernel.tile, **{name: launch.get(name) for name in names}}
 
 
 def operator_table(shapes: pl.DataFrame) -> pl.DataFrame:
