@@ -18,7 +18,7 @@ _LIKE_FIRST = """
     diagonal_scatter as_strided_scatter _conj_copy _neg_view_copy index_put _unsafe_index_put index_add index_copy
     index_fill scatter scatter_add scatter_reduce index_reduce put masked_scatter embedding_renorm renorm fill
     _masked_softmax _safe_softmax bernoulli normal_functional uniform exponential geometric cauchy log_normal random
-    poisson channel_shuffle cudnn_affine rrelu_with_noise zero
+    poisson channel_shuffle rrelu_with_noise zero
 """
 
 
