@@ -151,7 +151,9 @@ def test_a_tree_too_large_keeps_its_largest_nodes_and_all_time() -> None:
     zeros = [0] * 6
     columns: dict[str, Any] = dict.fromkeys(NODE_SCHEMA, zeros)
     own = [10, 5, 50, 5, 30, 7]
-    nodes = pl.DataFrame(columns | {"name": list("abcdef"), "parent": parents, "total_ns": totals, "self_ns": own})
+    nodes = pl.DataFrame(
+        columns | {"name": list("abcdef"), "parent": parents, "total_ns": totals, "self_ns": own}, NODE_SCHEMA
+    )
     kept = _largest(nodes, 4)
     assert kept.select("name", "parent", "self_ns").rows() == [
         ("a", -1, 10), ("b", 0, 10), ("c", 1, 50), ("e", 0, 30), ("(smaller ones)", -1, 7),

@@ -98,6 +98,24 @@ def test_markdown_and_the_figure_tell_the_same(tmp_path: Path) -> None:
         efficiency_figure(analyze(bare_file().trace(tmp_path)).document["ranks"][0])
 
 
+def test_flops_by_module_add_up_to_those_of_the_operators(tmp_path: Path) -> None:
+    file = rated_file()
+    for name, ts, dur in (("Net_0", 80, 900), ("Linear_0", 81, 200), ("Linear_1", 381, 200)):
+        file.host(f"nn.Module: {name}", ts, dur, cat="python_function")
+    report = analyze(str(file.write(tmp_path / "trace.json")), by=("module", "line"))
+    rank = report.document["ranks"][0]
+    net, first, second = rank["modules"]["nodes"]
+    product = 2 * 4096**3
+    assert (first["flops"], second["flops"]) == (product, product)
+    assert first["flops_per_s"] == pytest.approx(product / 200e-6)
+    assert net["flops"] + rank["modules"]["outside"]["flops"] == rank["efficiency"]["flops"]
+    words = " ".join(printed(report).split())
+    assert "≥ FLOP FLOP/s Net" in words, words and "275 G 687 T" in words
+    bare = bare_file()
+    bare.host("nn.Module: Net_0", 80, 900, cat="python_function")
+    assert "≥ FLOP" not in printed(analyze(str(bare.write(tmp_path / "bare.json")), by="module"))
+
+
 PLACES = """() => [...document.querySelectorAll("#roofline-chart .dot")].map((dot) => {
   const circle = dot.querySelector("circle");
   return [dot.getAttribute("aria-label"), +circle.getAttribute("cy"), +circle.getAttribute("r")];

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 import numpy as np
 import polars as pl
@@ -24,7 +24,7 @@ from weftrace.trace.code_names import By, each_of, kind_of
 from weftrace.trace.launches import in_graphs
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work
-from weftrace.units import duration
+from weftrace.units import S, duration
 
 OUTSIDE = "(outside)"
 _MOST_FUNCTIONS = 300  # listed once each, whoever calls them: those with most time, own or total
@@ -51,6 +51,20 @@ class CodeNode(TypedDict):
         Shown("idle in it", term="module_idle"),
     ]
     idle_before_ns: Annotated[Ns, Meta(description="Gaps of the device that its events ended."), Shown("idle before")]
+    flops: NotRequired[
+        Annotated[
+            Count,
+            Meta(description="Matrix FLOPs that the model needs, of its operators with known FLOPs: at least so many."),
+            Shown("FLOP, at least", term="module_flops"),
+        ]
+    ]
+    flops_per_s: NotRequired[
+        Annotated[
+            Annotated[float, Meta(ge=0)] | None,
+            Meta(description="flops / busy_ns; null where no FLOPs are known."),
+            Shown("FLOP/s", term="module_flops"),
+        ]
+    ]
 
 
 #: Columns of `CodeTimes.nodes`; there the parent of a root is -1.
@@ -93,8 +107,11 @@ class CodeTimes(InNotebook):
         yield OUTSIDE, duration(self.outside.get_column("total_ns").item())
 
 
-def code_times(source: Source, by: By = "module") -> CodeTimes:
-    """Time by module or by function. Raises TraceError where the file's Python frames were not read (`frames=True`)."""
+def code_times(source: Source, by: By = "module", flops: pl.DataFrame | None = None) -> CodeTimes:
+    """Time by module or by function. flops: of events, `Efficiency.in_events` of the same work.
+
+    Raises TraceError where the file's Python frames were not read (`frames=True`).
+    """
     (by,) = each_of(by)
     account = account_of(source)
     work = account.work
@@ -102,7 +119,7 @@ def code_times(source: Source, by: By = "module") -> CodeTimes:
     gaps = _idle(work)
     launched = pl.concat([events.select(_LAUNCH), gaps.select(_LAUNCH)])
     paths = call_paths(work.trace, launched, by, num_counted=events.height)
-    parts = _Parts.of(account, events, gaps, paths)
+    parts = _Parts.of(account, events, gaps, paths, _flops_of(events, flops))
     nodes = parts.tree(paths.names, np.array(paths.parents, np.int64))
     return CodeTimes(
         by=by,
@@ -134,6 +151,15 @@ def _of_graphs(outside: pl.DataFrame, trace: Trace) -> int:
     return int(inside.select((pl.col("end_ns") - pl.col("start_ns")).sum()).item())
 
 
+def _flops_of(events: pl.DataFrame, flops: pl.DataFrame | None) -> Array:
+    """FLOPs of each event."""
+    if flops is None:
+        return np.zeros(events.height, np.int64)
+    rows = events.select("row") if "row" in events.columns else events.select(pl.int_range(pl.len()).alias("row"))
+    found = rows.cast(pl.UInt32).join(flops, on="row", how="left", maintain_order="left")
+    return found.get_column("flops").fill_null(0).to_numpy()
+
+
 _LAUNCH = ("launch_pid", "launch_tid", "launch_ts_ns")
 
 
@@ -151,13 +177,14 @@ class _Parts:
     end: Array
     backward: NDArray[np.bool_]
     communicates: NDArray[np.bool_]
+    flops: Array
     gap_node: Array
     gap: Array
     is_open: NDArray[np.bool_]
     num_calls: Array
 
     @classmethod
-    def of(cls, account: Account, events: pl.DataFrame, gaps: pl.DataFrame, paths: CallPaths) -> _Parts:
+    def of(cls, account: Account, events: pl.DataFrame, gaps: pl.DataFrame, paths: CallPaths, flops: Array) -> _Parts:
         return cls(
             account=account,
             node=paths.node[: events.height],
@@ -166,6 +193,7 @@ class _Parts:
             end=events.get_column("end_ns").to_numpy(),
             backward=paths.backward[: events.height],
             communicates=(events.get_column("kind") == "communication").to_numpy(),
+            flops=flops,
             gap_node=paths.node[events.height :],
             gap=gaps.get_column("ns").to_numpy(),
             is_open=gaps.get_column("is_open").to_numpy(),
@@ -185,6 +213,7 @@ class _Parts:
         own = {
             "num_events": sums_by_group(self.node[inside], self.count[inside], num),
             "total_ns": sums_by_group(self.node[inside], (self.end - self.start)[inside], num),
+            "flops": sums_by_group(self.node[inside], self.flops[inside], num),
             "backward_ns": sums_by_group(
                 self.node[inside & self.backward], (self.end - self.start)[inside & self.backward], num
             ),
@@ -197,7 +226,7 @@ class _Parts:
         for level, nodes_of_events, events in _levels(self.node, parents):
             busy[level] = totals_by_group(nodes_of_events, self.start[events], self.end[events], num)[level]
             exposed[level] = self._exposed(nodes_of_events, events, num)[level]
-        return pl.DataFrame(
+        tree = pl.DataFrame(
             {
                 "name": list(names),
                 "parent": parents,
@@ -211,9 +240,12 @@ class _Parts:
                 "exposed_ns": exposed,
                 "idle_ns": _with_below(own["idle_ns"], parents),
                 "idle_before_ns": _with_below(own["idle_before_ns"], parents),
+                "flops": _with_below(own["flops"], parents),
+                "flops_per_s": np.zeros(num),
             },
             schema=NODE_SCHEMA,
         )
+        return tree.with_columns(_RATE)
 
     def outside(self) -> pl.DataFrame:
         """What belongs to no node."""
@@ -234,6 +266,13 @@ class _Parts:
         group, merged = grouped_union(node[moving], self.start[events][moving], self.end[events][moving])
         alone = merged.ends - merged.starts - covered(self.account.compute, merged.starts, merged.ends)
         return sums_by_group(group, alone, num)
+
+
+_RATE = (
+    pl.when((pl.col("flops") > 0) & (pl.col("busy_ns") > 0))
+    .then(pl.col("flops") / pl.col("busy_ns") * S)
+    .alias("flops_per_s")
+)
 
 
 def _levels(node: Array, parents: Array) -> Iterator[tuple[Array, Array, Array]]:
@@ -311,6 +350,7 @@ def _by_function(parts: _Parts, nodes: pl.DataFrame) -> pl.DataFrame:
         "backward_ns",
         "idle_ns",
         "idle_before_ns",
+        "flops",
     )
     rows = nodes.group_by("name", maintain_order=True).agg(pl.col(added).sum())
     rows = rows.filter((pl.col("num_events") > 0) | (pl.col("idle_ns") > 0))
@@ -327,4 +367,5 @@ def _by_function(parts: _Parts, nodes: pl.DataFrame) -> pl.DataFrame:
             is_below[level] |= is_below[parents[level]]
         unions.append(parts.unions(is_below))
     found = pl.DataFrame(unions, schema={"busy_ns": pl.Int64, "exposed_ns": pl.Int64}, orient="row")
-    return rows.hstack(found).with_columns(pl.lit(-1, dtype=pl.Int64).alias("parent")).select(list(NODE_SCHEMA))
+    whole = rows.hstack(found).with_columns(pl.lit(-1, dtype=pl.Int64).alias("parent"))
+    return whole.with_columns(_RATE).select(list(NODE_SCHEMA))

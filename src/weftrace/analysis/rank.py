@@ -162,6 +162,7 @@ def analyze_rank(
     kernels = kernel_table(work)
     steps_of = stepped or work
     launched_by = operator_rows(steps_of.trace.events, steps_of.events) if work.basis == "device" else None
+    efficiency = efficiency_or_none(work, hardware, launched_by if steps_of is work else None)
     worker = work.trace.plain.workers[0] if work.trace.plain else None
     waiting = replace(idle_account(work), pieces=None)  # which are many, and what they tell is in its tables
     return RankAnalysis(
@@ -194,12 +195,12 @@ def analyze_rank(
         arrivals=arrivals(work),
         shared=step_shares(stepped or account, launched_by=launched_by if work.around is work else None),
         facts=facts_of(steps_of, launched_by),
-        efficiency=efficiency_or_none(work, hardware, launched_by if steps_of is work else None),
+        efficiency=efficiency and replace(efficiency, in_events=efficiency.in_events.clear()),  # which are many
         memory_bytes=None if work.device is None else work.trace.device(work.device).memory_bytes,
         machine=work.trace.info.get("host_name", "") if work.basis == "host" else "",
         name=worker.name if worker else "",
         places=worker.places if worker else (),
-        code=tuple(code_times(account, each) for each in by),
+        code=tuple(code_times(account, each, None if efficiency is None else efficiency.in_events) for each in by),
         configuration=work.trace.configuration,
         tables=rank_tables(work),
         memory=memory_use(work),

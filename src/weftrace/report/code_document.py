@@ -46,8 +46,9 @@ def _largest(nodes: pl.DataFrame, most: int) -> pl.DataFrame:
     if small.is_empty():
         return rows
     sums = small.select(pl.col(pl.Int64).sum()).with_columns(
-        pl.lit(SMALLER).alias("name"), pl.lit(-1, pl.Int64).alias("parent"), pl.col("total_ns").alias("self_ns")
-    )
+        pl.lit(SMALLER).alias("name"), pl.lit(-1, pl.Int64).alias("parent"), pl.col("total_ns").alias("self_ns"),
+        pl.lit(None, pl.Float64).alias("flops_per_s"),
+    )  # fmt: skip
     return pl.concat([rows, sums.select(rows.columns)])
 
 

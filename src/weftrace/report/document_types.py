@@ -254,6 +254,9 @@ class JoinedPhaseDocument(TypedDict):
     ]
     mfu_full: Ratio | None
     hfu: Ratio | None
+    traced_flops: NotRequired[
+        Annotated[Count | None, Meta(description="Executed FLOPs that the trace's own shapes tell; null of none.")]
+    ]
 
 
 class JoinedRangeDocument(TypedDict):
@@ -289,6 +292,14 @@ class JoinedDocument(TypedDict):
         ),
     ]
     num_no_phase: Count
+    traced_flops: NotRequired[
+        Annotated[
+            Count | None, Meta(description="Executed FLOPs that the trace's own shapes tell; null where it has none.")
+        ]
+    ]
+    rated_share: NotRequired[
+        Annotated[Share | None, Meta(description="Of device time, what has FLOPs by the trace's own shapes.")]
+    ]
     notes: Annotated[list[str], Meta(description="What is assumed, estimated, or does not agree.")]
 
 

@@ -23,7 +23,7 @@ from weftrace.analysis.efficiency.shape_tables import (
     shape_table,
     sums_of_shapes,
 )
-from weftrace.analysis.efficiency.values import Efficiency
+from weftrace.analysis.efficiency.values import EVENT_FLOPS, Efficiency
 from weftrace.analysis.efficiency.windows import phase_rates, step_rates
 from weftrace.analysis.host_pieces import operator_pieces
 from weftrace.costs.cost import Kind
@@ -95,6 +95,7 @@ def efficiency_of(
         phases=phase_rates(work, events, calls, chip),
         notes=(*notes, *_notes(parts, shapes), *((_ON_HOST,) if work.basis == "host" else ())),
         in_steps=calls_in_steps(calls, rated),
+        in_events=calls.filter(pl.col("executed_flops") > 0).select(pl.col(n).cast(t) for n, t in EVENT_FLOPS.items()),
     )
 
 
@@ -129,7 +130,7 @@ def _events(work: Work, innermost: pl.Series | None) -> pl.DataFrame:
         # a replay is no call of the operator around it
         events = events.with_columns(pl.when(~pl.col("is_graph")).then("call").alias("call"))
     elif work.basis == "host":
-        events = operator_pieces(work).with_columns(
+        events = operator_pieces(work).with_row_index("row").with_columns(
             name=pl.lit("", dtype=pl.Categorical()), is_memset=pl.lit(False), is_graph=pl.lit(False),
             link=pl.lit("host"), moved_bytes=pl.lit(None, dtype=pl.Int64), payload_elems=pl.lit(None, dtype=pl.Int64),
             step=pl.lit(None, dtype=pl.Int64), phase=pl.lit(None, dtype=pl.Int32),

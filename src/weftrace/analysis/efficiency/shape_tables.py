@@ -20,13 +20,13 @@ _FASTEST = 20e12  # bytes a second: no memory is faster
 
 
 def calls_of(events: pl.DataFrame, rated: Sequence[LeastTime]) -> pl.DataFrame:
-    """A row for each operator call: call, shape, total_ns, memset_ns, busy_ns, step, phase of its first event, and the
-    FLOPs, bytes and least times of one call of its shape."""
+    """A row for each operator call: call, shape, total_ns, memset_ns, busy_ns, row, step, phase of its first event, and
+    the FLOPs, bytes and least times of one call of its shape."""
     mine = events.filter(pl.col("shape") >= 0)
     calls = mine.group_by("call", "shape", maintain_order=True).agg(
         pl.col("dur_ns").sum().alias("total_ns"),
         pl.col("dur_ns").filter(pl.col("is_memset")).sum().alias("memset_ns"),
-        pl.col("step", "phase").first(),
+        pl.col("row", "step", "phase").first(),
     )
     number = calls.select("call").with_row_index("number")
     busy = mine.filter(~pl.col("is_memset")).select("call", "start_ns", "end_ns").join(number, on="call")

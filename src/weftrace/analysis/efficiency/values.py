@@ -162,6 +162,11 @@ STEP_SHAPES = {
 }  # fmt: skip
 
 
+#: FLOPs of a call at the first of its events. row: of the trace's events; on a host basis the position of its piece in
+#: `operator_pieces`.
+EVENT_FLOPS = {"row": pl.UInt32(), "flops": pl.Int64(), "executed_flops": pl.Int64()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Efficiency(InNotebook):
     """FLOPs, bytes and rates of what a device ran, from the shapes that its trace recorded.
@@ -180,7 +185,8 @@ class Efficiency(InNotebook):
     gemm_ns: device time of matrix products (kind matmul). gemm_peak_share: time of their executed FLOPs at peak /
     gemm_ns. tensor_core_*: part of matrix products' time, and of total_ns, in kernels whose names say that they ran on
     tensor or matrix cores; unknown_core_gemm_share: of products whose kernels' names do not tell.
-    in_steps: calls of each shape in each step, a frame of `STEP_SHAPES`.
+    in_steps: calls of each shape in each step, a frame of `STEP_SHAPES`. in_events: FLOPs of calls at their first
+    event, a frame of `EVENT_FLOPS`.
     """
 
     hardware: Annotated[str, Meta(description="Accelerator whose peaks count; empty where none is known.")]
@@ -211,6 +217,7 @@ class Efficiency(InNotebook):
     phases: Annotated[pl.DataFrame, As(list[WindowRateRow])]
     notes: Annotated[tuple[str, ...], Meta(description="What was assumed, or is wrong, a sentence each.")] = ()
     in_steps: Annotated[pl.DataFrame, UNSAVED] = field(default_factory=partial(pl.DataFrame, schema=STEP_SHAPES))
+    in_events: Annotated[pl.DataFrame, UNSAVED] = field(default_factory=partial(pl.DataFrame, schema=EVENT_FLOPS))
 
     @property
     def headline(self) -> Annotated[str, Meta(description="The totals in a sentence: no MFU without what is rated.")]:

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weftrace.analysis.efficiency import Efficiency, efficiency_or_none
 from weftrace.analysis.intervals import of_events
 from weftrace.costs.cost import NOTHING, Phase, Tally
 from weftrace.facts import Hardware
@@ -26,7 +27,7 @@ from weftrace.notebook import InNotebook
 from weftrace.trace.containment import open_at_launch
 from weftrace.trace.model import Trace, is_annotation
 from weftrace.trace.work import Work, work_of
-from weftrace.units import S, duration
+from weftrace.units import S, duration, percent, si
 
 _COUNTED_IN = {
     Phase.FORWARD: (Phase.FORWARD,),
@@ -46,6 +47,7 @@ class PhaseWork(InNotebook):
         the events in none add up to the span, exactly.
     flops_per_s: executed matrix FLOPs / elapsed time. mfu, mfu_full, hfu: time that the FLOPs take at the device's
         dense peaks / elapsed time; None where no peak is known or nothing was counted.
+    traced_flops: executed FLOPs that the trace's own shapes tell of the phase; None where they tell none.
     """
 
     phase: Phase
@@ -57,6 +59,7 @@ class PhaseWork(InNotebook):
     mfu: float | None = None
     mfu_full: float | None = None
     hfu: float | None = None
+    traced_flops: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,8 @@ class TraceJoin(InNotebook):
     phases: those of `TRACE_PHASES` that have events or FLOPs. mfu, mfu_full, hfu: of all phases over the span.
     no_phase_ns, num_no_phase: elapsed time and number of events without a launch.
     segments: frame of `phase`, `start_ns`, `end_ns`: elapsed time as stretches of one phase, in order, absolute ns.
+    traced_flops: executed FLOPs that the trace's own shapes tell, of all phases and outside of them; rated_share: of
+        device time, what has known FLOPs. None where the trace has no shapes.
     notes: what is assumed, estimated, or does not agree, one sentence each.
     """
 
@@ -98,6 +103,8 @@ class TraceJoin(InNotebook):
     no_phase_ns: int = 0
     num_no_phase: int = 0
     segments: pl.DataFrame = field(default_factory=pl.DataFrame)
+    traced_flops: int | None = None
+    rated_share: float | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -144,6 +151,12 @@ def join(report: FlopsReport, source: Trace | Work, device: Hardware | str | Non
     if any(part.phase is Phase.BACKWARD and total_of(sums, (Phase.RECOMPUTE,)).calls for part in parts):
         notes.append("What a checkpoint ran again is part of the backward here: a trace does not tell it apart.")
     notes += _oddities(work, parts, span_ns)
+    traced = efficiency_or_none(work)
+    if traced is not None and traced.executed_flops:
+        parts = _with_traced(parts, work, codes, traced)
+        notes.append(agreement(parts, traced))
+    else:
+        traced = None
     if work.basis == "host":
         notes.append("The trace has no device events: times are those of the host's top-level operators.")
     return TraceJoin(
@@ -160,8 +173,38 @@ def join(report: FlopsReport, source: Trace | Work, device: Hardware | str | Non
         no_phase_ns=int(elapsed[codes < 0].sum()),
         num_no_phase=int((codes < 0).sum()),
         segments=segments(work.events, codes),
+        traced_flops=None if traced is None else traced.executed_flops,
+        rated_share=None if traced is None else traced.rated_share,
         notes=tuple(notes),
     )
+
+
+def _with_traced(
+    parts: Sequence[PhaseWork], work: Work, codes: NDArray[np.int64], traced: Efficiency
+) -> list[PhaseWork]:
+    """Phases with the FLOPs that the trace's own shapes tell: of a call in the phase of its first event."""
+    if work.basis != "device":
+        return list(parts)
+    rows = work.events.select(pl.col("row").cast(pl.UInt32), pl.Series("code", codes))
+    sums = traced.in_events.join(rows, on="row").group_by("code").agg(pl.col("executed_flops").sum())
+    found = dict(sums.iter_rows())
+    return [replace(part, traced_flops=found.get(TRACE_PHASES.index(part.phase), 0)) for part in parts]
+
+
+def agreement(parts: Sequence[PhaseWork], traced: Efficiency) -> str:
+    """How far the report's FLOPs and those of the trace's own shapes agree, in a sentence."""
+    counted = sum(part.tally.executed_flops for part in parts)
+    known = f"with FLOPs known of {percent(traced.rated_share)} of device time"
+    told = f"The trace's own shapes tell {si(traced.executed_flops, 'FLOP')} executed"
+    if not counted:
+        return f"{told}, {known}; the report has none."
+    phases = [
+        f"{part.phase} {percent(part.traced_flops / part.tally.executed_flops)}"
+        for part in parts
+        if part.traced_flops is not None and part.tally.executed_flops
+    ]
+    by_phase = f" ({', '.join(phases)})" if phases else ""
+    return f"{told}, {percent(traced.executed_flops / counted)} of the report's{by_phase}, {known}."
 
 
 def _phase(

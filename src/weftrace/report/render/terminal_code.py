@@ -13,7 +13,7 @@ from weftrace.render.console_parts import DIM, section, table
 from weftrace.render.console_text import clean, shorten_middle, shorten_start
 from weftrace.report.document_types import CodeDocument, RankDocument
 from weftrace.report.render.words import CODE_NOTES, GRAPH_NOTE, NO_FUNCTIONS, NO_MODULES, NONE_LAUNCHED, OUTSIDE_CODE
-from weftrace.units import counted, duration, percent, unit_for
+from weftrace.units import counted, duration, percent, si, unit_for
 
 MAX_MODULES = 30
 MAX_FUNCTIONS = 20
@@ -111,6 +111,7 @@ def _table(
     unit = unit_for(rank["span_ns"])
     every = [row for _, row in rows]
     present = [(key, word) for key, word in _COLUMNS if any(row[key] for row in every)]
+    with_flops = any(row.get("flops") for row in every)
     serial = rank["serial_ns"] or 1
     lines = [
         [
@@ -118,10 +119,11 @@ def _table(
             unit(row["total_ns"]),
             percent(row["total_ns"] / serial),
             *(unit(row[key]) for key, _ in present),
+            *([si(row.get("flops") or None), si(row.get("flops_per_s"))] * with_flops),
         ]
         for name, row in rows
     ]
-    heads = [head, f"total {unit.name}", "share", *(word for _, word in present)]
+    heads = [head, f"total {unit.name}", "share", *(word for _, word in present), *(["≥ FLOP", "FLOP/s"] * with_flops)]
     narrow = width < 100
     return table(heads, lines, width, left=(head,), gap=1 if narrow else 2, shorten=shorten)
 

@@ -195,6 +195,11 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "The same by Python function; those of torch, triton and Python's own library are passed over. The line is "
             "the one at which the function begins.",
         ),
+        "module_flops": (
+            "FLOPs of a module",
+            "Matrix FLOPs that the model needs, of the operators launched in it, or for its backward, whose FLOPs "
+            "follow from their shapes: at least so many. FLOP/s: over the time in which anything of it ran.",
+        ),
         "module_idle": (
             "Idle in a module",
             "Idle time of the device while the module was open on the thread that launched what ended the gap. Those "

@@ -1,7 +1,7 @@
 // Which module, or which Python function, took the time? The tree as an icicle, and a table of its nodes.
 
 import { actionButton, byId, choiceButtons, fill, h } from "render/dom.js";
-import { duration, grouped, plural, withoutFolders } from "render/format.js";
+import { duration, grouped, plural, si, withoutFolders } from "render/format.js";
 import { classColors, icicle, legendKeys } from "render/icicle.js";
 import { columnsOf, sortableTable } from "render/tables.js";
 
@@ -195,13 +195,14 @@ function shortTitle(node) {
  * @param {(node: Node) => void} onNode
  */
 function nodeTable(rank, onNode) {
-  /** @param {"backward_ns" | "exposed_ns"} key */
+  /** @param {"backward_ns" | "exposed_ns" | "flops"} key */
   const where = (key) =>
     [rank.modules, rank.lines].some((code) => code && [...code.nodes, code.outside].some((row) => row[key]))
       ? `${key} `
       : "";
   const some = where("backward_ns") + where("exposed_ns");
-  const keys = `name num_calls num_events total_ns share self_ns ${some}idle_ns idle_before_ns`;
+  const rates = where("flops") ? " flops flops_per_s" : "";
+  const keys = `name num_calls num_events total_ns share self_ns ${some}idle_ns idle_before_ns${rates}`;
   const whole = rank.serial_ns || 1;
   return sortableTable({
     name: "code",
@@ -227,6 +228,8 @@ function nodeTable(rank, onNode) {
         value: (node) => node.total_ns / whole,
         bar: (node) => node.total_ns / whole,
       },
+      flops: { kind: "count", text: (node) => (node.flops ? si(node.flops) : "–") },
+      flops_per_s: { kind: "count", text: (node) => si(node.flops_per_s) },
     }),
   });
 }
