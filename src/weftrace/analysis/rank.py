@@ -35,6 +35,7 @@ from weftrace.analysis.time_account import Breakdown, account_of
 from weftrace.analysis.transfer_bandwidth import Bandwidth, bandwidth_of
 from weftrace.analysis.waiting.idle_account import IdleAccount, idle_account
 from weftrace.analysis.waiting_shares import waiting_shares
+from weftrace.costs.custom_ops import CustomOp
 from weftrace.facts import Hardware
 from weftrace.files.sources import file_name
 from weftrace.notebook import InNotebook
@@ -149,10 +150,12 @@ def analyze_rank(
     by: Sequence[By] = (),
     stepped: Work | None = None,
     hardware: Hardware | str | None = None,
+    custom_ops: tuple[CustomOp, ...] | None = None,
 ) -> RankAnalysis:
     """Every analysis of one device. by: time by module or by function too, which needs a trace read with frames=True.
     stepped: the same work with ranges that stand for steps (`with_steps`), for shares, where none are recorded.
-    hardware: the accelerator whose peaks count for efficiency, by default the one that the trace names.
+    hardware: the accelerator whose peaks count for efficiency, by default the one that the trace names. custom_ops: what
+    operators of other libraries cost (`costs.load_custom_ops`).
 
     Raises TraceError when a Trace holds several devices: see `analyze`.
     """
@@ -162,7 +165,7 @@ def analyze_rank(
     kernels = kernel_table(work)
     steps_of = stepped or work
     launched_by = operator_rows(steps_of.trace.events, steps_of.events) if work.basis == "device" else None
-    efficiency = efficiency_or_none(work, hardware, launched_by if steps_of is work else None)
+    efficiency = efficiency_or_none(work, hardware, launched_by if steps_of is work else None, custom_ops)
     worker = work.trace.plain.workers[0] if work.trace.plain else None
     waiting = replace(idle_account(work), pieces=None)  # which are many, and what they tell is in its tables
     return RankAnalysis(

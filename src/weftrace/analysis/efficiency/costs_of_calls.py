@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from weftrace.analysis.efficiency.counted_calls import in_masked_attention
 from weftrace.analysis.efficiency.sizes import sizes_text
 from weftrace.costs.cost import Cost, Kind, Status
+from weftrace.costs.custom_ops import CustomOp
 from weftrace.costs.recorded import RecordedCall, cost_of
 
 #: Columns of a trace that say how an operator was called.
@@ -36,10 +37,12 @@ class Shape:
     cost: Cost | None
 
 
-def shapes_of_calls(events: pl.DataFrame, call: pl.Series) -> tuple[list[Shape], NDArray[np.int64]]:
+def shapes_of_calls(
+    events: pl.DataFrame, call: pl.Series, custom: tuple[CustomOp, ...] | None = None
+) -> tuple[list[Shape], NDArray[np.int64]]:
     """The different shapes among some calls, and for each call the index of its own; -1 where call is null.
 
-    events: a trace's events. call: rows of operators in it, or null.
+    events: a trace's events. call: rows of operators in it, or null. custom: rules of other libraries' operators.
     """
     calls = events.select(SIGNATURE)[call.fill_null(0).cast(pl.UInt32)].with_columns(call.alias("call"))
     calls = calls.with_columns(in_masked_attention(events, call).alias("masked"))
@@ -49,7 +52,7 @@ def shapes_of_calls(events: pl.DataFrame, call: pl.Series) -> tuple[list[Shape],
     number: dict[Shape, int] = {}
     of_signature = []
     for *row, masked in alike.select(pl.col(SIGNATURE).cast(pl.String), "masked").iter_rows():
-        cost = _believable(cost_of(RecordedCall(*row), dtype))
+        cost = _believable(cost_of(RecordedCall(*row), dtype, custom))
         if masked and cost is not None and cost.kind is Kind.MATMUL:
             cost = replace(cost, status=Status.UPPER_BOUND, note=_ALL_PAIRS)
         shape = Shape(row[0], sizes_text(row[1]), cost)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 import polars as pl
 
+from weftrace.costs.custom_ops import CustomOp
 from weftrace.costs.recorded import is_counted
 from weftrace.trace.containment import open_at_launch
 
@@ -18,7 +19,12 @@ _ENGINE = "autograd::engine::evaluate_function"
 _RANGE = ("pid", "tid", "ts_ns", "dur_ns")
 
 
-def counted_calls(events: pl.DataFrame, linked: pl.DataFrame, innermost: pl.Series | None = None) -> pl.Series:
+def counted_calls(
+    events: pl.DataFrame,
+    linked: pl.DataFrame,
+    innermost: pl.Series | None = None,
+    custom: tuple[CustomOp, ...] | None = None,
+) -> pl.Series:
     """For each device event the row in `events` of the operator call that it belongs to; null where none was open.
 
     events: a trace's events. linked: device events with launch_ts_ns, launch_pid, launch_tid. innermost: of each of
@@ -27,17 +33,17 @@ def counted_calls(events: pl.DataFrame, linked: pl.DataFrame, innermost: pl.Seri
     operators = events.select("cat", *_RANGE)
     if innermost is None:
         innermost = open_at_launch(operators, linked, pl.col("cat") == "cpu_op")
-    rows = outermost_counted(events)
+    rows = outermost_counted(events, custom)
     found = open_at_launch(operators.select(_RANGE)[rows], linked)
     counted = rows.gather(found).cast(pl.Int64)
     return pl.select(pl.coalesce(counted, innermost.cast(pl.Int64))).to_series().alias("call")
 
 
-def outermost_counted(events: pl.DataFrame) -> pl.Series:
+def outermost_counted(events: pl.DataFrame, custom: tuple[CustomOp, ...] | None = None) -> pl.Series:
     """Rows of the operators that have a formula and lie in no other one that has, in order of thread and start."""
     ops = events.select("cat", "name", "input_types", *_RANGE).with_row_index("row").filter(pl.col("cat") == "cpu_op")
     kinds = ops.select("name", "input_types").unique()
-    counted = [is_counted(name, types) for name, types in kinds.cast(pl.String).iter_rows()]
+    counted = [is_counted(name, types, custom) for name, types in kinds.cast(pl.String).iter_rows()]
     ops = ops.join(kinds.filter(pl.Series(counted, dtype=pl.Boolean)), on=["name", "input_types"], nulls_equal=True)
     ops = ops.sort("pid", "tid", "ts_ns", "dur_ns", descending=[False, False, False, True], maintain_order=True)
     before = (pl.col("ts_ns") + pl.col("dur_ns")).cum_max().shift(1).over("pid", "tid")

@@ -27,6 +27,7 @@ from weftrace.analysis.efficiency.values import EVENT_FLOPS, Efficiency
 from weftrace.analysis.efficiency.windows import phase_rates, step_rates
 from weftrace.analysis.host_pieces import operator_pieces
 from weftrace.costs.cost import Kind
+from weftrace.costs.custom_ops import CustomOp
 from weftrace.facts import Hardware
 from weftrace.trace.launches import in_graphs
 from weftrace.trace.model import Trace, is_launch
@@ -42,19 +43,24 @@ _WORTH_SAYING = 0.01
 
 
 def efficiency_of(
-    source: Trace | Work, *, hardware: Hardware | str | None = None, innermost: pl.Series | None = None
+    source: Trace | Work,
+    *,
+    hardware: Hardware | str | None = None,
+    innermost: pl.Series | None = None,
+    custom_ops: tuple[CustomOp, ...] | None = None,
 ) -> Efficiency:
     """FLOP/s, bytes/s and part of the peak of every operator and shape of one device.
 
     hardware: the accelerator whose peaks count, by default the one that the file names. innermost: of each of
-    `Work.events` the innermost operator (`operator_rows`), where it is known already. Of a step's window the events
-    that start in it count, whole.
+    `Work.events` the innermost operator (`operator_rows`), where it is known already. custom_ops: what operators of
+    other libraries cost (`costs.load_custom_ops`), by default weftrace's own rules. Of a step's window the events that
+    start in it count, whole.
     Raises `WeftraceError` for an accelerator that weftrace does not know, TraceError where a device must be chosen.
     """
     work = as_work(source)
     chip, notes = chip_of(work, hardware)
-    events = _events(work, innermost)
-    shapes, index = shapes_of_calls(work.trace.events, events.get_column("call"))
+    events = _events(work, innermost, custom_ops)
+    shapes, index = shapes_of_calls(work.trace.events, events.get_column("call"), custom_ops)
     events = events.with_columns(pl.Series("shape", index))
     events, shapes = by_precision(events, shapes)
     kernels = shape_kernels(events)
@@ -100,7 +106,10 @@ def efficiency_of(
 
 
 def efficiency_or_none(
-    work: Work, hardware: Hardware | str | None = None, innermost: pl.Series | None = None
+    work: Work,
+    hardware: Hardware | str | None = None,
+    innermost: pl.Series | None = None,
+    custom_ops: tuple[CustomOp, ...] | None = None,
 ) -> Efficiency | None:
     """`efficiency_of`, where operators tell it: not of ranges, of a simulation, or of a host that only launches, whose
     operators' time says nothing of their FLOP/s."""
@@ -108,7 +117,7 @@ def efficiency_or_none(
         return None
     if work.basis == "host" and not work.trace.events.lazy().filter(is_launch()).head(1).collect().is_empty():
         return None
-    return efficiency_of(work, hardware=hardware, innermost=innermost)
+    return efficiency_of(work, hardware=hardware, innermost=innermost, custom_ops=custom_ops)
 
 
 def _peaks_used(shapes: pl.DataFrame) -> list[str]:
@@ -116,7 +125,7 @@ def _peaks_used(shapes: pl.DataFrame) -> list[str]:
     return sorted(shapes.get_column("peak").drop_nulls().unique())
 
 
-def _events(work: Work, innermost: pl.Series | None) -> pl.DataFrame:
+def _events(work: Work, innermost: pl.Series | None, custom: tuple[CustomOp, ...] | None) -> pl.DataFrame:
     """What is rated: a device's events that start here, whole; of a host's work its operators, cut where others lie in
     them. With dur_ns, call, is_memset, is_graph."""
     every = work.trace.events
@@ -125,7 +134,7 @@ def _events(work: Work, innermost: pl.Series | None) -> pl.DataFrame:
         innermost = innermost if events is work.events else None
         is_memset = every.get_column("cat").gather(events.get_column("row")) == "gpu_memset"
         events = events.with_columns(
-            is_memset.alias("is_memset"), in_graphs(events, every), counted_calls(every, events, innermost)
+            is_memset.alias("is_memset"), in_graphs(events, every), counted_calls(every, events, innermost, custom)
         )
         # a replay is no call of the operator around it
         events = events.with_columns(pl.when(~pl.col("is_graph")).then("call").alias("call"))
@@ -135,7 +144,7 @@ def _events(work: Work, innermost: pl.Series | None) -> pl.DataFrame:
             link=pl.lit("host"), moved_bytes=pl.lit(None, dtype=pl.Int64), payload_elems=pl.lit(None, dtype=pl.Int64),
             step=pl.lit(None, dtype=pl.Int64), phase=pl.lit(None, dtype=pl.Int32),
         )  # fmt: skip
-        events = events.with_columns(counted_calls(every, events))
+        events = events.with_columns(counted_calls(every, events, custom=custom))
     else:
         events = work.events.clear().with_columns(
             is_memset=pl.lit(False), is_graph=pl.lit(False), call=pl.lit(None, dtype=pl.Int64)
