@@ -154,8 +154,8 @@ def analyze_rank(
 ) -> RankAnalysis:
     """Every analysis of one device. by: time by module or by function too, which needs a trace read with frames=True.
     stepped: the same work with ranges that stand for steps (`with_steps`), for shares, where none are recorded.
-    hardware: the accelerator whose peaks count for efficiency, by default the one that the trace names. custom_ops: what
-    operators of other libraries cost (`costs.load_custom_ops`).
+    hardware: the accelerator whose peaks count for efficiency, by default the one that the trace names. custom_ops:
+    what operators of other libraries cost (`costs.load_custom_ops`).
 
     Raises TraceError when a Trace holds several devices: see `analyze`.
     """

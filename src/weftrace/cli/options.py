@@ -24,6 +24,7 @@ from weftrace.errors import UNUSABLE_INPUT
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from weftrace.costs.custom_ops import CustomOp
     from weftrace.trace import Failure, Job, KernelRules, StepBy, Trace
 
 Sources = Annotated[
@@ -71,6 +72,14 @@ Kernels = Annotated[
     list[Path] | None,
     typer.Option(
         "--kernels", help="TOML of kernel rules that extend or override weftrace's; repeatable.", metavar="TOML"
+    ),
+]
+CustomOps = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--operators",
+        help="TOML that says what operators of other libraries cost, beside weftrace's or in their place; repeatable.",
+        metavar="TOML",
     ),
 ]
 Workers = Annotated[
@@ -137,6 +146,15 @@ def load_kernels(paths: list[Path] | None) -> KernelRules:
     from weftrace.trace import load_rules
 
     return load_rules(*(paths or ()))
+
+
+def load_operators(paths: list[Path] | None) -> tuple[CustomOp, ...] | None:
+    """What operators of other libraries cost, by weftrace's rules with the user's on top; None where there are none."""
+    if not paths:
+        return None
+    from weftrace.costs.custom_ops import load_custom_ops
+
+    return load_custom_ops(*paths)
 
 
 @contextmanager

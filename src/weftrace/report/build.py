@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from weftrace.analysis.excluded_ranks import by_rank
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank, collect
+from weftrace.costs.custom_ops import CustomOp
 from weftrace.errors import AdviceError, WeftraceError
 from weftrace.facts import Hardware, hardware
 from weftrace.notebook import InNotebook
@@ -100,7 +101,7 @@ class ReportOptions:
     also pack events for the page, about 200,000 over all ranks. most_stretches: of busy time of each lane in the
     document; beyond it neighbours are merged. flops: what a step of the same run costs; each rank then tells its FLOP/s
     and MFU by phase. hardware: the accelerator whose peaks count for that and for efficiency, by default the one that
-    the trace names.
+    the trace names. custom_ops: what operators of other libraries cost (`weftrace.costs.load_custom_ops`).
     """
 
     rules: KernelRules | None = None
@@ -111,6 +112,7 @@ class ReportOptions:
     most_stretches: int = MOST_STRETCHES
     flops: FlopsReport | None = None
     hardware: Hardware | str | None = None
+    custom_ops: tuple[CustomOp, ...] | None = None
 
 
 class OwnOptions(TypedDict, total=False):
@@ -124,6 +126,7 @@ class OwnOptions(TypedDict, total=False):
     most_stretches: int
     flops: FlopsReport | None
     hardware: Hardware | str | None
+    custom_ops: tuple[CustomOp, ...] | None
 
 
 def analyze(
@@ -221,7 +224,10 @@ def _devices(trace: Trace, *, asked: ReportOptions, max_events: int, keep_work: 
 
     def one(work: Work, again: Work | None) -> RankReport:
         return RankReport(
-            analysis=replace(analyze_rank(work, by=by, stepped=again, hardware=asked.hardware), steps_by=steps_by),
+            analysis=replace(
+                analyze_rank(work, by=by, stepped=again, hardware=asked.hardware, custom_ops=asked.custom_ops),
+                steps_by=steps_by,
+            ),
             timeline=_timeline(work, max_events) if asked.timelines else None,
             flops=None if asked.flops is None else _joined(asked.flops, work, asked.hardware),
             work=work if keep_work and work.events.height <= MAX_PATH_EVENTS else None,

@@ -100,7 +100,7 @@ def _measured(facts: ShapeFacts) -> Iterator[tuple[str, float]]:
     chip, peak = facts.chip, facts.chip.peak_flops.get(facts.peak_dtype)
     if facts.memory_share is not None and facts.intensity is not None and peak:
         ridge = peak / chip.hbm_bytes_per_s
-        if facts.intensity < ridge:
+        if facts.intensity < (1 - _LEAST_LOSS) * ridge:
             does = grouped(facts.intensity, 0 if facts.intensity >= _FEW else 1)
             yield (
                 f"its shape allows {percent(facts.intensity / ridge)} at most, because memory bounds it ({does} FLOP "

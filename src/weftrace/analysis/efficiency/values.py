@@ -90,7 +90,7 @@ class ShapeRow(TypedDict):
     ]
     bound: Annotated[Bound | None, Meta(description="Which side of the roofline sets that least time.")]
     best_flops_per_s: Annotated[Rate, Meta(description="flops_per_s of the fastest of its calls.")]
-    kernel: Annotated[str, Meta(description="The kernel that took most of its time; of a long name the first 120 characters.")]
+    kernel: Annotated[str, Meta(description="What took most of its time; of a long name the first 120 characters.")]
     tile: Annotated[
         str | None, Meta(description="Rows x columns x depth that one block computes at a time, by the kernel's name.")
     ]

@@ -61,6 +61,7 @@ class Request:
     ] = ()
     ranks: options.Ranks = None
     kernels: options.Kernels = None
+    operators: options.CustomOps = None
     flops: Annotated[
         str | None,
         Option(
@@ -98,9 +99,10 @@ def run(request: Request, to: outputs.Destination) -> None:
     from weftrace.report.outputs import REPORT
 
     options.check_cluster(request.cluster)
-    inputs = options.inputs_of(request.sources, request.flops, *(request.kernels or ()))
+    inputs = options.inputs_of(request.sources, request.flops, *(request.kernels or ()), *(request.operators or ()))
     wanted = to.wanted(writes=REPORT, inputs=inputs)
     rules = options.load_kernels(request.kernels)
+    custom_ops = options.load_operators(request.operators)
     selected_by = options.step_by_of(request.step, request.step_by)
     counted = None
     if request.flops is not None:
@@ -125,6 +127,7 @@ def run(request: Request, to: outputs.Destination) -> None:
                 timelines=wanted.has(".html"),
                 flops=counted,
                 hardware=request.hardware,
+                custom_ops=custom_ops,
                 workers=request.workers,
                 executor=executor,
                 on_done=on_done,

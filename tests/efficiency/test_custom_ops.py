@@ -1,0 +1,30 @@
+"""Operators of other libraries are rated by rules, a user's own too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.tracefile import GEMM, TraceFile
+from weftrace.costs import load_custom_ops
+from weftrace.report import analyze
+
+RULES = """
+[[operator]]
+name = "a gemm of mine"
+match = '^mylib::gemm$'
+kind = "gemm"
+arguments = "a b"
+source = "mylib's README"
+"""
+
+
+def test_a_users_rule_makes_flops_of_an_unknown_operator(tmp_path: Path) -> None:
+    shapes = {"Input Dims": [[512, 1024], [1024, 2048]], "Input type": ["c10::BFloat16", "c10::BFloat16"]}
+    file = TraceFile().host("mylib::gemm", 0, 30, cat="cpu_op", **shapes).kernel(GEMM, 40, 100, launch=5)
+    trace, rules = file.write(tmp_path / "trace.json"), tmp_path / "ops.toml"
+    rules.write_text(RULES)
+    found = [
+        analyze(trace, custom_ops=ops).document["ranks"][0]["efficiency"]["flops"]
+        for ops in (None, load_custom_ops(rules))
+    ]
+    assert found == [0, 2 * 512 * 1024 * 2048]
