@@ -171,6 +171,8 @@ def _columns(op: CustomOp, call: TracedCall) -> int:
     a, b = call.arg("a"), call.arg("b")
     if b.ndim < 2 or a.shape[-1] not in b.shape[-2:]:
         raise NotRecorded(f"the width of what {call.name} returns")
+    if a.ndim == 2 < b.ndim and a.shape[-1] == b.shape[-1]:  # rows of several dimensions, given second
+        return int(b.numel() // max(a.shape[-1], 1))
     return int(b.shape[-2] * b.shape[-1] // max(a.shape[-1], 1))
 
 

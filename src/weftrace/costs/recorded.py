@@ -121,7 +121,7 @@ def _counted(rule: Rule, call: TracedCall, result: Callable[[TracedCall], Any] =
     except _MISFITS as error:
         if any(value is UNRECORDED for value in call.args):
             return _unknown(call, "not known: values of its arguments were not recorded")
-        return _unknown(call, f"its formula does not fit what was recorded: {type(error).__name__}: {error}")
+        return _unknown(call, "its formula does not fit the arguments that were recorded")
 
 
 def _without_results(rule: Rule, call: TracedCall, why: str) -> Cost:
