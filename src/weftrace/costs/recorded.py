@@ -118,7 +118,7 @@ def _counted(rule: Rule, call: TracedCall, result: Callable[[TracedCall], Any] =
         return rule.formula(call)
     except NotRecorded as error:
         return _without_results(rule, call, str(error))
-    except _MISFITS as error:
+    except _MISFITS:
         if any(value is UNRECORDED for value in call.args):
             return _unknown(call, "not known: values of its arguments were not recorded")
         return _unknown(call, "its formula does not fit the arguments that were recorded")
