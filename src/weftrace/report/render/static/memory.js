@@ -56,7 +56,8 @@ function partsOf(use) {
 /** @param {Use} use */
 function wordsOf(use) {
   const since = use.is_relative ? " since the recording began" : "";
-  const peak = `At most ${bytes(use.peak_bytes)} allocated${since}, ${duration(use.peak_ns)} from the start of the span`;
+  const at = `${duration(use.peak_ns)} from the start of the span`;
+  const peak = `At most ${bytes(use.peak_bytes)} allocated${since}, ${at}`;
   if (use.reserved_bytes === null || use.fragmented_bytes === null) return `${peak}.`;
   return `${peak}; ${bytes(use.reserved_bytes)} reserved then, ${bytes(use.fragmented_bytes)} of it not allocated.`;
 }
