@@ -17,6 +17,7 @@ from tests.flops.small_reports import TINY
 from tests.memory.recordings import training
 from tests.memory.snapshots import snapshot
 from tests.pipeline.measured.rank_traces import write_ranks
+from tests.report.rated import rated_file
 from weftrace.advice.swaps.schedules import swap_schedule
 from weftrace.cli.main import main
 from weftrace.experts import replay
@@ -58,7 +59,8 @@ def _inputs(folder: Path) -> dict[str, Path]:
     dump.write_bytes(pickle.dumps(snapshot()))
     recording = training().write(folder / "recording.trace")
     steps = write_ranks(folder / "steps", simulation.schedule, [(start[:num], end[:num])])
-    return {"ranks": ranks, "rank": ranks / "rank-0.json.gz", "loads": loads, "steps": steps,
+    rated = rated_file().write(folder / "rated.trace")
+    return {"rated": rated, "ranks": ranks, "rank": ranks / "rank-0.json.gz", "loads": loads, "steps": steps,
             "snapshot": dump, "recording": recording}  # fmt: skip
 
 
@@ -89,6 +91,7 @@ def _commands(inputs: Mapping[str, Path], folder: Path) -> dict[str, list[object
     flops = folder / "flops.json"
     return {
         "report": ["report", ranks, "--workers", 1],
+        "rated": ["report", inputs["rated"], "--by", "module"],
         "critical-path": ["critical-path", rank],
         "checks": ["critical-path", "--check", rank],
         "what-if": ["whatif", rank, "--scale", "communication=0.5"],

@@ -16,6 +16,7 @@ from weftrace.analysis.arrival_times import arrivals
 from weftrace.analysis.clocks import ClockOffset
 from weftrace.analysis.copy_rates import copies
 from weftrace.analysis.data_quality import Quality, quality
+from weftrace.analysis.efficiency import Efficiency, efficiency_of
 from weftrace.analysis.headroom_bound import Headroom, headroom
 from weftrace.analysis.hidden_communication import Overlap, OverlapMatrix, overlap
 from weftrace.analysis.host_self_times import HostTimes, host_times
@@ -43,6 +44,7 @@ __all__ = [
     "Breakdown",
     "ClockOffset",
     "CodeTimes",
+    "Efficiency",
     "Headroom",
     "HostTimes",
     "IdleAccount",
@@ -67,6 +69,7 @@ __all__ = [
     "clock_offsets",
     "code_times",
     "copies",
+    "efficiency_of",
     "engine_kinds",
     "engine_steps",
     "headroom",

@@ -38,7 +38,7 @@ def efficiency_block(rank: RankDocument, width: int) -> RenderableType | None:
 def parts_line(parts: Sequence[Mapping[str, Any]]) -> str:
     """What is known of device time, in shares that add up to 100 %: "FLOPs 45.6 %, bytes alone 54.4 %". Of what is not
     known the reason with most time."""
-    total = sum(row["total_ns"] for row in parts)
+    total = max(1, sum(row["total_ns"] for row in parts))
     times = [sum(row["total_ns"] for row in parts if row["part"] == part) for part in PARTS]
     texts = adding_up((100 * time_ns / total for time_ns in times), _PERCENT)
     said = []
@@ -53,6 +53,8 @@ def parts_line(parts: Sequence[Mapping[str, Any]]) -> str:
 def _shapes(efficiency: Mapping[str, Any], width: int) -> list[RenderableType]:
     """The shapes that take most time, and below them why they are below their peaks."""
     rows = efficiency["shapes"][:TOP_SHAPES]
+    if not rows:
+        return []
     body = rows_table(
         ShapeRow, rows, width, ["operator", "num_calls", "busy_ns", "share", "rate", "reaches"],
         unit=unit_for(max(row["busy_ns"] for row in rows)),
