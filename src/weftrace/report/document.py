@@ -192,7 +192,7 @@ def _rank(
         most_steps=most.steps,
     )
     if rank.efficiency is not None:
-        document["efficiency"] = to_document(rank.efficiency.first(most.rates))
+        document["efficiency"] = to_document(rank.efficiency.first(most.rates if rank.efficiency.num_rated else 0))
     if rank.tables:
         document["tables"] = to_document(rank.tables)
         if notes := table_notes(document["tables"], document["span_ns"]):
