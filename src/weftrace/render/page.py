@@ -14,12 +14,13 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
-
-import jinja2
-import markupsafe
+from typing import TYPE_CHECKING, Any
 
 from weftrace.files.columns import page_columns
+
+if TYPE_CHECKING:  # and imported where a page is written: most reports are not
+    import jinja2
+    import markupsafe
 
 #: The kit: what pages of all wings are made of.
 KIT = "weftrace.render"
@@ -119,12 +120,16 @@ def short_numbers(value: Any, digits: int) -> Any:
 
 def tied(text: str) -> markupsafe.Markup:
     """Text as HTML, each number kept on one line with its unit: no line begins with the "%" of the one before."""
+    import markupsafe
+
     return markupsafe.Markup(_QUANTITY.sub(r'<span class="tied">\g<0></span>', str(markupsafe.escape(text))))
 
 
 @cache
 def _templates(home: str) -> jinja2.Environment:
     """The templates of a wing, each compiled once."""
+    import jinja2
+
     return jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: _text(KIT if name == "base.html" else home, name)),
         autoescape=True,

@@ -15,6 +15,7 @@ import polars as pl
 from weftrace.errors import RulesError, WeftraceError
 from weftrace.facts.tables import read_tables
 from weftrace.notebook import InNotebook
+from weftrace.trace.ascii_patterns import ascii_pattern, is_ascii
 
 Kind = Literal["compute", "communication", "memory", "fused"]
 Role = Literal["data", "barrier"]
@@ -177,11 +178,13 @@ def _first_match(names: pl.Series, rules: KernelRules) -> pl.Series:
     """Index of the first rule that matches each name, null where none does. Matched names leave the search."""
     first = pl.Series("rule_index", [None] * len(names), dtype=pl.UInt32)
     rest = pl.DataFrame({"row": pl.int_range(len(names), dtype=pl.UInt32, eager=True), "name": names}).drop_nulls()
+    plain = is_ascii(rest.get_column("name"))
     for low in range(0, len(rules), _RULES_AT_ONCE):
         if rest.is_empty():
             break
         some = rules.rules[low : low + _RULES_AT_ONCE]  # whose regexes Polars compiles side by side
-        hits = rest.select(pl.col("name").str.contains(r.match).alias(str(at)) for at, r in enumerate(some)).to_numpy()
+        patterns = [ascii_pattern(r.match) if plain and r.file == str(BUILT_IN) else r.match for r in some]
+        hits = rest.select(pl.col("name").str.contains(p).alias(str(at)) for at, p in enumerate(patterns)).to_numpy()
         is_hit = pl.Series(hits.any(axis=1))
         if is_hit.any():
             found = pl.Series(low + hits.argmax(axis=1), dtype=pl.UInt32)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import linecache
 import pickle
-import pickletools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -63,6 +62,8 @@ def only_here(function: Callable[..., object]) -> str | None:
 
 def _strings_in(pickled: bytes) -> set[str]:
     """Names of modules among them."""
+    import pickletools  # which takes as long to import as all else of this file
+
     return {argument for _, argument, _ in pickletools.genops(pickled) if isinstance(argument, str)}
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from weftrace.errors import RulesError
 from weftrace.facts.tables import read_tables
+from weftrace.trace.ascii_patterns import ascii_pattern, is_ascii
 from weftrace.trace.kernels import classify, load_rules
 
 RULES = Path(__file__).with_name("kernel_precision.toml")
@@ -37,6 +40,8 @@ _WITHOUT_PRODUCTS = (
 _MAYBE_A_PRODUCT = (
     r"(?i)gemm|gemv|matmul|_mm|\b[hiw]?g?mma|_dot|attn|attention|linear|_proj|conv\dd|convolution|^triton_"
 )
+#: What rules of kernel_precision.toml tell.
+_TELLS = ("precision", "tile", "split_k", "sparse", "architecture")
 _ARCHITECTURE = re.compile(r"sm(\d+)\d")
 
 
@@ -102,16 +107,18 @@ def _told(unique: tuple[str | None, ...]) -> pl.DataFrame:
     words = names.str.replace_all("fbgemm", "", literal=True)
     is_plain = (family.is_in(_WITHOUT_PRODUCTS) & ~words.str.contains(_MAYBE_A_PRODUCT)).fill_null(False)
     rest = names.filter(~is_plain)
-    precision = _first("precision", rest)
+    patterns = _patterns(is_ascii(rest.drop_nulls()))
+    chosen = _first_rules(rest, patterns)
+    cores = [rule.get("tensor_cores") for rule in _rules()] + [None]
     told = pl.DataFrame(
         {
             "name": rest,
-            "dtype": precision.get_column("word"),
-            "tensor_cores": precision.get_column("tensor_cores"),
-            **_tiles(rest),
-            "split_k": _first("split_k", rest).get_column("rule").is_not_null(),
-            "sparse": _first("sparse", rest).get_column("rule").is_not_null(),
-            "architecture": _first("architecture", rest).get_column("word"),
+            "dtype": _words(rest, chosen["precision"], patterns),
+            "tensor_cores": [cores[number] for number in chosen["precision"].tolist()],
+            **_tiles(rest, chosen["tile"], patterns),
+            "split_k": chosen["split_k"] >= 0,
+            "sparse": chosen["sparse"] >= 0,
+            "architecture": _words(rest, chosen["architecture"], patterns),
         },
         schema=PRECISION_SCHEMA,
     )
@@ -127,52 +134,56 @@ def _told(unique: tuple[str | None, ...]) -> pl.DataFrame:
     )
 
 
-def _first(tells: str, names: pl.Series) -> pl.DataFrame:
-    """Of each name the first rule of that kind that matches: its number, what it says in words, tensor_cores."""
-    rules = [(number, rule) for number, rule in enumerate(_rules()) if rule["tells"] == tells]
-    found = pl.col("name").str
-    columns = [
-        pl.when(found.contains(rule["match"]))
-        .then(
-            pl.struct(
-                pl.lit(number, pl.Int32).alias("rule"),
-                _word(rule).alias("word"),
-                pl.lit(rule.get("tensor_cores"), pl.Boolean).alias("tensor_cores"),
-            )
-        )
-        .otherwise(None)
-        for number, rule in rules
-    ]
-    return names.to_frame().select(pl.coalesce(columns).alias("told")).unnest("told")
+def _first_rules(names: pl.Series, patterns: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+    """What rules tell -> of each name the first such rule that matches; -1 where none does."""
+    name = pl.col("name").str
+    found = (name.contains(pattern).fill_null(False).alias(str(at)) for at, pattern in enumerate(patterns))
+    hits = names.to_frame().select(found).to_numpy()
+    of = np.array([rule["tells"] for rule in _rules()])
+    first = {}
+    for tells in _TELLS:
+        mine = np.flatnonzero(of == tells)
+        matches = hits[:, mine]
+        first[tells] = np.where(matches.any(axis=1), mine[matches.argmax(axis=1)], -1)
+    return first
 
 
-def _word(rule: Mapping[str, Any]) -> pl.Expr:
-    stated = rule.get("dtype", rule.get("value"))
-    captured = pl.col("name").str.extract(rule["match"], 1)
-    if isinstance(stated, Mapping):
-        return captured.replace_strict(dict(stated), default=None, return_dtype=pl.String)
-    if stated is None or "{}" not in stated:
-        return pl.lit(stated, pl.String)
-    return pl.format(stated, captured)
+def _rows_of_rules(chosen: NDArray[np.int64]) -> Iterator[tuple[int, list[int]]]:
+    """Each rule that is chosen, and where."""
+    for number in np.unique(chosen[chosen >= 0]).tolist():
+        yield number, np.flatnonzero(chosen == number).tolist()
 
 
-def _tiles(names: pl.Series) -> dict[str, pl.Series]:
+def _words(names: pl.Series, chosen: NDArray[np.int64], patterns: Sequence[str]) -> list[str | None]:
+    """What the rule that is chosen for each name says in words."""
+    words: list[str | None] = [None] * len(names)
+    for number, rows in _rows_of_rules(chosen):
+        stated = _rules()[number].get("dtype", _rules()[number].get("value"))
+        if isinstance(stated, Mapping) or "{}" in (stated or ""):
+            captured = names.gather(rows).str.extract(patterns[number], 1).to_list()
+        else:
+            captured = [""] * len(rows)
+        for row, text in zip(rows, captured, strict=True):
+            if text is not None and stated is not None:
+                words[row] = stated.get(text) if isinstance(stated, Mapping) else stated.replace("{}", text)
+    return words
+
+
+def _tiles(names: pl.Series, chosen: NDArray[np.int64], patterns: Sequence[str]) -> dict[str, list[int | None]]:
     """tile_m, tile_n, tile_k of the first rule that matches, even where that says that there is none."""
-    chosen = pl.coalesce(
-        pl.when(pl.col("name").str.contains(rule["match"])).then(_tile(rule["match"]))
-        for rule in _rules()
-        if rule["tells"] == "tile"
-    )
-    table = names.to_frame().select(chosen.alias("tile")).unnest("tile")
-    return {f"tile_{side}": table.get_column(side) for side in "mnk"}
+    tiles: dict[str, list[int | None]] = {f"tile_{side}": [None] * len(names) for side in "mnk"}
+    for number, rows in _rows_of_rules(chosen):
+        found = names.gather(rows).str.extract_groups(patterns[number]).struct.unnest()
+        for side in set("mnk") & set(found.columns):
+            values = found.get_column(side).cast(pl.Int32, strict=False)
+            for row, value in zip(rows, values, strict=True):
+                tiles[f"tile_{side}"][row] = value
+    return tiles
 
 
-def _tile(pattern: str) -> pl.Expr:
-    groups = re.compile(pattern).groupindex
-    found = pl.col("name").str.extract_groups(pattern).struct
-    return pl.struct(
-        (found.field(side) if side in groups else pl.lit(None, pl.String)).cast(pl.Int32).alias(side) for side in "mnk"
-    )
+@cache
+def _patterns(ascii_only: bool) -> list[str]:
+    return [ascii_pattern(rule["match"]) if ascii_only else rule["match"] for rule in _rules()]
 
 
 @cache
