@@ -15,10 +15,11 @@ from weftrace.analysis.efficiency.precision import KernelPrecision
 from weftrace.analysis.efficiency.sizes import product_sides
 from weftrace.facts import Hardware
 from weftrace.trace.work import Work
-from weftrace.units import S, grouped
+from weftrace.units import S, grouped, percent
 
 #: A rate this much above a bandwidth is a clock's rounding.
-_TOLERANCE = 1.005
+_TOLERANCE = 1.0005
+_MANY = 2  # times a bandwidth: below, percent tell it
 _LAYOUTS = "(?i)nchwToNhwc|nhwcToNchw|batched_transpose"
 
 
@@ -64,11 +65,15 @@ def _above_bandwidth(of: LeastTime, share: float, chip: Hardware) -> str:
     if share <= _TOLERANCE or of.bound == "compute":
         return ""
     if of.bound == "host link":
-        return f"{grouped(share, 1)} times the PCIe peak of {chip.name}: the link is another, or less was copied."
+        return f"{_times(share)} the PCIe peak of {chip.name}: the link is another, or less was copied."
     return (
-        f"{grouped(share, 1)} times the memory bandwidth of {chip.name}: its tensors were in the cache, or it touched "
+        f"{_times(share)} the memory bandwidth of {chip.name}: its tensors were in the cache, or it touched "
         "fewer bytes than they have."
     )
+
+
+def _times(share: float) -> str:
+    return f"{percent(share)} of" if share < _MANY else f"{grouped(share, 1)} times"
 
 
 def _of_product(

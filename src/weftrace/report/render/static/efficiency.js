@@ -15,6 +15,7 @@ import { partsList, stackedBar } from "./parts.js";
  */
 
 const FIRST = 15;
+const REASONS = 10; // shapes of which is said why they are below, or above, their peak: those of most time
 const LARGEST = 15; // radius of the point of most time, pixels
 const LEAST_SHARE = 1e-4; // of device time: what is smaller is no point, and would stretch the axes
 const COLUMNS = "operator shapes dtype num_calls busy_ns share flops_per_s peak_share bytes_per_s roofline_share";
@@ -173,14 +174,21 @@ function showTables({ shapes, num_shapes: num, operators, steps, phases }) {
     limit: FIRST,
     sort: { key: "busy_ns", down: true },
     unitEach: true,
-    columns: columnsOf("shapes", COLUMNS + (shapes.some((row) => row.why || row.note) ? " why" : ""), {
+    columns: columnsOf("shapes", COLUMNS, {
       operator: { node: (row) => h("b", { class: "kernel", text: row.operator, title: row.operator }) },
       shapes: { node: (row) => h("span", { class: "kernel", text: row.shapes || "–", title: row.shapes }) },
       share: { bar: (row) => row.share / top },
       ...rates(),
-      why: { label: "why", value: (row) => [row.why, row.note].filter(Boolean).join(" ") },
     }),
   });
+  const reasons = shapes.filter((row) => row.why || row.note).slice(0, REASONS);
+  byId("shape-reasons").hidden = !reasons.length;
+  fill(
+    byId("shape-reasons-list"),
+    reasons.map((row) =>
+      h("li", {}, h("b", { text: `${nameOf(row)}: ` }), [row.why, row.note].filter(Boolean).join(" ")),
+    ),
+  );
   const left = num - shapes.length;
   byId("shape-rest").textContent = left > 0 ? `${grouped(left)} more, ${plural(num, "shape")} in all, took less.` : "";
   byId("operator-rates").hidden = !operators.length;
