@@ -39,6 +39,15 @@ def test_what_cannot_be_told_fails(tmp_path: Path) -> None:
     assert "--hardware NAME" in sentence
 
 
+def test_kernels_whose_names_do_not_tell_of_tensor_cores(tmp_path: Path) -> None:
+    file = rated_file()
+    for event in file.events:
+        if event["cat"] == "kernel" and "gemm" in event["name"]:
+            event["name"] = "nameless_kernel"
+    (sentence,) = said(file.write(tmp_path / "trace.json"), "tensor-cores=50%")
+    assert sentence.startswith("tensor-cores: cannot be told: 0.0 % of the time of matrix products")
+
+
 def test_each_rank_of_a_job_is_held_to_it(tmp_path: Path) -> None:
     for rank, gemm_us in enumerate((150, 290)):
         rated_file(rank=rank, gemm_us=gemm_us).write(tmp_path / f"rank{rank}.json")

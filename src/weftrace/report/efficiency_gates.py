@@ -70,6 +70,9 @@ def _unmet(efficiency: Mapping[str, Any] | None, gate: EfficiencyGate) -> str:
         return f"cannot be told: {_why_unknown(efficiency, gate)}"
     if Fraction(value).limit_denominator(10**9) >= gate.least:
         return ""
+    unknown = efficiency["unknown_core_gemm_share"] or 0.0
+    if gate.name == "tensor-cores" and value + unknown >= gate.least:
+        return f"cannot be told: {percent(value)} {of}, and kernels' names do not tell of {percent(unknown)}"
     bound = "at least " if gate.name in ("mfu", "hfu") else ""
     beside = f", with FLOPs known of {percent(efficiency['rated_share'])} of device time" if bound else ""
     return f"{bound}{percent(value)} {of}{beside}; it must be {percent(float(gate.least))} or more"

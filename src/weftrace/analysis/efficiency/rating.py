@@ -79,6 +79,7 @@ def efficiency_of(
     flops_ns = int(parts.filter(part="flops").get_column("total_ns").sum())
     span_ns = work.end_ns - work.start_ns
     return Efficiency(
+        basis="host" if work.basis == "host" else "device",
         hardware="" if chip is None else chip.name,
         peaks={} if chip is None else {dtype: chip.peak(dtype) for dtype in _peaks_used(table)},
         memory_bytes_per_s=None if chip is None else chip.hbm_bytes_per_s,

@@ -162,6 +162,8 @@ STEP_SHAPES = {
 }  # fmt: skip
 
 
+_ALL = 0.9995  # shown as 100 %
+
 #: FLOPs of a call at the first of its events. row: of the trace's events; on a host basis the position of its piece in
 #: `operator_pieces`.
 EVENT_FLOPS = {"row": pl.UInt32(), "flops": pl.Int64(), "executed_flops": pl.Int64()}
@@ -189,6 +191,7 @@ class Efficiency(InNotebook):
     event, a frame of `EVENT_FLOPS`.
     """
 
+    basis: Annotated[Literal["device", "host"], Meta(description="Whose time it is: operators' on a host, of CPUs.")]
     hardware: Annotated[str, Meta(description="Accelerator whose peaks count; empty where none is known.")]
     peaks: Annotated[
         Mapping[str, float], Meta(description="Its dense peaks that rates are held against, FLOP/s: dtype -> peak.")
@@ -222,19 +225,20 @@ class Efficiency(InNotebook):
     @property
     def headline(self) -> Annotated[str, Meta(description="The totals in a sentence: no MFU without what is rated.")]:
         """The totals in a sentence."""
+        time = "operators' time on the host" if self.basis == "host" else "device time"
         if not self.flops and not self.executed_flops:
-            return "FLOPs are known of no device time."
-        said = [f"FLOPs are known of {percent(self.rated_share)} of device time"]
+            return f"FLOPs are known of no {time}."
+        said = [f"FLOPs are known of {percent(self.rated_share)} of {time}"]
         if self.mfu is not None and self.hfu is not None:
             said.append(f"MFU at least {percent(self.mfu)}, HFU at least {percent(self.hfu)} of {self.hardware}")
         elif self.span_ns:
             said.append(f"at least {si(self.flops / self.span_ns * S, 'FLOP/s')} over the span, held against no peak")
         if self.gemm_peak_share is not None:
             said.append(f"matrix products reach {percent(self.gemm_peak_share)} of their peak")
-        if self.tensor_core_gemm_share is not None:
-            unknown = self.unknown_core_gemm_share or 0.0
-            of = f", of {percent(unknown)} kernels' names do not tell" if unknown >= 0.0005 else ""
-            said.append(f"{percent(self.tensor_core_gemm_share)} of their time is on tensor cores{of}")
+        unknown = self.unknown_core_gemm_share or 0.0
+        if self.tensor_core_gemm_share is not None and unknown < _ALL:
+            of = f" (kernels' names do not tell of {percent(unknown)})" if unknown >= 1 - _ALL else ""
+            said.append(f"{percent(self.tensor_core_gemm_share)} of matrix products' time is on tensor cores{of}")
         return "; ".join(said) + "."
 
     def first(self, rows: int) -> Efficiency:
