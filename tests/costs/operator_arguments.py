@@ -44,8 +44,11 @@ def lines_of(name: str) -> list[str]:
     short = name.removeprefix("aten::")
     functional = [op for op in overloads(name) if _is_dispatched(op)]
     composite = {op for op in functional if _is_composite(op) and not _has_kernel(op)}
+    rules = {op: rule_of(op) if op in composite else find_rule(op) for op in functional}
     for op in functional:
-        rule = rule_of(op) if op in composite else find_rule(op)
+        rule = rules[op]
+        if rule is None and op in composite:  # what a trace calls by the same name as an overload with a formula
+            rule = next(filter(None, rules.values()), None)
         if rule is None or rule.formula.__name__.startswith("_tagged"):
             continue
         if rule.key is Key.NAME:

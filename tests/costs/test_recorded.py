@@ -244,3 +244,41 @@ def test_overloads_are_told_by_number_and_types() -> None:
         assert overload is not None and [argument.name for argument in overload.arguments] == wanted
     added = find_overload("aten::add", ("float", "float", "Scalar", "float"))
     assert added is not None and added.outs == 1
+
+
+def test_repetition_of_elements_is_made_of_other_operators() -> None:
+    """repeat_interleave of a tensor, not of how often: its bytes are those of the clone that it calls."""
+    assert is_counted("aten::repeat_interleave", '["long int","Scalar"]')
+    assert not is_counted("aten::repeat_interleave", '["float","Scalar","Scalar",""]')
+    assert not is_counted("aten::repeat_interleave", '["float","long int","Scalar",""]')
+
+
+def test_result_given_is_the_last_of_four_tensors() -> None:
+    """where(condition, a, b, out=r) is no where(condition) with three results."""
+    tensors = [([6, 4], "bool", ""), *[([6, 4], "float", "")] * 3]
+    found = cost("aten::where", *tensors)
+    assert (found.read_bytes, found.written_bytes) == (24 * (1 + 4 + 4), 24 * 4)
+
+
+def test_distances_of_rows_to_rows() -> None:
+    found = cost("aten::_euclidean_dist", ([40, 3], "float", ""), ([30, 3], "float", ""))
+    assert (found.flops, found.written_bytes) == (2 * 40 * 30 * 5, 4 * 40 * 30)
+
+
+def test_bilinear_layer() -> None:
+    """[6, 3] and [6, 4] to [6, 5]: 2 b o i j + 2 b o j."""
+    lists = ["[1, 3]", "[0]", "[1, 2]", "[2, 3]"]
+    tensors = [([6, 3], "float", ""), ([5, 3, 4], "float", ""), ([6, 4], "float", "")]
+    found = cost("aten::_trilinear", *tensors, *(([], "ScalarList", text) for text in lists), ([], "Scalar", "1"))
+    assert (found.flops, found.written_bytes) == (2 * 6 * 5 * 3 * 4 + 2 * 6 * 5 * 4, 4 * 6 * 5)
+
+
+def test_tensor_without_a_dtype_is_none_that_is_known() -> None:
+    """A nested tensor has neither shape nor dtype: x + 1 is no sum of a number."""
+    found = cost("aten::add", ([], "", ""), ([], "long int", ""), ([], "Scalar", "1"))
+    assert (found.moved_bytes, found.vector_flops, found.status) == (0, 0, Status.UNKNOWN)
+
+
+def test_sparse_tensor_stores_at_most_what_its_shape_has() -> None:
+    found = cost("aten::mul", ([6, 8], "float", ""), ([], "double", ""), strides=[[], []])
+    assert (found.read_bytes, found.status) == (4 * 48, Status.UPPER_BOUND)

@@ -780,3 +780,54 @@ def two_precisions_of_one_shape() -> Truth:
     mm(file, 20_000, 4096, 4096, 4096, dur=1_000, types=FP32, kernel=TF32)
     return Truth(file=file, flops=2 * 2 * 4096**3, flops_ns=11_000_000, calls=2, device_ns=11_000_000,
                  says="Both together are 128 % of the FP32 peak and 16 % of TF32's: neither is a share.")  # fmt: skip
+
+
+# --- Operators that hand their call on ----------------------------------------------------------------------------
+
+
+@deception
+def product_of_a_sharded_tensor() -> Truth:
+    """Tensor parallelism over 8: the DTensor's operator has the whole shape, the one inside what this rank computes."""
+    file = on(H100)
+    op(file, "aten::mm", 0, [[64, 128], [128, 256]], dur=50)
+    mm(file, 10, 64, 128, 32, dur=10)
+    return Truth(file=file, flops=2 * 64 * 128 * 32, flops_ns=10_000, calls=1, device_ns=10_000, rows=1,
+                 says="A rank computes its own part: an eighth of the DTensor's FLOPs.")  # fmt: skip
+
+
+@deception
+def autocast_of_a_product() -> Truth:
+    """baddbmm of FP32 tensors: autocast copies them to BF16, then calls it again with those."""
+    file = on(H100)
+    op(file, "aten::bmm", 0, [[2, 64, 128], [2, 128, 32]], FP32, dur=100)
+    op(file, "aten::_to_copy", 5, [[2, 64, 128]], FP32, values=[""], dur=10)
+    file.kernel(ADD, 10, 5, launch=6)
+    op(file, "aten::bmm", 20, [[2, 64, 128], [2, 128, 32]], BF16, dur=20)
+    file.kernel(GEMM, 30, 10, launch=25)
+    moved = 2 * 2 * (64 * 128 + 128 * 32 + 64 * 32)
+    return Truth(file=file, flops=2 * 2 * 64 * 128 * 32, flops_ns=10_000, calls=1, device_ns=15_000, dtype="bf16",
+                 bytes_of={"aten::bmm": moved}, says="The product reads BF16; the copy is no part of it.")  # fmt: skip
+
+
+@deception
+def product_in_fp8_within_one_in_bf16() -> Truth:
+    """A tensor of another library says it is BF16, and calls _scaled_mm with what it holds."""
+    file = on(H100)
+    op(file, "aten::mm", 0, [[64, 128], [128, 32]], BF16, dur=100)
+    op(file, "aten::_scaled_mm", 20, [[64, 128], [128, 32], [], []], ["c10::Float8_e4m3fn"] * 2 + ["float"] * 2, dur=20)
+    file.kernel("sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n_tilesize64x128x128", 30, 10, launch=25)
+    return Truth(file=file, flops=2 * 64 * 128 * 32, flops_ns=10_000, calls=1, device_ns=10_000, dtype="fp8",
+                 says="What computes is the product in FP8.")  # fmt: skip
+
+
+@deception
+def operators_that_call_their_out_form() -> Truth:
+    """The inner one has its result as an argument: it is the same call, and the outer one fills it first."""
+    file = on(H100)
+    op(file, "aten::mse_loss_backward", 0, [[], [64, 32], [64, 32], []], ["float", "float", "float", "Scalar"],
+       values=["", "", "", "1"], dur=50)  # fmt: skip
+    op(file, "aten::mse_loss_backward", 20, [[], [64, 32], [64, 32], [], [64, 32]],
+       ["float", "float", "float", "Scalar", "float"], values=["", "", "", "1", ""], dur=20)  # fmt: skip
+    file.kernel(ADD, 30, 10, launch=25)
+    return Truth(file=file, device_ns=10_000, bytes_of={"aten::mse_loss_backward": 4 + 4 * 3 * 64 * 32},
+                 says="One call of the loss's backward.")  # fmt: skip

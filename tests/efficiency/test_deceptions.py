@@ -9,7 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.efficiency.deceptions import DECEPTIONS, Truth
+from tests.efficiency.deceptions import DECEPTIONS, Truth, as_args, mm, op
+from tests.tracefile import TraceFile
 from weftrace.analysis.efficiency import Efficiency, efficiency_of
 from weftrace.analysis.efficiency.counted_calls import in_masked_attention
 from weftrace.analysis.efficiency.values import PARTS
@@ -35,6 +36,17 @@ def test_arguments_that_are_no_lists_are_taken_for_a_mask_that_is_not_known() ->
         4,
     )  # fmt: skip
     assert in_masked_attention(events, pl.Series([1, 3, None], dtype=pl.Int64)).to_list() == [False, True, False]
+
+
+def test_product_of_a_sharded_tensor_in_a_checkpoint_is_not_needed_again(tmp_path: Path) -> None:
+    """The DTensor's operator has the sequence number of a forward, the one inside, which computes, has none."""
+    file = TraceFile()
+    node, again = {"Sequence number": 5, "Fwd thread id": 1}, {"Sequence number": 9, "Fwd thread id": 0}
+    file.host("autograd::engine::evaluate_function: MmBackward0", 0, 100, cat="cpu_op", **as_args(node))
+    op(file, "aten::mm", 5, [[64, 128], [128, 256]], dur=50, **as_args(again))
+    mm(file, 10, 64, 128, 32, dur=10)
+    found = efficiency_of(file.trace(tmp_path))
+    assert (found.flops, found.executed_flops, found.recomputed_flops) == (0, 2 * 64 * 128 * 32, 2 * 64 * 128 * 32)
 
 
 def rated(truth: Truth, folder: Path) -> Efficiency:

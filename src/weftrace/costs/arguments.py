@@ -90,6 +90,8 @@ def recorded_arguments(call: Texts, likely_dtype: str, overload: Overload | None
             args.append(_tensors(shapes[index], strides[index], listed))
         elif type_ not in _NO_DTYPES:
             args.append(_tensor(shapes[index], _dtype(type_), strides[index]))
+        elif type_ == "" and overload is None and _is_tensor(argument):
+            raise Unreadable("a tensor was recorded without its shape, as nested ones are")
         else:
             args.append(_value(type_, values[index], argument))
     return Arguments(_traced(call.name, args, form), notes)
@@ -188,6 +190,11 @@ def _value(type_: str, text: Any, argument: Argument | None) -> Any:
     if argument.name == "reduce":
         return ""  # which way a scatter reduces does not matter; that it does follows from its overload
     return UNRECORDED if argument.kind is ArgumentKind.OTHER or argument.default is not None else None
+
+
+def _is_tensor(argument: Argument | None) -> bool:
+    """Whether it must be a tensor: it has a dtype then."""
+    return argument is not None and argument.kind is ArgumentKind.TENSOR and not argument.optional
 
 
 def _is_number(argument: Argument | None) -> bool:

@@ -85,7 +85,7 @@ def find_overload(name: str, types: Sequence[str]) -> Overload | None:
     exact = [(fit, overload) for overload in found if (fit := _fit(overload.arguments, types)) is not None]
     if exact:
         return max(exact, key=lambda pair: (pair[0], not pair[1].composite))[1]
-    for overload in found:
+    for overload in sorted(found, key=lambda overload: (-len(overload.arguments), overload.composite)):
         outs = len(types) - len(overload.arguments)
         given = 0 < outs <= 3 and all(type_ and type_ not in _NO_TENSORS for type_ in types[-outs:])
         if given and _fit(overload.arguments, types[:-outs]) is not None:

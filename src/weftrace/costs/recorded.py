@@ -17,13 +17,14 @@ from weftrace.costs.custom_ops import CustomOp, custom_op
 from weftrace.costs.operators import find_overload, has_composites, is_view
 from weftrace.costs.outputs.result import result_of
 from weftrace.costs.registry import RULES, Call, Key, NotRecorded, Rule, dtype_name, vector_cost
-from weftrace.costs.tensors import tensors_in
+from weftrace.costs.tensors import STRIDED, tensors_in
 from weftrace.costs.traced_call import UNRECORDED, TracedCall
 
 # What a formula raises where the recorded arguments are not those of its operator, in whatever way.
 _MISFITS = (ArithmeticError, AssertionError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
 _TRITON = "triton_"  # kernels of torch.compile: triton_poi_fused_add_0
 _COMPILED = "bytes alone, each tensor once and the last one written: which it writes, and FLOPs, are not recorded"
+_DENSE = "at most: how many elements its sparse tensors store was not read"
 _AT_LEAST = "at least: the shapes of its results are not known"
 
 
@@ -115,7 +116,10 @@ def _counted(rule: Rule, call: TracedCall, result: Callable[[TracedCall], Any] =
         call.set_out(result(call))
         if next(tensors_in((call.args, call.kwargs, call.out)), None) is None:
             return _unknown(call, "none of its tensors was recorded")
-        return rule.formula(call)
+        cost = rule.formula(call)
+        if cost.status is Status.EXACT and any(tensor.layout != STRIDED for tensor in call.inputs()):
+            return replace(cost, status=Status.UPPER_BOUND, note=_DENSE)
+        return cost
     except NotRecorded as error:
         return _without_results(rule, call, str(error))
     except _MISFITS:

@@ -1,11 +1,13 @@
 """Which call of an operator does each device event belong to, where its cost is asked for?
 
 Operators call each other: aten::linear calls aten::addmm, which has the formula. The outermost operator with a formula
-counts, as it does where a model is counted while it runs: what it calls is how it does its work. Where none has one,
-it is the innermost operator.
+counts, as it does where a model is counted while it runs: what it calls is how it does its work, unless it hands the
+whole call on. Where none has one, it is the innermost operator.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -17,6 +19,10 @@ from weftrace.trace.containment import open_at_launch
 _TAKEN_APART = "aten::_scaled_dot_product_attention_math"
 _ENGINE = "autograd::engine::evaluate_function"
 _RANGE = ("pid", "tid", "ts_ns", "dur_ns")
+_NUMBERS = frozenset({"Scalar", "ScalarList"})
+#: Products that call no other one to compute, and those that they may hand theirs on to.
+_PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::mv", "aten::dot")
+_COMPUTE = (*_PRODUCTS, "aten::_int_mm", "aten::_scaled_mm", "aten::_scaled_mm_v2", "aten::_weight_int4pack_mm")
 
 
 def counted_calls(
@@ -40,14 +46,64 @@ def counted_calls(
 
 
 def outermost_counted(events: pl.DataFrame, custom: tuple[CustomOp, ...] | None = None) -> pl.Series:
-    """Rows of the operators that have a formula and lie in no other one that has, in order of thread and start."""
-    ops = events.select("cat", "name", "input_types", *_RANGE).with_row_index("row").filter(pl.col("cat") == "cpu_op")
+    """Rows of the operators that have a formula and lie in no other one that has, in order of thread and start.
+
+    One that only hands its call on (`_handing_on`) is none of them: what it hands it to counts.
+    """
+    columns = ("cat", "name", "input_types", "input_shapes", *_RANGE)
+    ops = events.select(columns).with_row_index("row").filter(pl.col("cat") == "cpu_op").drop("cat")
     kinds = ops.select("name", "input_types").unique()
     counted = [is_counted(name, types, custom) for name, types in kinds.cast(pl.String).iter_rows()]
     ops = ops.join(kinds.filter(pl.Series(counted, dtype=pl.Boolean)), on=["name", "input_types"], nulls_equal=True)
     ops = ops.sort("pid", "tid", "ts_ns", "dur_ns", descending=[False, False, False, True], maintain_order=True)
     before = (pl.col("ts_ns") + pl.col("dur_ns")).cum_max().shift(1).over("pid", "tid")
-    return ops.filter(before.is_null() | (pl.col("ts_ns") >= before)).get_column("row")
+    while True:
+        outermost = ops.select(before.is_null() | (pl.col("ts_ns") >= before)).to_series()
+        again = _handing_on(ops, outermost)
+        if again.is_empty():
+            return ops.filter(outermost).get_column("row")
+        ops = ops.filter(~pl.col("row").is_in(again.implode()))
+
+
+def _handing_on(ops: pl.DataFrame, outermost: pl.Series) -> pl.Series:
+    """Rows of the outermost operators that compute nothing themselves.
+
+    Such a one calls the same operator with other tensors: autocast with those of another dtype, a DTensor with the part
+    that this rank holds, vmap with all that it maps over. Or it is a product and calls another one: a tensor in FP8.
+    """
+    around = pl.when(outermost).then(pl.int_range(pl.len())).forward_fill()
+    pairs = ops.select(around.alias("around"), "name", "input_types", "input_shapes").filter(~outermost)
+    outer = ops.select("row", pl.col("name", "input_types", "input_shapes").name.prefix("outer_"))
+    pairs = pl.concat([pairs, outer[pairs.get_column("around")]], how="horizontal")
+    of_products = pl.col("outer_name").is_in(_PRODUCTS) & pl.col("name").is_in(_COMPUTE)
+    pairs = pairs.filter((pl.col("name") == pl.col("outer_name")) | of_products)
+    if pairs.is_empty():
+        return pairs.get_column("row")
+    texts = [f"{prefix}{name}" for prefix in ("outer_", "") for name in ("name", "input_types", "input_shapes")]
+    alike = pairs.group_by(texts).agg("row")
+    differ = [_differ(each[:3], each[3:]) for each in alike.select(pl.col(texts).cast(pl.String)).iter_rows()]
+    return alike.filter(pl.Series(differ)).get_column("row").explode().unique()
+
+
+def _differ(outer: tuple[str | None, ...], inner: tuple[str | None, ...]) -> bool:
+    """Whether two operators' tensors do; each as (name, types, shapes). A number may have become a tensor, and what was
+    not given a result; a nested tensor has no type.
+    """
+    if outer[0] != inner[0]:
+        return True
+    types, shapes = (list(zip(_list(outer[at]), _list(inner[at]), strict=False)) for at in (1, 2))
+    return any(
+        dtype != of_inner or shape != shape_of_inner
+        for at, ((dtype, of_inner), (shape, shape_of_inner)) in enumerate(zip(types, shapes, strict=False))
+        if not {dtype, of_inner} & _NUMBERS and (dtype or not at)
+    )
+
+
+def _list(text: str | None) -> list[Any]:
+    try:
+        return msgspec.json.decode(text or "[]", type=list)
+    except msgspec.MsgspecError:
+        return []
 
 
 def in_masked_attention(events: pl.DataFrame, call: pl.Series) -> pl.Series:
@@ -89,15 +145,18 @@ def _as_launches(events: pl.DataFrame, call: pl.Series) -> pl.DataFrame:
 def recomputed(events: pl.DataFrame, call: pl.Series) -> pl.Series:
     """Whether each operator call is one that a checkpoint ran again in the backward.
 
-    events: a trace's events. call: rows of operators in it. Inside autograd's evaluation of a node an operator has a
-    sequence number of its own, which only the forward gives, and no thread of a forward. (So has the backward itself
-    where it is run to be differentiated again.)
+    events: a trace's events. call: rows of operators in it. Inside autograd's evaluation of a node an operator, or one
+    around it that hands its call on, has a sequence number of its own, which only the forward gives, and no thread of a
+    forward. (So has the backward itself where it is run to be differentiated again.)
     """
-    engine = events.select("cat", "name", *_RANGE).filter(
-        pl.col("cat") == "cpu_op", pl.col("name").cast(pl.String).str.starts_with(_ENGINE)
-    )
-    calls = events.select("sequence", "forward_thread")[call.cast(pl.UInt32)]
-    forward = calls.get_column("sequence").is_not_null() & (calls.get_column("forward_thread").fill_null(0) == 0)
-    if engine.is_empty() or not forward.any():
+    operators = events.select("cat", "name", *_RANGE, "sequence", "forward_thread").filter(pl.col("cat") == "cpu_op")
+    is_engine = pl.col("name").cast(pl.String).str.starts_with(_ENGINE)
+    engine = operators.filter(is_engine)
+    threads = engine.get_column("tid").unique().implode()
+    forward = operators.filter(
+        pl.col("sequence").is_not_null(), pl.col("forward_thread").fill_null(0) == 0, pl.col("tid").is_in(threads)
+    ).filter(~is_engine)
+    if forward.is_empty():
         return pl.repeat(False, len(call), eager=True)
-    return forward & open_at_launch(engine, _as_launches(events, call)).is_not_null()
+    calls = _as_launches(events, call)
+    return open_at_launch(engine, calls).is_not_null() & open_at_launch(forward, calls).is_not_null()

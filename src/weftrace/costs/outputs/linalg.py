@@ -25,7 +25,7 @@ def _pivots(call: TracedCall) -> Tensor:
     return Tensor((*a.shape[:-2], min(a.shape[-2:])), INT32)
 
 
-@output("cholesky cholesky_inverse linalg_matrix_exp linalg_householder_product linalg_pinv _euclidean_dist")
+@output("cholesky cholesky_inverse linalg_matrix_exp linalg_householder_product linalg_pinv")
 def _same(call: TracedCall) -> Any:
     a = call.args[0]
     return _matrix(call, a.shape[-1], a.shape[-2]) if call.name == "aten::linalg_pinv" else like(a)
@@ -144,7 +144,7 @@ def _transformed(call: TracedCall) -> Any:
 # -- distances
 
 
-@output("_cdist_forward")
+@output("_cdist_forward _euclidean_dist")
 def _cdist(call: TracedCall) -> Any:
     a, b = call.args[:2]
     return Tensor((*broadcast([a.shape[:-2], b.shape[:-2]]), a.shape[-2], b.shape[-2]), a.dtype)

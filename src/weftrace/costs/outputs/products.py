@@ -47,6 +47,18 @@ def _dot(call: TracedCall) -> Any:
     return Tensor((), call.args[0].dtype)
 
 
+@output("_trilinear")
+def _trilinear(call: TracedCall) -> Any:
+    """Three tensors, each with dimensions put in, multiplied and summed over some."""
+    dims = range(call.args[0].ndim + len(call.args[3]))
+    sizes: list[list[int]] = []
+    for tensor, put_in in zip(call.args[:3], call.args[3:6], strict=True):
+        own = iter(tensor.shape)
+        sizes.append([1 if dim in put_in else next(own) for dim in dims])
+    kept = [dim for dim in dims if dim not in call.arg("sumdim")]
+    return Tensor(tuple(max(each[dim] for each in sizes) for dim in kept), call.args[0].dtype)
+
+
 @output("_grouped_mm _scaled_grouped_mm _scaled_grouped_mm_v2")
 def _grouped(call: TracedCall) -> Any:
     """Rows or columns jagged: two dimensions; the sum jagged: a product for each group."""
