@@ -12,7 +12,7 @@ import polars as pl
 
 from weftrace.alphabet import direction_of
 from weftrace.analysis.activity import Stretches, stretches_of
-from weftrace.analysis.intervals import of_events
+from weftrace.analysis.intervals import of_events, totals_by_group
 from weftrace.analysis.phase_times import held_longest, with_sms
 from weftrace.notebook import InNotebook
 from weftrace.trace.model import SmUnit, Trace
@@ -176,17 +176,12 @@ def _runs(events: pl.DataFrame, most: int | None) -> pl.DataFrame:
     inside = events.join(
         boxed.select("stream", "run", "box"), on=("stream", "run"), nulls_equal=True, maintain_order="left"
     )
-    busy = inside.group_by("box").agg(_union_length().alias("busy_ns"), pl.col("family").first().alias("name"))
+    names = inside.group_by("box").agg(pl.col("family").first().cast(pl.String).alias("name"))
     extent = boxed.group_by("box").agg(pl.col("key").first(), pl.col("start_ns").min(), pl.col("end_ns").max())
+    busy = totals_by_group(*inside.select("box", "start_ns", "end_ns").to_numpy().T, extent.height + 1)
+    extent = extent.with_columns(pl.Series("busy_ns", busy).gather(extent.get_column("box")))
     sms = held_longest(inside.filter("persistent"), "box", "sms")
-    runs = extent.join(busy, on="box").join(sms, on="box", how="left")
-    return runs.with_columns(pl.col("name").cast(pl.String))
-
-
-def _union_length() -> pl.Expr:
-    """|union| of a group's events, which are in order of start."""
-    before = pl.col("end_ns").cum_max().shift(1)  # null, and so passed over, at the first
-    return (pl.col("end_ns") - pl.max_horizontal("start_ns", before)).clip(0).sum()
+    return extent.join(names, on="box").join(sms, on="box", how="left")
 
 
 def coarser(boxes: pl.DataFrame, most: int) -> pl.DataFrame:

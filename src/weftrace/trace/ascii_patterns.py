@@ -22,6 +22,8 @@ def ascii_pattern(pattern: str) -> str:
 
     A Unicode class such as `\w` takes most of the time in which a regex is compiled, so these become ranges.
     """
+    if "\\" not in pattern:
+        return pattern
     depth, out = 0, []
     for token in _TOKEN.findall(pattern):
         depth += {"[": 1, "]": -1}.get(token, 0)
