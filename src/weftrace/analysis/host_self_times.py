@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 from weakref import WeakKeyDictionary
@@ -70,7 +70,7 @@ class HostTimeRow(TypedDict):
         Ns | None,
         Meta(
             description="What of its self time and its calls the device was idle in, waiting for just this thread to "
-            "launch something (causes operators, python and launch_call of the account of idle time)."
+            "launch something, whatever the cause in the account of idle time."
         ),
         Shown("device idle"),
     ]
@@ -78,7 +78,8 @@ class HostTimeRow(TypedDict):
         str,
         Meta(
             description="launch: something is launched below it, in less device time than it takes itself on the "
-            "host, and the device idled in half of its self time and calls or more."
+            "host, and in half of its self time and calls or more the device idled for want of launches (causes "
+            "operators, python and launch_call)."
         ),
         Shown("bound by"),
     ]
@@ -166,12 +167,12 @@ def _host_times(work: Work) -> HostTimes:
         return nothing
     ranges = host_ranges(work.trace, least_ns=0).filter(pl.col("kind") != KINDS.index(ANNOTATION))
     ranges = _in_window(ranges, work)
-    launched, waited = _launched(work), _waited_for(work)
+    launched, waited = _launched(work), [_waited_for(work, causes) for causes in (CAUSES, LAUNCH_BOUND)]
     parts: list[pl.DataFrame] = []
     threads: list[tuple[Any, ...]] = []
     for thread, mine in ranges.partition_by("pid", "tid", as_dict=True).items():
         events = launched.get(thread)
-        part = _thread(mine, events, waited.get(thread))
+        part = _thread(mine, events, *(found.get(thread) for found in waited))
         parts.append(part)
         span_ns = int(np.ptp(part.select("start_ns", "end_ns").to_numpy()))
         calls_ns = int(part.get_column("calls_ns").sum())
@@ -223,12 +224,12 @@ def _launched(work: Work) -> dict[Any, pl.DataFrame]:
     return events.partition_by("launch_pid", "launch_tid", as_dict=True)
 
 
-def _waited_for(work: Work) -> dict[Any, Intervals]:
+def _waited_for(work: Work, causes: Collection[str]) -> dict[Any, Intervals]:
     """Thread -> when the device was idle because of what that thread did on its way to the next launch."""
     if work.basis != "device":
         return {}
     pieces = idle_pieces(work)
-    waits = (pieces.part <= PARTS.index(CALL)) & np.isin(pieces.cause, [CAUSES.index(cause) for cause in LAUNCH_BOUND])
+    waits = (pieces.part <= PARTS.index(CALL)) & np.isin(pieces.cause, [CAUSES.index(cause) for cause in causes])
     found = pieces.gaps.events.select("launch_pid", "launch_tid")[pieces.gap[waits]].with_columns(
         pl.Series("start_ns", pieces.start[waits]), pl.Series("end_ns", pieces.end[waits])
     )
@@ -236,9 +237,12 @@ def _waited_for(work: Work) -> dict[Any, Intervals]:
     return {key: union(mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy()) for key, mine in threads.items()}
 
 
-def _thread(ranges: pl.DataFrame, launched: pl.DataFrame | None, waited: Intervals | None) -> pl.DataFrame:
+def _thread(
+    ranges: pl.DataFrame, launched: pl.DataFrame | None, waited: Intervals | None, for_launches: Intervals | None
+) -> pl.DataFrame:
     """A row per range of one thread: code, kind, start_ns, end_ns, self_ns, calls_ns; events, launched_ns, device_ns
-    (num_events of the latter), idle_ns; and outer: no range of its name is around it."""
+    (num_events of the latter), idle_ns, and unlaunched_ns of it for want of launches; and outer: no range of its name
+    is around it."""
     tree = nested(ranges, Intervals(np.array([-_FAR]), np.array([_FAR])))
     number, is_call = len(tree.start), tree.kind == _CALL
     owner = np.where(is_call, tree.around, np.arange(number))  # the operator or function that a range's time belongs to
@@ -266,9 +270,10 @@ def _thread(ranges: pl.DataFrame, launched: pl.DataFrame | None, waited: Interva
         sums = np.append(0, np.cumsum(launched.get_column("dur_ns").to_numpy()))
         first, last = np.searchsorted(times, tree.start), np.searchsorted(times, tree.end)
         device_ns, num_events = sums[last] - sums[first], last - first
-    idle_ns = covered(waited or EMPTY, tree.start, tree.end)
+    idle_ns, unlaunched_ns = (covered(when or EMPTY, tree.start, tree.end) for when in (waited, for_launches))
     columns |= {"num_events": num_events, "device_ns": device_ns}
     columns |= {"launched_ns": with_calls(own(device_ns)), "idle_ns": with_calls(own(idle_ns))}
+    columns["unlaunched_ns"] = with_calls(own(unlaunched_ns))
     return pl.DataFrame(columns | {"outer": _outermost(tree)})
 
 
@@ -292,12 +297,13 @@ def _outermost(tree: Nested) -> NDArray[np.bool_]:
 def _by_name(ranges: pl.DataFrame, *, has_device: bool) -> pl.DataFrame:
     outer = pl.col("outer")
     rows = ranges.filter(pl.col("kind") != _CALL).group_by("kind", "code").agg(
-        pl.len().cast(pl.Int64).alias("num_calls"), pl.col("self_ns", "calls_ns", "launched_ns", "idle_ns").sum(),
+        pl.len().cast(pl.Int64).alias("num_calls"),
+        pl.col("self_ns", "calls_ns", "launched_ns", "idle_ns", "unlaunched_ns").sum(),
         (pl.col("end_ns") - pl.col("start_ns")).filter(outer).sum().alias("total_ns"),
         pl.col("device_ns", "num_events").filter(outer).sum(),
     )  # fmt: skip
     own = pl.col("self_ns") + pl.col("calls_ns")
-    launches = (pl.col("num_events") > 0) & (pl.col("device_ns") < own) & (pl.col("idle_ns") >= _WAITED * own)
+    launches = (pl.col("num_events") > 0) & (pl.col("device_ns") < own) & (pl.col("unlaunched_ns") >= _WAITED * own)
     rows = rows.with_columns(
         pl.when(pl.col("device_ns") > 0).then(own / pl.col("device_ns")).alias("host_per_device"),
         pl.when(launches).then(pl.lit("launch")).otherwise(pl.lit("")).alias("bound"),

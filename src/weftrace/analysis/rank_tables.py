@@ -26,23 +26,30 @@ MOST_ROWS = 500
 class RankTable:
     """title: its heading. row: type of its rows, whose docstring says what a row is. rows: from a device's work to a
     frame of them, the most important first. most: rows that a report holds. says: from the rows of a document and the
-    device's span in ns to what they tell in a sentence, empty where that is nothing."""
+    device's span in ns to what they tell in a sentence, empty where that is nothing. in_terminal: the columns that a
+    terminal has room for; all where it is empty."""
 
     title: str
     row: Any
     rows: Callable[[Work], pl.DataFrame]
     most: int = MOST_ROWS
     says: Callable[[Sequence[Any], int], str] | None = None
+    in_terminal: tuple[str, ...] = ()
 
+
+_HOST = ("name", "num_calls", "self_ns", "device_ns", "idle_ns")
 
 #: Name in documents -> table, in the order in which they are shown.
 TABLES: dict[str, RankTable] = {
     "blocking_calls": RankTable("Calls that blocked the host", BlockingCallRow, blocking_calls),
     "copies": RankTable("Copies and fills", CopyRow, copies),
     "host_operators": RankTable(
-        "Operators on the host by self time", HostTimeRow, host_operators, most=200, says=launch_bound_sentence
+        "Operators on the host by self time", HostTimeRow, host_operators, most=200, says=launch_bound_sentence,
+        in_terminal=_HOST,
     ),
-    "host_functions": RankTable("Python functions on the host by self time", HostTimeRow, host_functions, most=100),
+    "host_functions": RankTable(
+        "Python functions on the host by self time", HostTimeRow, host_functions, most=100, in_terminal=_HOST
+    ),
     "engine_kinds": RankTable("Serving, by kind of step", EngineKindRow, engine_kinds),
     "engine_steps": RankTable("Serving steps", EngineStepRow, engine_steps),
 }  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from weftrace.analysis.memory.use_of_memory import AliveRow
+from weftrace.analysis.memory.use_of_memory import BEFORE, AliveRow
 from weftrace.render.console_parts import rows_table, section
 from weftrace.units import counted, duration, percent, size
 
@@ -21,6 +21,8 @@ def peak_sentence(use: Mapping[str, Any]) -> str:
     if not use["alive"] or use["peak_bytes"] <= 0:
         return f"{text}."
     top = use["alive"][0]
+    if top["operator"] == BEFORE:
+        return f"{text}; {percent(top['share'])} of it was there before the recording."
     return f"{text}; {percent(top['share'])} of it by {top['operator']}."
 
 

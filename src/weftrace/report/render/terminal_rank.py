@@ -330,7 +330,7 @@ def _tables(rank: RankDocument, width: int) -> Iterator[RenderableType]:
     for name, each in TABLES.items():
         if rows := rank.get("tables", {}).get(name):
             note = f"the first {MAX_TABLE_ROWS} of {len(rows):,}" if len(rows) > MAX_TABLE_ROWS else ""
-            body = rows_table(each.row, rows[:MAX_TABLE_ROWS], width)
+            body = rows_table(each.row, rows[:MAX_TABLE_ROWS], width, each.in_terminal)
             said = rank.get("table_notes", {}).get(name)
             yield Group(section(each.title, note), *([Text(said)] if said else []), body)
 
