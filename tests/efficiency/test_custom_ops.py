@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.tracefile import GEMM, TraceFile
+from weftrace.analysis.efficiency import efficiency_of
 from weftrace.costs import load_custom_ops
+from weftrace.costs.cost import Status
 from weftrace.report import analyze
 
 RULES = """
@@ -28,3 +30,12 @@ def test_a_users_rule_makes_flops_of_an_unknown_operator(tmp_path: Path) -> None
         for ops in (None, load_custom_ops(rules))
     ]
     assert found == [0, 2 * 512 * 1024 * 2048]
+
+
+def test_kernels_of_torch_compile_have_the_flops_that_they_state(tmp_path: Path) -> None:
+    shapes = {"Input Dims": [[64, 64], [64, 64], [64, 64]], "Input type": ["float"] * 3, "kernel_flop": 524288}
+    file = TraceFile().host("triton_tem_fused_mm_0", 0, 30, cat="cpu_op", **shapes)
+    file.kernel("triton_tem_fused_mm_0", 40, 100, launch=5)
+    (row,) = efficiency_of(file.trace(tmp_path)).shapes.to_dicts()
+    assert (row["flops"], row["status"]) == (524288, Status.ESTIMATE)
+    assert row["note"].startswith("FLOPs as torch.compile states them")

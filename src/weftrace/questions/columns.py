@@ -149,6 +149,7 @@ _EVENTS = Table(
         Column("input_types", _TEXT, "Their types, as JSON."),
         Column("input_strides", _TEXT, "Their strides in elements, as JSON."),
         Column("input_values", _TEXT, "Values of its scalars, each as a text, as JSON."),
+        Column("stated_flops", _INT, "FLOPs that a kernel of torch.compile states of itself."),
         Column("call_stack", _TEXT, "Of an operator, innermost frame first, where the file has it."),
         Column("collective", _TEXT, "Collective, in the words of the profiler."),
         Column("in_elems", _INT, "Elements that go into a collective."),

@@ -49,6 +49,7 @@ EVENT_SCHEMA: dict[str, pl.DataType] = {
     "input_types": pl.Categorical(),  # ["long int","Scalar","Scalar"]
     "input_strides": pl.Categorical(),  # [[512,1],[],[]]
     "input_values": pl.Categorical(),  # values of scalars, each as a text: ["","-1","False"]
+    "stated_flops": pl.Int64(),  # of a kernel of torch.compile: what it states of itself ("kernel_flop")
     "call_stack": pl.Categorical(),  # of an operator, innermost frame first, where an old file has it as a text
     "collective": pl.Categorical(),  # NCCL's metadata: collective name ...
     "in_elems": pl.Int64(),

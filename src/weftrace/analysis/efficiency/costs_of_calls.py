@@ -22,6 +22,7 @@ _FLOATS = {"float": "float32", "c10::BFloat16": "bfloat16", "c10::Half": "float1
 #: Bytes and FLOPs of one call from which on its shapes cannot be right: no device holds a pebibyte.
 _MOST_BYTES, _MOST_FLOPS = 1 << 50, 1 << 60
 _ALL_PAIRS = "all pairs: a product of masked attention that torch took apart, whose mask was not read"
+_STATED = "FLOPs as torch.compile states them of the kernel; bytes of each tensor once"
 _UNBELIEVABLE = "its recorded shapes are larger than any device: not counted"
 
 
@@ -44,15 +45,17 @@ def shapes_of_calls(
 
     events: a trace's events. call: rows of operators in it, or null. custom: rules of other libraries' operators.
     """
-    calls = events.select(SIGNATURE)[call.fill_null(0).cast(pl.UInt32)].with_columns(call.alias("call"))
+    calls = events.select(*SIGNATURE, "stated_flops")[call.fill_null(0).cast(pl.UInt32)].with_columns(
+        call.alias("call")
+    )
     calls = calls.with_columns(in_masked_attention(events, call).alias("masked"))
     known = calls.with_row_index("at").filter(pl.col("call").is_not_null())
-    alike = known.group_by(*SIGNATURE, "masked", maintain_order=True).agg("at")
+    alike = known.group_by(*SIGNATURE, "stated_flops", "masked", maintain_order=True).agg("at")
     dtype = _usual_dtype(alike)
     number: dict[Shape, int] = {}
     of_signature = []
-    for *row, masked in alike.select(pl.col(SIGNATURE).cast(pl.String), "masked").iter_rows():
-        cost = _believable(cost_of(RecordedCall(*row), dtype, custom))
+    for *row, stated, masked in alike.select(pl.col(SIGNATURE).cast(pl.String), "stated_flops", "masked").iter_rows():
+        cost = _believable(_as_stated(cost_of(RecordedCall(*row), dtype, custom), stated))
         if masked and cost is not None and cost.kind is Kind.MATMUL:
             cost = replace(cost, status=Status.UPPER_BOUND, note=_ALL_PAIRS)
         shape = Shape(row[0], sizes_text(row[1]), cost)
@@ -73,6 +76,16 @@ def _usual_dtype(alike: pl.DataFrame) -> str:
         for name, dtype in _FLOATS.items()
     }
     return max(counts, key=lambda dtype: counts[dtype])
+
+
+def _as_stated(cost: Cost | None, stated_flops: int | None) -> Cost | None:
+    """The cost of a kernel of torch.compile with the FLOPs that it states, where its shapes do not tell them."""
+    if not stated_flops or (cost is not None and cost.status is Status.EXACT):
+        return cost
+    return replace(
+        cost or Cost(), flops=stated_flops, full_flops=stated_flops, executed_flops=stated_flops,
+        kind=Kind.MATMUL, status=Status.ESTIMATE, note=_STATED,
+    )  # fmt: skip
 
 
 def _believable(cost: Cost | None) -> Cost | None:

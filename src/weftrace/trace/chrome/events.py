@@ -62,6 +62,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     dst_rank: int | str = msgspec.field(name="Dst Rank", default=MISSING)
     seq: int = msgspec.field(name="Seq", default=MISSING)
     comms_id: int | str = msgspec.field(name="Comms Id", default=MISSING)
+    stated_flops: int | float | str = msgspec.field(name="kernel_flop", default=MISSING)
     wait_stream: int = msgspec.field(name="wait_on_stream", default=MISSING)
     wait_correlation: int = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=MISSING)
     hierarchy: str | None = msgspec.field(name="Module Hierarchy", default=None)  # of TorchScript, with_modules

@@ -53,6 +53,7 @@ SPARSE = {
     "called": ("call", "input_values"),
     "collective": ("in_elems", "out_elems", "group_size", "comm_seq", "src_rank", "dst_rank",
                    "collective", "dtype", "group", "group_ranks"),
+    "compiled": ("stated_flops",),
     "planned": ("layer", "micro_batch", "op_kind"),
 }  # fmt: skip
 _TEXTS = ("collective", "dtype", "group", "group_ranks", "op_kind")
@@ -66,6 +67,7 @@ _CALL = attrgetter("input_shapes", "old_input_shapes", "input_types", "input_str
 _READ: dict[str, Callable[[Args], int]] = {
     "stream": lambda a: integer(a.stream),
     "moved_bytes": lambda a: integer(a.moved_bytes),
+    "stated_flops": lambda a: integer(a.stated_flops),
     "src_rank": lambda a: integer(a.src_rank),
     "dst_rank": lambda a: integer(a.dst_rank),
     "comm_seq": lambda a: integer(a.comms_id) if a.seq is MISSING else a.seq,
@@ -244,7 +246,7 @@ def label(process_or_thread: int | str) -> str:
 
 def _rows_of_host(args: Sequence[Args]) -> dict[str, list[int]]:
     """Kind of `SPARSE` -> rows that have it, of what autograd, the profiler of shapes and plans say of host events."""
-    autograd, called, planned = [], [], []
+    autograd, called, compiled, planned = [], [], [], []
     for i, a in enumerate(args):  # of each event of a file, so plain
         if a.sequence is not MISSING or a.forward_thread is not MISSING:
             autograd.append(i)
@@ -257,9 +259,11 @@ def _rows_of_host(args: Sequence[Args]) -> dict[str, list[int]]:
             or a.old_input_shapes is not NOTHING
         ):
             called.append(i)
+        if a.stated_flops is not MISSING:
+            compiled.append(i)
         if a.planned is not None:
             planned.append(i)
-    return {"autograd": autograd, "called": called, "planned": planned}
+    return {"autograd": autograd, "called": called, "compiled": compiled, "planned": planned}
 
 
 def _is_odd(a: Args) -> bool:

@@ -51,6 +51,7 @@ _ARGUMENT_KEY = {
     "input_types": "Input type",
     "input_strides": "Input Strides",
     "input_values": "Concrete Inputs",
+    "stated_flops": "kernel_flop",
     "call_stack": "Call stack",
     "collective": "Collective name",
     "in_elems": "In msg nelems",
