@@ -290,7 +290,8 @@ def test_every_argument_has_its_column() -> None:
         "op_kind": "compute", "layer": 22, "micro_batch": 23, "grid": "[5,6,7]", "block": "[8,2,1]", "registers": 32,
         "shared_bytes": 12544, "occupancy": 25, "input_shapes": "[[1,512],[],[]]",
         "input_types": '["long int","Scalar",""]', "input_strides": "[[512,1],[],[]]",
-        "input_values": '["","[14, 14]","False"]', "stated_flops": 26, "call_stack": "model.py(7): forward;train.py(3): main",
+        "input_values": '["","[14, 14]","False"]', "stated_flops": 26,
+        "call_stack": "model.py(7): forward;train.py(3): main",
     }  # fmt: skip
     absent = trace.events.row(1, named=True)
     assert {key for key, value in absent.items() if value is not None} == {
