@@ -171,17 +171,16 @@ def _host_times(work: Work) -> HostTimes:
     parts: list[pl.DataFrame] = []
     threads: list[tuple[Any, ...]] = []
     for thread, mine in ranges.partition_by("pid", "tid", as_dict=True).items():
-        events = launched.get(thread)
-        part = _thread(mine, events, *(found.get(thread) for found in waited))
+        tree = nested(mine, Intervals(np.array([-_FAR]), np.array([_FAR])))
+        part = _by_label(tree, launched.get(thread), *(found.get(thread) for found in waited))
         parts.append(part)
-        span_ns = int(np.ptp(part.select("start_ns", "end_ns").to_numpy()))
-        calls_ns = int(part.get_column("calls_ns").sum())
-        self_ns = int(part.filter(pl.col("kind") != _CALL).get_column("self_ns").sum())
+        span_ns = int(tree.end.max() - tree.start.min())
+        self_ns, calls_ns = (int(part.get_column(name).sum()) for name in ("self_ns", "calls_ns"))
         threads.append((*thread, mine.height, span_ns, self_ns, calls_ns, span_ns - self_ns - calls_ns))
     if not parts:
         return nothing
     rows = _by_name(pl.concat(parts), has_device=work.basis == "device")
-    names = ranges.select("code", pl.col("name").cast(pl.String)).unique("code")
+    names = ranges.select("code", "name").unique("code").with_columns(pl.col("name").cast(pl.String))
     rows = rows.join(names, on="code", how="left").sort("self_ns", "total_ns", "name", descending=[True, True, False])
     own = {kind: rows.filter(pl.col("kind") == KINDS.index(kind)) for kind in (OPERATOR, FRAME)}
     schema = frame_schema(HostTimeRow)
@@ -237,13 +236,13 @@ def _waited_for(work: Work, causes: Collection[str]) -> dict[Any, Intervals]:
     return {key: union(mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy()) for key, mine in threads.items()}
 
 
-def _thread(
-    ranges: pl.DataFrame, launched: pl.DataFrame | None, waited: Intervals | None, for_launches: Intervals | None
+def _by_label(
+    tree: Nested, launched: pl.DataFrame | None, waited: Intervals | None, for_launches: Intervals | None
 ) -> pl.DataFrame:
-    """A row per range of one thread: code, kind, start_ns, end_ns, self_ns, calls_ns; events, launched_ns, device_ns
-    (num_events of the latter), idle_ns, and unlaunched_ns of it for want of launches; and outer: no range of its name
-    is around it."""
-    tree = nested(ranges, Intervals(np.array([-_FAR]), np.array([_FAR])))
+    """A row per kind and name of one thread's ranges, with the sums of its ranges: num_calls, self_ns, calls_ns,
+    launched_ns, idle_ns, and unlaunched_ns of it for want of launches; of those that no range of the name is around
+    total_ns, device_ns and num_events, of the latter. Calls have no time of their own: theirs is that of who makes
+    them."""
     number, is_call = len(tree.start), tree.kind == _CALL
     owner = np.where(is_call, tree.around, np.arange(number))  # the operator or function that a range's time belongs to
     while (inner := (owner >= 0) & is_call[np.maximum(owner, 0)]).any():
@@ -259,11 +258,14 @@ def _thread(
         has = owner >= 0
         return sums_by_group(owner[has], values[has], number)
 
+    labels, label = np.unique(tree.code * len(KINDS) + tree.kind, return_inverse=True)
+    outer = _outermost(tree, label)
+
+    def summed(values: Array) -> Array:
+        return sums_by_group(label, values, len(labels))
+
     self_ns = own(tree.end - tree.start)
-    columns = {"code": tree.code, "kind": tree.kind, "start_ns": tree.start, "end_ns": tree.end}
-    columns["self_ns"] = np.where(is_call, 0, self_ns)
     outside = is_call & (owner < 0)
-    columns["calls_ns"] = np.where(outside, self_ns, with_calls(np.where(is_call, self_ns, 0)))
     device_ns = num_events = np.zeros(number, np.int64)
     if launched is not None:
         times = launched.get_column("launch_ts_ns").to_numpy()
@@ -271,37 +273,40 @@ def _thread(
         first, last = np.searchsorted(times, tree.start), np.searchsorted(times, tree.end)
         device_ns, num_events = sums[last] - sums[first], last - first
     idle_ns, unlaunched_ns = (covered(when or EMPTY, tree.start, tree.end) for when in (waited, for_launches))
-    columns |= {"num_events": num_events, "device_ns": device_ns}
-    columns |= {"launched_ns": with_calls(own(device_ns)), "idle_ns": with_calls(own(idle_ns))}
-    columns["unlaunched_ns"] = with_calls(own(unlaunched_ns))
-    return pl.DataFrame(columns | {"outer": _outermost(tree)})
+    return pl.DataFrame(
+        {
+            "code": labels // len(KINDS),
+            "kind": labels % len(KINDS),
+            "num_calls": np.bincount(label, minlength=len(labels)),
+            "self_ns": summed(np.where(is_call, 0, self_ns)),
+            "calls_ns": summed(np.where(outside, self_ns, with_calls(np.where(is_call, self_ns, 0)))),
+            "launched_ns": summed(with_calls(own(device_ns))),
+            "idle_ns": summed(with_calls(own(idle_ns))),
+            "unlaunched_ns": summed(with_calls(own(unlaunched_ns))),
+            "total_ns": summed(np.where(outer, tree.end - tree.start, 0)),
+            "device_ns": summed(np.where(outer, device_ns, 0)),
+            "num_events": summed(np.where(outer, num_events, 0)),
+        }
+    )
 
 
-def _outermost(tree: Nested) -> NDArray[np.bool_]:
-    """Ranges that no other of their name and kind is around."""
-    label = tree.code * len(KINDS) + tree.kind
-    order = np.argsort(label, kind="stable")  # within a name still in order of start
-    group = np.cumsum(np.diff(label[order], prepend=label[order[:1]]) != 0)
-    start, end = tree.start[order], tree.end[order]
+def _outermost(tree: Nested, label: Array) -> NDArray[np.bool_]:
+    """Ranges that no other of their label is around."""
+    order = np.argsort(label, kind="stable")  # within a label still in order of start
+    group, start, end = label[order], tree.start[order], tree.end[order]
     low, high = int(tree.start[0]), int(tree.end.max())
     if (high - low + 1) * (int(group[-1]) + 1) >= _FAR:  # a broken trace: the order of its times serves as well
         times, rank = np.unique(np.concatenate((start, end)), return_inverse=True)
         start, end, low, high = rank[: len(start)], rank[len(start) :], 0, len(times)
-    shift = group * (high - low + 1) - low  # each name on a stretch of time of its own
+    shift = group * (high - low + 1) - low  # each label on a stretch of time of its own
     reach = np.maximum.accumulate(end + shift)
     found = np.ones(len(order), np.bool_)
     found[order[1:]] = reach[:-1] <= (start + shift)[1:]
     return found
 
 
-def _by_name(ranges: pl.DataFrame, *, has_device: bool) -> pl.DataFrame:
-    outer = pl.col("outer")
-    rows = ranges.filter(pl.col("kind") != _CALL).group_by("kind", "code").agg(
-        pl.len().cast(pl.Int64).alias("num_calls"),
-        pl.col("self_ns", "calls_ns", "launched_ns", "idle_ns", "unlaunched_ns").sum(),
-        (pl.col("end_ns") - pl.col("start_ns")).filter(outer).sum().alias("total_ns"),
-        pl.col("device_ns", "num_events").filter(outer).sum(),
-    )  # fmt: skip
+def _by_name(labels: pl.DataFrame, *, has_device: bool) -> pl.DataFrame:
+    rows = labels.filter(pl.col("kind") != _CALL).group_by("kind", "code").agg(pl.all().sum())
     own = pl.col("self_ns") + pl.col("calls_ns")
     launches = (pl.col("num_events") > 0) & (pl.col("device_ns") < own) & (pl.col("unlaunched_ns") >= _WAITED * own)
     rows = rows.with_columns(

@@ -40,11 +40,16 @@ class Operators(InNotebook):
     without_ns: int
 
 
-def operators(source: Trace | Work) -> Operators:
-    """Device time by operator. All of it is without operator where the trace records none."""
+def operators(source: Trace | Work, launched_by: pl.Series | None = None) -> Operators:
+    """Device time by operator. All of it is without operator where the trace records none.
+
+    launched_by: `operator_rows` of the work, where they are known already.
+    """
     work = as_work(source)
     events = work.events.select((pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"))
-    if work.basis == "device":
+    if launched_by is not None:
+        called = launched_by
+    elif work.basis == "device":
         called = operator_rows(work.trace.events, work.events)
     else:
         called = pl.Series("operator", [None] * events.height, dtype=pl.Int64)

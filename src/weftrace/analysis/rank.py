@@ -187,7 +187,7 @@ def analyze_rank(
         phase_means=phase_means(table),
         lanes=lanes(work),
         kernels=kernels,
-        operators=operators(work),
+        operators=operators(work, launched_by if steps_of is work else None),
         idle=idle(work),
         idle_account=waiting,
         queueing=queueing(work),

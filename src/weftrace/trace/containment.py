@@ -61,10 +61,13 @@ def innermost(starts: NDArray[np.int64], ends: NDArray[np.int64], points: NDArra
 
     starts must ascend; of ranges that start together the later index counts as inner.
     """
-    if (around := _ending_later(ends)) is None:
-        return _one_by_one(starts, ends, points)
     found: NDArray[np.int64] = np.searchsorted(starts, points, "right") - 1
     left = np.flatnonzero(found >= 0)
+    left = left[ends[found[left]] <= points[left]]
+    if not len(left):  # as of ranges that do not lie in each other
+        return found
+    if (around := _ending_later(ends)) is None:
+        return _one_by_one(starts, ends, points)
     for _ in range(_MOST_ROUNDS):
         left = left[ends[found[left]] <= points[left]]  # those have ended; what they lie in ends later
         if not len(left):

@@ -49,10 +49,14 @@ def calls_of(events: pl.DataFrame, rated: Sequence[LeastTime]) -> pl.DataFrame:
 
 def sums_of_shapes(calls: pl.DataFrame) -> pl.DataFrame:
     """A row for each shape: shape, num_calls, total_ns, busy_ns, memset_ns, and best_ns, of its fastest call."""
-    return calls.group_by("shape").agg(
-        pl.len().cast(pl.Int64).alias("num_calls"),
-        pl.col("total_ns", "busy_ns", "memset_ns").sum(),
-        pl.col("busy_ns").min().alias("best_ns"),
+    return (
+        calls.group_by("shape")
+        .agg(
+            pl.len().cast(pl.Int64).alias("num_calls"),
+            pl.col("total_ns", "busy_ns", "memset_ns").sum(),
+            pl.col("busy_ns").min().alias("best_ns"),
+        )
+        .sort("shape")
     )
 
 
@@ -86,7 +90,8 @@ def shape_table(
         }
         for each in sums.to_dicts()
     ]
-    return frame_of(ShapeRow, rows).sort("total_ns", "operator", "shapes", descending=[True, False, False])
+    order = ("total_ns", "operator", "shapes")
+    return frame_of(ShapeRow, rows).sort(order, descending=[True, False, False], maintain_order=True)
 
 
 def _shape_row(of: LeastTime, sums: Mapping[str, Any], whole: int) -> dict[str, Any]:
