@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tests.efficiency.deceptions import DECEPTIONS, Truth, as_args, mm, op
-from tests.tracefile import TraceFile
+from tests.tracefile import GEMM, TraceFile
 from weftrace.analysis.efficiency import Efficiency, efficiency_of
 from weftrace.analysis.efficiency.counted_calls import in_masked_attention
 from weftrace.analysis.efficiency.values import PARTS
@@ -36,6 +36,22 @@ def test_arguments_that_are_no_lists_are_taken_for_a_mask_that_is_not_known() ->
         4,
     )  # fmt: skip
     assert in_masked_attention(events, pl.Series([1, 3, None], dtype=pl.Int64)).to_list() == [False, True, False]
+
+
+def test_products_of_masked_attention_are_at_most_in_the_backward_too(tmp_path: Path) -> None:
+    """torch takes attention under a mask apart into bmm; the backward of each computes over all pairs as well."""
+    file = TraceFile()
+    types = ["float", "float", "float", "float", "Scalar", "Scalar"]
+    op(file, "aten::_scaled_dot_product_attention_math", 0, [[2, 8, 16]] * 3 + [[8, 8], [], []], types, dur=100)
+    forward, node = {"Sequence number": 7, "Fwd thread id": 0}, {"Sequence number": 7, "Fwd thread id": 1}
+    for at, args in ((10, forward), (210, {})):
+        op(file, "aten::bmm", at, [[2, 8, 16], [2, 16, 8]], values=["", ""], dur=30, **as_args(args))
+        file.kernel(GEMM, at + 20, 10, launch=at + 5)
+    op(file, "BmmBackward0", 200, [[2, 8, 8]], dur=60, **as_args(node))
+    mm(file, 300, 16, 16, 16, dur=10)
+    found = efficiency_of(file.trace(tmp_path))
+    assert (found.flops, found.at_most_flops) == (2 * 2 * 2 * 8 * 8 * 16 + 2 * 16**3, 2 * 2 * 2 * 8 * 8 * 16)
+    assert "50.0 % of these FLOPs are at most" in found.headline
 
 
 def test_product_of_a_sharded_tensor_in_a_checkpoint_is_not_needed_again(tmp_path: Path) -> None:

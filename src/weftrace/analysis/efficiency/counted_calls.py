@@ -107,7 +107,8 @@ def _list(text: str | None) -> list[Any]:
 
 
 def in_masked_attention(events: pl.DataFrame, call: pl.Series) -> pl.Series:
-    """Whether each operator call lies in attention under a mask that torch takes apart into products over all pairs.
+    """Whether each operator call lies in attention under a mask that torch takes apart into products over all pairs, or
+    is of the backward of such a product.
 
     events: a trace's events. call: rows of operators in it, or null.
     """
@@ -118,7 +119,20 @@ def in_masked_attention(events: pl.DataFrame, call: pl.Series) -> pl.Series:
     ranges = ranges.filter(((mask != "") | (causal == "True")).fill_null(True))
     if ranges.is_empty():
         return pl.repeat(False, len(call), eager=True)
-    return open_at_launch(ranges, _as_launches(events, call)).is_not_null()
+    calls = _as_launches(events, call)
+    backwards = _backwards_of(events, ranges)
+    return open_at_launch(ranges, calls).is_not_null() | open_at_launch(backwards, calls).is_not_null()
+
+
+def _backwards_of(events: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
+    """Autograd's nodes of the operators in some ranges: they have the sequence numbers of those."""
+    nodes = events.select("cat", *_RANGE, "sequence", "forward_thread").with_row_index("row")
+    nodes = nodes.filter(pl.col("cat") == "cpu_op", pl.col("sequence").is_not_null())
+    is_forward = pl.col("forward_thread").fill_null(0) == 0
+    forward = nodes.filter(is_forward)
+    inside = open_at_launch(ranges, _as_launches(events, forward.get_column("row"))).is_not_null()
+    of = forward.filter(inside).get_column("sequence").unique()
+    return nodes.filter(~is_forward, pl.col("sequence").is_in(of.implode()))
 
 
 def _entries(texts: pl.Series, at: int) -> pl.Series:

@@ -26,7 +26,7 @@ from weftrace.analysis.efficiency.shape_tables import (
 from weftrace.analysis.efficiency.values import EVENT_FLOPS, Efficiency
 from weftrace.analysis.efficiency.windows import phase_rates, step_rates
 from weftrace.analysis.host_pieces import operator_pieces
-from weftrace.costs.cost import Kind
+from weftrace.costs.cost import Kind, Status
 from weftrace.costs.custom_ops import CustomOp
 from weftrace.facts import Hardware
 from weftrace.trace.launches import in_graphs
@@ -69,6 +69,7 @@ def efficiency_of(
     again = recomputed(work.trace.events, calls.get_column("call"))
     recomputed_flops = int(calls.get_column("flops").filter(again).sum())
     calls = calls.with_columns(pl.when(again).then(0).otherwise(pl.col(c)).alias(c) for c in ("flops", "needed_ns"))
+    at_most = [at for at, each in enumerate(rated) if each.cost.status is Status.UPPER_BOUND]
     total_ns = int(events.get_column("dur_ns").sum())
     sums = sums_of_shapes(calls)
     launches = launches_of(work, events, rated)
@@ -89,6 +90,7 @@ def efficiency_of(
         flops=int(calls.get_column("flops").sum()),
         executed_flops=int(calls.get_column("executed_flops").sum()),
         recomputed_flops=recomputed_flops,
+        at_most_flops=int(calls.filter(pl.col("shape").is_in(at_most)).get_column("flops").sum()),
         mfu=_share(calls.get_column("needed_ns").sum(), span_ns) if chip and flops_ns else None,
         hfu=_share(calls.get_column("executed_ns").sum(), span_ns) if chip and flops_ns else None,
         **_of_products(events, calls, rated, chip),

@@ -182,7 +182,7 @@ class Efficiency(InNotebook):
     flops: needed by all rated calls but those that a checkpoint ran again in the backward (recomputed_flops).
     executed_flops: of all rated calls. mfu, hfu: time that flops and executed_flops take at the chip's
     dense peaks of the dtypes that compute / span_ns.
-    They are lower bounds: what is not rated adds nothing. Null without a known chip or
+    They are lower bounds, because what is not rated adds nothing, but for at_most_flops. Null without a known chip or
     without rated FLOPs.
     gemm_ns: device time of matrix products (kind matmul). gemm_peak_share: time of their executed FLOPs at peak /
     gemm_ns. tensor_core_*: part of matrix products' time, and of total_ns, in kernels whose names say that they ran on
@@ -203,6 +203,7 @@ class Efficiency(InNotebook):
     flops: Annotated[Count, Meta(description="Needed matrix FLOPs of all rated calls but recomputed ones.")]
     executed_flops: Annotated[Count, Meta(description="Executed matrix FLOPs of all rated calls.")]
     recomputed_flops: Annotated[Count, Meta(description="Of them, by calls that a checkpoint ran again.")]
+    at_most_flops: Annotated[Count, Meta(description="Of flops, those counted at most: a mask, say, was not recorded.")]
     mfu: Annotated[Ratio | None, Meta(description="Time of flops at peak / span_ns: at least.")]
     hfu: Annotated[Ratio | None, Meta(description="The same of executed FLOPs.")]
     gemm_ns: Annotated[Ns, Meta(description="Device time of matrix products.")]
@@ -233,6 +234,8 @@ class Efficiency(InNotebook):
             said.append(f"MFU at least {percent(self.mfu)}, HFU at least {percent(self.hfu)} of {self.hardware}")
         elif self.span_ns:
             said.append(f"at least {si(self.flops / self.span_ns * S, 'FLOP/s')} over the span, held against no peak")
+        if self.flops and (at_most := self.at_most_flops / self.flops) >= 1 - _ALL:
+            said.append(f"{percent(at_most)} of these FLOPs are at most: what a mask or lengths leave was not recorded")
         if self.gemm_peak_share is not None:
             said.append(f"matrix products reach {percent(self.gemm_peak_share)} of their peak")
         unknown = self.unknown_core_gemm_share or 0.0
