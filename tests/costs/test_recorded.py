@@ -282,3 +282,14 @@ def test_tensor_without_a_dtype_is_none_that_is_known() -> None:
 def test_sparse_tensor_stores_at_most_what_its_shape_has() -> None:
     found = cost("aten::mul", ([6, 8], "float", ""), ([], "double", ""), strides=[[], []])
     assert (found.read_bytes, found.status) == (4 * 48, Status.UPPER_BOUND)
+
+
+def test_tensors_that_are_not_defined_are_none() -> None:
+    """The backward of dense flash attention has no cumulated lengths: the schema says tensors, the trace nothing."""
+    each = [([4, 16, 2048, 64], BF16, "")] * 5
+    lengths = [([4, 16, 2048], "float", ""), ([], "", ""), ([], "", "")]
+    rest = [([], "Scalar", value) for value in ("2048", "2048", "0.", "True")]
+    seeds = [([], "long int", ""), ([], "long int", ""), ([], "", "")]
+    found = cost("aten::_scaled_dot_product_flash_attention_backward", *each, *lengths, *rest, *seeds)
+    assert found.flops == 4 * 16 * (2 * 4 * 64) * (2048 * 2049 // 2)
+    assert found.status is Status.EXACT

@@ -38,6 +38,13 @@ def test_arguments_that_are_no_lists_are_taken_for_a_mask_that_is_not_known() ->
     assert in_masked_attention(events, pl.Series([1, 3, None], dtype=pl.Int64)).to_list() == [False, True, False]
 
 
+def test_totals_above_the_peak_never_stand_without_their_sentence(tmp_path: Path) -> None:
+    for name in ("above_every_peak", "fp32_that_is_fp32"):
+        found = rated(DECEPTIONS[name](), tmp_path)
+        assert found.mfu is not None
+        assert ("No device computes faster than its peak" in found.headline) == (found.mfu > 1)
+
+
 def test_products_of_masked_attention_are_at_most_in_the_backward_too(tmp_path: Path) -> None:
     """torch takes attention under a mask apart into bmm; the backward of each computes over all pairs as well."""
     file = TraceFile()

@@ -90,7 +90,7 @@ def recorded_arguments(call: Texts, likely_dtype: str, overload: Overload | None
             args.append(_tensors(shapes[index], strides[index], listed))
         elif type_ not in _NO_DTYPES:
             args.append(_tensor(shapes[index], _dtype(type_), strides[index]))
-        elif type_ == "" and overload is None and _is_tensor(argument):
+        elif type_ == "" and index == 0 and overload is None and _is_tensor(argument):
             raise Unreadable("a tensor was recorded without its shape, as nested ones are")
         else:
             args.append(_value(type_, values[index], argument))
@@ -193,7 +193,7 @@ def _value(type_: str, text: Any, argument: Argument | None) -> Any:
 
 
 def _is_tensor(argument: Argument | None) -> bool:
-    """Whether it must be a tensor: it has a dtype then."""
+    """Whether it must be a tensor: the first has a dtype then, others may be undefined (no lengths, no statistics)."""
     return argument is not None and argument.kind is ArgumentKind.TENSOR and not argument.optional
 
 

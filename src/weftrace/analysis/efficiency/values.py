@@ -163,6 +163,11 @@ STEP_SHAPES = {
 
 
 _ALL = 0.9995  # shown as 100 %
+_ABOVE = 1.0005  # shown as more than 100 %
+_WRONG = (
+    "No device computes faster than its peak: the accelerator, a dtype, the clock or a count is wrong; the shapes that "
+    "are above theirs say more."
+)
 
 #: FLOPs of a call at the first of its events. row: of the trace's events; on a host basis the position of its piece in
 #: `operator_pieces`.
@@ -242,7 +247,8 @@ class Efficiency(InNotebook):
         if self.tensor_core_gemm_share is not None and unknown < _ALL:
             of = f" (kernels' names do not tell of {percent(unknown)})" if unknown >= 1 - _ALL else ""
             said.append(f"{percent(self.tensor_core_gemm_share)} of matrix products' time is on tensor cores{of}")
-        return "; ".join(said) + "."
+        above = max(self.mfu or 0, self.hfu or 0, self.gemm_peak_share or 0) > _ABOVE
+        return "; ".join(said) + (f". {_WRONG}" if above else ".")
 
     def first(self, rows: int) -> Efficiency:
         """The same with so many rows of each table at most: the most device time, or the first steps."""
