@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.efficiency.deceptions import DECEPTIONS, Truth, as_args, mm, op
+from tests.efficiency.deceptions import BF16, DECEPTIONS, H100, Truth, as_args, mm, on, op
 from tests.tracefile import GEMM, TraceFile
 from weftrace.analysis.efficiency import Efficiency, efficiency_of
 from weftrace.analysis.efficiency.counted_calls import in_masked_attention
@@ -43,6 +43,19 @@ def test_totals_above_the_peak_never_stand_without_their_sentence(tmp_path: Path
         found = rated(DECEPTIONS[name](), tmp_path)
         assert found.mfu is not None
         assert ("No device computes faster than its peak" in found.headline) == (found.mfu > 1)
+
+
+def test_rates_of_what_is_at_most_say_so_above_the_peak(tmp_path: Path) -> None:
+    """Eight sequences of lengths that are not recorded: 2.2 TFLOP at most in 2 ms, 111 % of the peak."""
+    file = on(H100)
+    dims = [[32768, 32, 128], [32768, 8, 128], [32768, 8, 128], [9], [9], *[[]] * 8]
+    types = [BF16] * 3 + ["int"] * 2 + ["Scalar"] * 8
+    values = [""] * 5 + ["4096", "4096", "0.", "0.088", "True", "-1", "-1", "0."]
+    op(file, "flash_attn::_flash_attn_varlen_forward", 0, dims, types, values=values)
+    file.kernel("void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128,128,128>>", 20, 2_000, launch=5)
+    row = efficiency_of(file.trace(tmp_path)).shapes.row(0, named=True)
+    assert row["status"] == Status.UPPER_BOUND and row["peak_share"] > 1
+    assert row["why"].endswith("fewer were computed. Its FLOPs are counted at most, so the last is likeliest.")
 
 
 def test_products_of_masked_attention_are_at_most_in_the_backward_too(tmp_path: Path) -> None:

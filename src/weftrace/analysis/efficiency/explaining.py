@@ -13,6 +13,7 @@ from weftrace.analysis.efficiency.least_times import LeastTime
 from weftrace.analysis.efficiency.peaks import over_peak_sentence
 from weftrace.analysis.efficiency.precision import KernelPrecision
 from weftrace.analysis.efficiency.sizes import product_sides
+from weftrace.costs.cost import Status
 from weftrace.facts import Hardware
 from weftrace.trace.work import Work
 from weftrace.units import S, grouped, percent
@@ -20,6 +21,7 @@ from weftrace.units import S, grouped, percent
 #: A rate this much above a bandwidth is a clock's rounding.
 _TOLERANCE = 1.0005
 _MANY = 2  # times a bandwidth: below, percent tell it
+_AT_MOST = "Its FLOPs are counted at most, so the last is likeliest."
 _LAYOUTS = "(?i)nchwToNhwc|nhwcToNchw|batched_transpose"
 
 
@@ -83,7 +85,7 @@ def _of_product(
     calls, busy = sums["num_calls"], sums["busy_ns"]
     rate = calls * of.cost.executed_flops / busy * S
     if above := over_peak_sentence(rate, of.peak, chip, stored_dtype=of.cost.dtype, kernel_dtype=of.kernel.dtype):
-        return above
+        return f"{above} {_AT_MOST}" if of.cost.status is Status.UPPER_BOUND else above
     is_memory = of.bound == "memory"
     memory_share = calls * of.bound_ns / busy
     if is_memory and memory_share > _TOLERANCE:
