@@ -167,6 +167,8 @@ def _host_times(work: Work) -> HostTimes:
         return nothing
     ranges = host_ranges(work.trace, least_ns=0).filter(pl.col("kind") != KINDS.index(ANNOTATION))
     ranges = _in_window(ranges, work)
+    names = ranges.select("code", "name").unique("code").with_columns(pl.col("name").cast(pl.String))
+    ranges = ranges.select("pid", "tid", "kind", "code", "ts_ns", "dur_ns")
     launched, waited = _launched(work), [_waited_for(work, causes) for causes in (CAUSES, LAUNCH_BOUND)]
     parts: list[pl.DataFrame] = []
     threads: list[tuple[Any, ...]] = []
@@ -180,7 +182,6 @@ def _host_times(work: Work) -> HostTimes:
     if not parts:
         return nothing
     rows = _by_name(pl.concat(parts), has_device=work.basis == "device")
-    names = ranges.select("code", "name").unique("code").with_columns(pl.col("name").cast(pl.String))
     rows = rows.join(names, on="code", how="left").sort("self_ns", "total_ns", "name", descending=[True, True, False])
     own = {kind: rows.filter(pl.col("kind") == KINDS.index(kind)) for kind in (OPERATOR, FRAME)}
     schema = frame_schema(HostTimeRow)
@@ -244,28 +245,27 @@ def _by_label(
     total_ns, device_ns and num_events, of the latter. Calls have no time of their own: theirs is that of who makes
     them."""
     number, is_call = len(tree.start), tree.kind == _CALL
-    owner = np.where(is_call, tree.around, np.arange(number))  # the operator or function that a range's time belongs to
-    while (inner := (owner >= 0) & is_call[np.maximum(owner, 0)]).any():
+    labels, label = _numbered(tree.code * len(KINDS) + tree.kind)
+    outer = np.flatnonzero(_outermost(tree, label))
+    calls = np.flatnonzero(is_call)
+    owner = tree.around[calls]  # the operator or function that makes a call
+    while (inner := (owner >= 0) & is_call[owner]).any():
         owner[inner] = tree.around[owner[inner]]
+    payer = label.copy()
+    payer[calls[owner >= 0]] = label[owner[owner >= 0]]  # calls outside of all keep their own
+    inside = np.flatnonzero(tree.around >= 0)
+    around = tree.around[inside]
+
+    def summed(values: Array, of: Array = label) -> Array:
+        return sums_by_group(of, values, len(labels))
 
     def own(inclusive: Array) -> Array:
-        """What of each range's value lies in none of the ranges directly in it."""
-        has = tree.around >= 0
-        return inclusive - sums_by_group(tree.around[has], inclusive[has], number)
+        """The sums of what of each range's value lies in none of the ranges directly in it, those of calls added to
+        those of who makes them."""
+        return summed(inclusive, payer) - summed(inclusive[inside], payer[around])
 
-    def with_calls(values: Array) -> Array:
-        """Own values of calls added to those of who makes them."""
-        has = owner >= 0
-        return sums_by_group(owner[has], values[has], number)
-
-    labels, label = np.unique(tree.code * len(KINDS) + tree.kind, return_inverse=True)
-    outer = _outermost(tree, label)
-
-    def summed(values: Array) -> Array:
-        return sums_by_group(label, values, len(labels))
-
-    self_ns = own(tree.end - tree.start)
-    outside = is_call & (owner < 0)
+    whole_ns = tree.end - tree.start
+    self_ns = whole_ns - sums_by_group(around, whole_ns[inside], number)
     device_ns = num_events = np.zeros(number, np.int64)
     if launched is not None:
         times = launched.get_column("launch_ts_ns").to_numpy()
@@ -279,20 +279,28 @@ def _by_label(
             "kind": labels % len(KINDS),
             "num_calls": np.bincount(label, minlength=len(labels)),
             "self_ns": summed(np.where(is_call, 0, self_ns)),
-            "calls_ns": summed(np.where(outside, self_ns, with_calls(np.where(is_call, self_ns, 0)))),
-            "launched_ns": summed(with_calls(own(device_ns))),
-            "idle_ns": summed(with_calls(own(idle_ns))),
-            "unlaunched_ns": summed(with_calls(own(unlaunched_ns))),
-            "total_ns": summed(np.where(outer, tree.end - tree.start, 0)),
-            "device_ns": summed(np.where(outer, device_ns, 0)),
-            "num_events": summed(np.where(outer, num_events, 0)),
+            "calls_ns": summed(self_ns[calls], payer[calls]),
+            "launched_ns": own(device_ns),
+            "idle_ns": own(idle_ns),
+            "unlaunched_ns": own(unlaunched_ns),
+            "total_ns": summed(whole_ns[outer], label[outer]),
+            "device_ns": summed(device_ns[outer], label[outer]),
+            "num_events": summed(num_events[outer], label[outer]),
         }
     )
 
 
+def _numbered(values: Array) -> tuple[Array, Array]:
+    """The different ones of some values from 0, in order, and for each value which of them it is."""
+    seen = np.zeros(int(values.max()) + 1, np.bool_)
+    seen[values] = True
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[values]
+
+
 def _outermost(tree: Nested, label: Array) -> NDArray[np.bool_]:
     """Ranges that no other of their label is around."""
-    order = np.argsort(label, kind="stable")  # within a label still in order of start
+    short = label.astype(np.uint16) if int(label.max()) < 1 << 16 else label  # which NumPy sorts without comparing
+    order = np.argsort(short, kind="stable")  # within a label still in order of start
     group, start, end = label[order], tree.start[order], tree.end[order]
     low, high = int(tree.start[0]), int(tree.end.max())
     if (high - low + 1) * (int(group[-1]) + 1) >= _FAR:  # a broken trace: the order of its times serves as well

@@ -55,7 +55,8 @@ def outermost_counted(events: pl.DataFrame, custom: tuple[CustomOp, ...] | None 
     kinds = ops.select("name", "input_types").unique()
     counted = [is_counted(name, types, custom) for name, types in kinds.cast(pl.String).iter_rows()]
     ops = ops.join(kinds.filter(pl.Series(counted, dtype=pl.Boolean)), on=["name", "input_types"], nulls_equal=True)
-    ops = ops.sort("pid", "tid", "ts_ns", "dur_ns", descending=[False, False, False, True], maintain_order=True)
+    thread = [pl.col(name).to_physical() for name in ("pid", "tid")]  # in whichever order
+    ops = ops.sort(*thread, "ts_ns", -pl.col("dur_ns"), maintain_order=True)
     before = (pl.col("ts_ns") + pl.col("dur_ns")).cum_max().shift(1).over("pid", "tid")
     while True:
         outermost = ops.select(before.is_null() | (pl.col("ts_ns") >= before)).to_series()
@@ -159,12 +160,15 @@ def _as_launches(events: pl.DataFrame, call: pl.Series) -> pl.DataFrame:
 def recomputed(events: pl.DataFrame, call: pl.Series) -> pl.Series:
     """Whether each operator call is one that a checkpoint ran again in the backward.
 
-    events: a trace's events. call: rows of operators in it. Inside autograd's evaluation of a node an operator, or one
-    around it that hands its call on, has a sequence number of its own, which only the forward gives, and no thread of a
-    forward. (So has the backward itself where it is run to be differentiated again.)
+    events: a trace's events. call: rows of operators in it, or null. Inside autograd's evaluation of a node an
+    operator, or one around it that hands its call on, has a sequence number of its own, which only the forward gives,
+    and no thread of a forward. (So has the backward itself where it is run to be differentiated again.)
     """
+    if call.null_count() == len(call):
+        return pl.repeat(False, len(call), eager=True)
     operators = events.select("cat", "name", *_RANGE, "sequence", "forward_thread").filter(pl.col("cat") == "cpu_op")
-    is_engine = pl.col("name").cast(pl.String).str.starts_with(_ENGINE)
+    names = operators.get_column("name").unique()
+    is_engine = pl.col("name").is_in(names.filter(names.cast(pl.String).str.starts_with(_ENGINE)).implode())
     engine = operators.filter(is_engine)
     threads = engine.get_column("tid").unique().implode()
     forward = operators.filter(

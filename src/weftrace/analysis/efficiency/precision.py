@@ -69,12 +69,14 @@ def kernel_precision(names: pl.Series) -> pl.DataFrame:
     Each distinct name is matched once. Nulls are what the name does not tell; nothing is taken from what a kernel
     usually does. `split_k` and `sparse` are false then.
     """
-    text = names.cast(pl.String).rename("name")
-    unique = text.unique(maintain_order=True)
-    told = _told(tuple(unique.to_list()))
-    if len(unique) == len(text):
+    unique = names.rename("name").unique(maintain_order=True)
+    told = _told(tuple(unique.cast(pl.String).to_list()))
+    if len(unique) == len(names):
         return told
-    return text.to_frame().join(told, on="name", how="left", nulls_equal=True, maintain_order="left")
+    at = names.to_frame("name").join(
+        unique.to_frame().with_row_index("at"), on="name", how="left", nulls_equal=True, maintain_order="left"
+    )
+    return told[at.get_column("at")]
 
 
 def precision_of(name: str) -> KernelPrecision:

@@ -66,7 +66,7 @@ def efficiency_of(
     kernels = shape_kernels(events)
     rated = [least_time(shape, kernels.get(at, NO_KERNEL), chip) for at, shape in enumerate(shapes)]
     calls = calls_of(events, rated)
-    again = recomputed(work.trace.events, calls.get_column("call"))
+    again = recomputed(work.trace.events, calls.select(pl.when(pl.col("flops") > 0).then("call")).to_series())
     recomputed_flops = int(calls.get_column("flops").filter(again).sum())
     calls = calls.with_columns(pl.when(again).then(0).otherwise(pl.col(c)).alias(c) for c in ("flops", "needed_ns"))
     at_most = [at for at, each in enumerate(rated) if each.cost.status is Status.UPPER_BOUND]
