@@ -25,6 +25,7 @@ from benchmarks.tasks import chromium
 
 MB = 1e6
 NUM_STACK_BYTES = 200_000_000
+NUM_OPERATORS = 100_000
 BUSY_LOAD = 0.7
 TASKS_IN_TURN = ("both", "compared")
 
@@ -232,6 +233,20 @@ def waits(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
         ratio=done.inside_s / read_s,
         target="< 0.5 s for 200,000 kernels",
         met=done.inside_s < 0.5 * kernels / 200_000,
+    )
+
+
+def efficiency(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """FLOP/s and bytes/s of each shape of a file with shapes, beside the report's other analyses of it."""
+    say(f"weftrace rates {NUM_OPERATORS:,} operators with shapes ...")
+    done = best(["benchmarks.tasks", "efficiency", str(NUM_OPERATORS), str(Path(inputs["big"]).parent)], 1)
+    yield Result(
+        question=f"efficiency of {NUM_OPERATORS:,} operators, {done.facts['num_shapes']:,} shapes: processor time",
+        weftrace=f"{done.inside_s:.2f} s",
+        other=f"the report's other analyses: {done.facts['others_s']:.2f} s",
+        ratio=done.inside_s / done.facts["others_s"],
+        target="< 1 s",
+        met=done.inside_s < 1,
     )
 
 
@@ -639,6 +654,7 @@ BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "cluster": cluster,
     "modules": modules,
     "waits": waits,
+    "efficiency": efficiency,
     "stragglers": stragglers,
     "page": page,
     "experts": experts,

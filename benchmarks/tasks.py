@@ -140,6 +140,35 @@ def waits(num_bytes: str, folder: str) -> dict[str, Any]:
     return {"inside_s": min(took), "read_s": read_s, **numbers}
 
 
+def efficiency(num_operators: str, folder: str) -> dict[str, Any]:
+    """weftrace: efficiency by shape of a file of so many operators with shapes, beside all else that a report tells of
+    it; processor time, the best of three.
+    """
+    from weftrace.analysis.efficiency import efficiency_of
+    from weftrace.analysis.rank import analyze_rank
+    from weftrace.trace import Trace, open_trace, work_of
+
+    path = Path(folder) / f"shapes-{num_operators}.json"
+    if not path.is_file():
+        from benchmarks.shapes import shapes
+
+        with path.open("w") as file:
+            file.writelines(shapes(int(num_operators)))
+    trace = open_trace(str(path))
+    assert isinstance(trace, Trace)
+    took_s, whole_s = math.inf, math.inf
+    for _ in range(3):
+        work = work_of(trace)  # of which analyses keep what they find
+        start = time.process_time()
+        found = efficiency_of(work)
+        took_s = min(took_s, time.process_time() - start)
+        start = time.process_time()
+        analyze_rank(work)
+        whole_s = min(whole_s, time.process_time() - start)
+    assert found.num_rated, "nothing was rated"
+    return {"inside_s": took_s, "others_s": whole_s - took_s, "num_shapes": found.num_shapes, "num_events": len(trace)}
+
+
 def _with_stacks(num_bytes: str, folder: str) -> Path:
     """A file with stacks of so many bytes, made where it is absent."""
     from benchmarks.stacks import stacks
@@ -262,7 +291,7 @@ def paint(page: str) -> dict[str, Any]:
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     task.__name__: task
-    for task in (account, reading, near, report, modules, waits, hta, gunzip, ranks, cluster, html, paint)
+    for task in (account, reading, near, report, modules, waits, efficiency, hta, gunzip, ranks, cluster, html, paint)
 }
 
 if __name__ == "__main__":

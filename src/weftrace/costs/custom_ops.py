@@ -28,6 +28,8 @@ from weftrace.errors import RulesError
 from weftrace.facts.tables import read_tables
 
 BUILT_IN = Path(__file__).with_name("custom_ops.toml")
+#: Namespaces of torch itself.
+_TORCHS = ("aten::", "autograd::", "c10d::", "c10::", "prim::", "prims::", "profiler::", "torch")
 _ROUTED = "every row is taken to go through a group's weights"
 _EXPERTS = "each token is taken to go through as many experts as topk_ids has columns; every expert's weights are read"
 
@@ -115,7 +117,14 @@ def load_custom_ops(*paths: str | os.PathLike[str]) -> tuple[CustomOp, ...]:
 
 def custom_op(name: str, rules: tuple[CustomOp, ...] | None = None) -> CustomOp | None:
     """The first rule that an operator's name fits; None where none does. rules: weftrace's own where None."""
+    if rules is None and not _is_of_a_library(name):
+        return None
     return next((op for op in (_built_in() if rules is None else rules) if op.match.search(name)), None)
+
+
+def _is_of_a_library(name: str) -> bool:
+    """Whether rules of ours are about such names; where a file has none, none need be read and compiled."""
+    return name.startswith("_") or ("::" in name and not name.startswith(_TORCHS))
 
 
 @lru_cache(maxsize=1)
