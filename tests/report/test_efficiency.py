@@ -60,6 +60,8 @@ def test_no_mfu_is_told_without_what_is_rated(tmp_path: Path) -> None:
 def test_parts_are_rounded_so_that_they_add_up() -> None:
     parts = [{"part": name, "reason": "why", "total_ns": 1} for name in ("flops", "bytes", "no shapes")]
     assert parts_line(parts) == "FLOPs 33.3 %, bytes alone 33.4 %, no shapes 33.3 % (why)"
+    parts[1]["reason"] = "no formula: bytes of its inputs alone"
+    assert "bytes alone 33.4 % (33.3 % of operators without a formula)" in parts_line(parts)
 
 
 def test_a_document_holds_the_tables_and_an_older_one_still_loads(tmp_path: Path) -> None:

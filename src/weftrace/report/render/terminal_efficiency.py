@@ -17,6 +17,7 @@ from weftrace.units import Unit, adding_up, duration, percent, si, unit_for
 
 TOP_SHAPES = 10
 _PARTS = {"flops": "FLOPs", "bytes": "bytes alone", "no shapes": "no shapes", "no operator": "no operator"}
+_NO_FORMULA = "no formula"  # how such reasons begin
 _PERCENT = Unit(name="%", ns=1, decimals=1)
 
 
@@ -37,7 +38,7 @@ def efficiency_block(rank: RankDocument, width: int) -> RenderableType | None:
 
 def parts_line(parts: Sequence[Mapping[str, Any]]) -> str:
     """What is known of device time, in shares that add up to 100 %: "FLOPs 45.6 %, bytes alone 54.4 %". Of what is not
-    known the reason with most time."""
+    known the reason with most time; of bytes how much of them are of inputs alone, because no formula is known."""
     total = max(1, sum(row["total_ns"] for row in parts))
     times = [sum(row["total_ns"] for row in parts if row["part"] == part) for part in PARTS]
     texts = adding_up((100 * time_ns / total for time_ns in times), _PERCENT)
@@ -45,6 +46,9 @@ def parts_line(parts: Sequence[Mapping[str, Any]]) -> str:
     for part, time_ns, text in zip(PARTS, times, texts, strict=True):
         reasons = [row["reason"] for row in parts if row["part"] == part]
         why = f" ({clean(reasons[0])})" if part.startswith("no ") and text != "0.0" else ""
+        without = sum(row["total_ns"] for row in parts if row["part"] == part and row["reason"].startswith(_NO_FORMULA))
+        if without >= 0.0005 * total:
+            why = f" ({percent(without / total)} of operators without a formula)"
         if time_ns:
             said.append(f"{_PARTS[part]} {text} %{why}")
     return ", ".join(said)
