@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from weftrace.trace import Trace, open_trace
 
@@ -36,7 +36,7 @@ class TraceFile:
             self.host("PyTorch Profiler (0)", 0, 1_000_000, cat="Trace", pid="Spans", tid="PyTorch Profiler")
 
     def host(self, name: str, ts: float, dur: float, *, cat: str = "user_annotation", pid: Any = 1, tid: Any = 1,
-             **args: Any) -> TraceFile:  # fmt: skip
+             **args: Any) -> Self:  # fmt: skip
         event: dict[str, Any] = {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur}
         if args:
             event["args"] = args
@@ -45,7 +45,7 @@ class TraceFile:
 
     def kernel(self, name: str, ts: float, dur: float, *, stream: int = 7, launch: float | None = None,
                launch_tid: int = 1, blocks: int | None = None, cat: str = "kernel", device: int = 0,
-               linked: bool = True, call: str = "cudaLaunchKernel", **args: Any) -> TraceFile:  # fmt: skip
+               linked: bool = True, call: str = "cudaLaunchKernel", **args: Any) -> Self:  # fmt: skip
         self._correlation += 1
         args = {"device": device, "stream": stream, **args}
         if linked:

@@ -19,7 +19,7 @@ WITHIN = "Memcpy DtoD (Device -> Device)"
 
 
 def copied(file: TraceFile, name: str, ts: float, dur: float, num_bytes: int | None, stream: int = 7) -> TraceFile:
-    args = {} if num_bytes is None else {"bytes": num_bytes}
+    args: dict[str, Any] = {} if num_bytes is None else {"bytes": num_bytes}
     category = "gpu_memset" if name.startswith("Memset") else "gpu_memcpy"
     return file.kernel(name, ts, dur, cat=category, stream=stream, **args)
 

@@ -17,7 +17,7 @@ from weftrace.analysis.memory import MemoryUse, memory_use
 from weftrace.analysis.memory.curves import CHANGE_SCHEMA, bounded_curve
 from weftrace.errors import TraceError
 from weftrace.memory import memory_of
-from weftrace.trace import open_trace, work_of
+from weftrace.trace import read_chrome, work_of
 from weftrace.units import US
 
 
@@ -127,4 +127,4 @@ def test_the_peak_of_a_recorded_run_is_the_sum_of_known_tensors(tmp_path: Path) 
     held = cpu.alive.filter(pl.col("operator").str.starts_with("aten::"))
     assert held.get_column("alive_bytes").sum() == 16_000_000
     assert ("aten::zeros", "largest", 8_000_000) in held.select("operator", "phase", "alive_bytes").rows()
-    assert open_trace(str(tmp_path / "trace.json")).memory is not None
+    assert read_chrome(tmp_path / "trace.json").memory is not None

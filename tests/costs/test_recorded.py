@@ -288,8 +288,8 @@ def test_tensors_that_are_not_defined_are_none() -> None:
     """The backward of dense flash attention has no cumulated lengths: the schema says tensors, the trace nothing."""
     each = [([4, 16, 2048, 64], BF16, "")] * 5
     lengths = [([4, 16, 2048], "float", ""), ([], "", ""), ([], "", "")]
-    rest = [([], "Scalar", value) for value in ("2048", "2048", "0.", "True")]
-    seeds = [([], "long int", ""), ([], "long int", ""), ([], "", "")]
+    rest: list[tuple[list[int], str, str]] = [([], "Scalar", value) for value in ("2048", "2048", "0.", "True")]
+    seeds: list[tuple[list[int], str, str]] = [([], "long int", ""), ([], "long int", ""), ([], "", "")]
     found = cost("aten::_scaled_dot_product_flash_attention_backward", *each, *lengths, *rest, *seeds)
     assert found.flops == 4 * 16 * (2 * 4 * 64) * (2048 * 2049 // 2)
     assert found.status is Status.EXACT

@@ -8,9 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import weftrace as wt
 from weftrace.analysis.efficiency import Efficiency, efficiency_of
 from weftrace.costs.cost import Status
+from weftrace.trace import read_chrome
 
 torch = pytest.importorskip("torch")
 
@@ -19,7 +19,7 @@ def recorded(run: Callable[[], object], folder: Path) -> Efficiency:
     with torch.profiler.profile(record_shapes=True) as profiler:
         run()
     profiler.export_chrome_trace(str(folder / "run.json"))
-    return efficiency_of(wt.open(folder / "run.json"))
+    return efficiency_of(read_chrome(folder / "run.json"))
 
 
 @pytest.mark.parametrize("reentrant", [False, True])

@@ -114,6 +114,7 @@ def test_peaks_notes_and_algbw_are_shown_where_they_are_known(open_html: Any) ->
     assert lines[2][-4:] == ["22.2", "%", "all", "ranks"] and lines[4][4:6] == ["0.5", "algbw"]
     assert "above the link's peak: why." in part
     page = open_html(render_html(document, []))
+    assert document["bandwidth"] is not None
     assert page.locator("#bandwidth-notes li").all_inner_texts() == document["bandwidth"]["notes"]
     cells = page.locator("#bandwidth-table tbody tr").first.inner_text()
     assert "450" in cells and "22.2" in cells
@@ -121,10 +122,11 @@ def test_peaks_notes_and_algbw_are_shown_where_they_are_known(open_html: Any) ->
 
 
 def test_one_rank_alone_has_its_bandwidth_with_what_is_inside_of_it(tmp_path: Path) -> None:
-    file = TraceFile(world_size=8).kernel(
-        ALL_REDUCE, 100, 1_000, **collective("allreduce"), **{"In msg nelems": 1_000_000, "Out msg nelems": 1_000_000,
-        "dtype": "Float", "Group size": 8, "Process Group Ranks": "[0, 1, 2, 3, 4, 5, 6, 7]"},
-    )  # fmt: skip
+    sizes: dict[str, Any] = {
+        "In msg nelems": 1_000_000, "Out msg nelems": 1_000_000, "dtype": "Float", "Group size": 8,
+        "Process Group Ranks": "[0, 1, 2, 3, 4, 5, 6, 7]",
+    }  # fmt: skip
+    file = TraceFile(world_size=8).kernel(ALL_REDUCE, 100, 1_000, **collective("allreduce"), **sizes)
     text = io.StringIO()
     print_report(analyze(file.write(tmp_path / "rank0.json"), timelines=False).document, Console(file=text, width=100))
     part = text.getvalue().partition("\nBandwidth")[2]

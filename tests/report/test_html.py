@@ -55,7 +55,8 @@ def test_page_holds_the_document_and_its_timeline(report: Report, html: str) -> 
     assert held["weftrace-timeline-0"] == {**timeline_of(report), "shift_ns": 0}
     msgspec.convert(held["weftrace-timeline-0"], TimelineBlock)
     assert set(held["weftrace-timeline-0"]) == set(TimelineBlock.__annotations__)
-    terms = {**TERMS, **tables_terms({name for rank in ranks for name in rank.get("tables", {})})}
+    tables = {name for rank in report.document["ranks"] for name in rank.get("tables", {})}
+    terms = {**TERMS, **tables_terms(tables)}
     assert held["weftrace-terms"] == {key: list(term) for key, term in terms.items()}
 
 

@@ -24,6 +24,6 @@ def recorded(rank: int, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    import torch.multiprocessing
+    from torch.multiprocessing.spawn import spawn
 
-    torch.multiprocessing.spawn(recorded, args=(sys.argv[1],), nprocs=2)
+    spawn(recorded, args=(sys.argv[1],), nprocs=2)
