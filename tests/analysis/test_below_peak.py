@@ -106,3 +106,9 @@ def test_says_where_the_measured_reasons_do_not_explain_it() -> None:
     )
     assert "possible" not in why_below(replace(little, peak_share=0.3))
     assert "possible" not in why_below(replace(little, split_k=True))
+
+
+def test_kernels_beside_it_are_named_from_a_tenth_of_its_time() -> None:
+    told = why_below(replace(PLAIN, beside_share=0.85))
+    assert told == "40.0 % of the BF16 peak: kernels of other streams ran beside it for 85.0 % of its time."
+    assert why_below(replace(PLAIN, beside_share=0.09)) == ""

@@ -13,6 +13,7 @@ from weftrace.units import counted, duration, grouped, percent, si
 _HIGH_SHARE = 0.7  # of the peak: what published products reach; nothing is sought above it
 _FEW = 10  # FLOP/byte: below, a decimal counts
 _EXPLAINED = 0.5  # of what the measured reasons leave: below, they do not explain where it is
+_LEAST_SHARED = 0.1  # of its time: less beside other kernels explains little
 _LEAST_LOSS = 0.05  # of places or time: less explains little
 
 
@@ -25,7 +26,8 @@ class ShapeFacts:
     over its time, where memory bounds it by the roofline. launch_ns: the host's time in the call that launched it.
     kernel: what the name of its longest kernel tells. capability: of the device. num_blocks, num_waves,
     last_wave_empty_share: of that kernel (`waves_of`). split_k: whether any of its kernels adds parts of the depth.
-    copies_ns: of call_ns, kernels of it that only copy or transpose. best_share: of the peak, the fastest of its calls.
+    copies_ns: of call_ns, kernels of it that only copy or transpose. beside_share: of its time, in which kernels of other streams ran, which took part
+    of the device. best_share: of the peak, the fastest of its calls.
     published_flops_per_s: what others publish for this shape (`published_flops_per_s`).
     """
 
@@ -44,6 +46,7 @@ class ShapeFacts:
     last_wave_empty_share: float | None = None
     split_k: bool = False
     copies_ns: float = 0.0
+    beside_share: float = 0.0
     best_share: float | None = None
     published_flops_per_s: float | None = None
 
@@ -117,6 +120,8 @@ def _named(facts: ShapeFacts) -> Iterator[str]:
     """Reasons of which it is not known how much they take."""
     if facts.launch_ns is not None and facts.call_ns < facts.launch_ns:
         yield f"it is small: a call takes {duration(facts.call_ns)}, its launch {duration(facts.launch_ns)} of the host"
+    if facts.beside_share >= _LEAST_SHARED:
+        yield f"kernels of other streams ran beside it for {percent(facts.beside_share)} of its time"
     if facts.split_k or facts.kernel.split_k:
         yield "its depth is split among blocks (split-K), whose parts must be added"
     if is_older(facts.kernel.architecture, facts.capability) and facts.capability is not None:

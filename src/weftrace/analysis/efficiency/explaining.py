@@ -13,6 +13,7 @@ from weftrace.analysis.efficiency.least_times import LeastTime
 from weftrace.analysis.efficiency.peaks import over_peak_sentence
 from weftrace.analysis.efficiency.precision import KernelPrecision
 from weftrace.analysis.efficiency.sizes import product_sides
+from weftrace.analysis.intervals import covered, of_events
 from weftrace.costs.cost import Status
 from weftrace.facts import Hardware
 from weftrace.trace.work import Work
@@ -20,6 +21,7 @@ from weftrace.units import S, grouped, percent
 
 #: A rate this much above a bandwidth is a clock's rounding.
 _TOLERANCE = 1.0005
+_MOST_STREAMS = 64  # of more none is looked at
 _MANY = 2  # times a bandwidth: below, percent tell it
 _AT_MOST = "Its FLOPs are counted at most, so the last is likeliest."
 _LAYOUTS = "(?i)nchwToNhwc|nhwcToNchw|batched_transpose"
@@ -40,7 +42,7 @@ def explanations(
     if chip is None or work.device is None:
         return {}
     copies = events.filter(_is_copy(events)).group_by("shape").agg(pl.col("dur_ns").sum())
-    copies_ns = dict(copies.iter_rows())
+    spent = dict(copies.iter_rows()), _beside_others(work, events)
     found = {}
     for each in sums.to_dicts():
         shape, of = each["shape"], rated[each["shape"]]
@@ -50,10 +52,24 @@ def explanations(
         if of.peak is None:
             sentence = _above_bandwidth(of, share, chip)
         else:
-            sentence = _of_product(work, of, each, launches.get(shape, {}), copies_ns.get(shape, 0), chip)
+            sentence = _of_product(work, of, each, launches.get(shape, {}), [ns.get(shape, 0) for ns in spent], chip)
         if sentence:
             found[shape] = sentence
     return found
+
+
+def _beside_others(work: Work, events: pl.DataFrame) -> dict[int, int]:
+    """Shape -> time of its events in which kernels of other streams ran, which took SMs, or bandwidth."""
+    works = pl.col("kind") != "memory"
+    every = work.around.events.filter(works).select("stream", "start_ns", "end_ns")
+    if not 1 < every.get_column("stream").n_unique() <= _MOST_STREAMS:
+        return {}
+    found = []
+    for (stream,), mine in events.filter(works, pl.col("shape") >= 0).group_by("stream"):
+        others = of_events(every.filter(pl.col("stream") != stream))
+        ns = covered(others, mine.get_column("start_ns").to_numpy(), mine.get_column("end_ns").to_numpy())
+        found.append(mine.select("shape", pl.Series("ns", ns)))
+    return dict(pl.concat(found).group_by("shape").agg(pl.col("ns").sum()).iter_rows()) if found else {}
 
 
 def _is_copy(events: pl.DataFrame) -> pl.Series:
@@ -79,8 +95,9 @@ def _times(share: float) -> str:
 
 
 def _of_product(
-    work: Work, of: LeastTime, sums: Mapping[str, Any], launch: Mapping[str, Any], copies_ns: int, chip: Hardware
+    work: Work, of: LeastTime, sums: Mapping[str, Any], launch: Mapping[str, Any], spent: Sequence[int], chip: Hardware
 ) -> str:
+    """spent: time of copies in its calls, and beside kernels of other streams."""
     assert of.peak is not None
     calls, busy = sums["num_calls"], sums["busy_ns"]
     rate = calls * of.cost.executed_flops / busy * S
@@ -112,7 +129,8 @@ def _of_product(
             num_blocks=launch.get("num_blocks"),
             num_waves=launch.get("num_waves"),
             last_wave_empty_share=launch.get("last_wave_empty_share"),
-            copies_ns=copies_ns / calls,
+            copies_ns=spent[0] / calls,
+            beside_share=min(1.0, spent[1] / busy),
             best_share=of.peak_ns / sums["best_ns"] if sums["best_ns"] else None,
             published_flops_per_s=_published(of, chip),
         )

@@ -142,7 +142,13 @@ class WindowRateRow(TypedDict):
     the first of their work in it: at least so much was done."""
 
     name: Annotated[str, Meta(description='"step 3", or the name of a phase.')]
-    span_ns: Annotated[Ns, Meta(description="Of a step its window; of a phase the time in which its events ran.")]
+    span_ns: Annotated[
+        Ns,
+        Meta(
+            description="Of a step its window, of the last one to its last event; of a phase the time in which "
+            "its events ran."
+        ),
+    ]
     total_ns: Annotated[Ns, Meta(description="Sum of the durations of its device events.")]
     rated_share: Annotated[Share, Meta(description="Of total_ns, what operators with known FLOPs took.")]
     flops: Count
