@@ -26,8 +26,8 @@ class ShapeFacts:
     over its time, where memory bounds it by the roofline. launch_ns: the host's time in the call that launched it.
     kernel: what the name of its longest kernel tells. capability: of the device. num_blocks, num_waves,
     last_wave_empty_share: of that kernel (`waves_of`). split_k: whether any of its kernels adds parts of the depth.
-    copies_ns: of call_ns, kernels of it that only copy or transpose. beside_share: of its time, in which kernels of other streams ran, which took part
-    of the device. best_share: of the peak, the fastest of its calls.
+    copies_ns: of call_ns, kernels of it that only copy or transpose. beside_share: of its time, in which kernels of
+    other streams ran, which took part of the device. best_share: of the peak, the fastest of its calls.
     published_flops_per_s: what others publish for this shape (`published_flops_per_s`).
     """
 
