@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
@@ -55,7 +56,8 @@ def shapes_of_calls(
     number: dict[Shape, int] = {}
     of_signature = []
     for *row, stated, masked in alike.select(pl.col(SIGNATURE).cast(pl.String), "stated_flops", "masked").iter_rows():
-        cost = _believable(_as_stated(cost_of(RecordedCall(*row), dtype, custom), stated))
+        call_cost = (_known_cost if custom is None else cost_of)(RecordedCall(*row), dtype, custom)
+        cost = _believable(_as_stated(call_cost, stated))
         if masked and cost is not None and cost.kind is Kind.MATMUL:
             cost = replace(cost, status=Status.UPPER_BOUND, note=_ALL_PAIRS)
         shape = Shape(row[0], sizes_text(row[1]), cost)
@@ -64,6 +66,11 @@ def shapes_of_calls(
     lengths = alike.get_column("at").list.len().to_numpy()
     index[alike.get_column("at").explode().to_numpy()] = np.repeat(np.array(of_signature, np.int64), lengths)
     return list(number), index
+
+
+@lru_cache(maxsize=1 << 14)  # ranks of a job make the same calls
+def _known_cost(call: RecordedCall, dtype: str, custom: None) -> Cost | None:
+    return cost_of(call, dtype, custom)
 
 
 def _usual_dtype(alike: pl.DataFrame) -> str:

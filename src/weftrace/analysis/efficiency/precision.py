@@ -42,6 +42,9 @@ _MAYBE_A_PRODUCT = (
 )
 #: What rules of kernel_precision.toml tell.
 _TELLS = ("precision", "tile", "split_k", "sparse", "architecture")
+#: What names that were met so far tell: compiling the rules takes longer than all else.
+_KNOWN: dict[str | None, tuple[Any, ...]] = {}
+_MAX_KNOWN = 200_000
 _ARCHITECTURE = re.compile(r"sm(\d+)\d")
 
 
@@ -103,8 +106,18 @@ def is_older(architecture: str | None, capability: tuple[int, int] | None) -> bo
 
 @lru_cache(maxsize=16)
 def _told(unique: tuple[str | None, ...]) -> pl.DataFrame:
-    """A row per name. Reports of one trace ask for the same names several times."""
-    names = pl.Series("name", unique, dtype=pl.String)
+    """A row per name. Reports of one trace ask for the same names several times, ranks of a job for most of them."""
+    new = [name for name in unique if name not in _KNOWN]
+    if len(_KNOWN) + len(new) > _MAX_KNOWN:
+        _KNOWN.clear()
+        new = list(unique)
+    if new:
+        _KNOWN.update(zip(new, _matched(pl.Series("name", new, dtype=pl.String)).iter_rows(), strict=True))
+    return pl.DataFrame([_KNOWN[name] for name in unique], schema=PRECISION_SCHEMA, orient="row")
+
+
+def _matched(names: pl.Series) -> pl.DataFrame:
+    """What rules tell of each name."""
     family = classify(names, load_rules()).get_column("family")
     words = names.str.replace_all("fbgemm", "", literal=True)
     is_plain = (family.is_in(_WITHOUT_PRODUCTS) & ~words.str.contains(_MAYBE_A_PRODUCT)).fill_null(False)
