@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from tests.tracefile import GEMM, TraceFile
+from weftrace.analysis import host_self_times
 from weftrace.analysis.host_self_times import HostTimes, host_times, launch_bound_sentence
 from weftrace.trace import open_trace, work_of
 from weftrace.units import US
@@ -142,6 +144,22 @@ def walked(file: TraceFile) -> tuple[dict[str, int], dict[str, int]]:
             for name in {e["name"] for e in inside if e["cat"] != "cuda_runtime"}:
                 device[name] = device.get(name, 0) + 3 * num
     return own, device
+
+
+def test_many_ranges_are_added_up_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = TraceFile()
+    for at in range(40):
+        tid = 1 + at % 2
+        op(op(op(file, f"aten::{at % 3}", 100 * at, 60, tid), "aten::inner", 100 * at + 10, 30, tid), "aten::0",
+           100 * at + 20, 10, tid)  # fmt: skip
+        file.kernel(GEMM, 100 * at + 80, 30, launch=100 * at + 50, launch_tid=tid)
+    whole = times_of(file, tmp_path)
+    monkeypatch.setattr(host_self_times, "_AT_ONCE", 7)
+    monkeypatch.setattr(host_self_times, "_MANY", 7)
+    assert_frame_equal(times_of(file, tmp_path).operators, whole.operators)
+    assert sorted(times_of(file, tmp_path).threads.rows()) == sorted(whole.threads.rows())
+    monkeypatch.setattr(host_self_times, "_FEW_THREADS", 1)
+    assert_frame_equal(times_of(file, tmp_path).operators, whole.operators)
 
 
 def test_ranges_that_cross_one_after_another_are_cut_and_add_up(tmp_path: Path) -> None:

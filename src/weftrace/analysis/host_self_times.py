@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any, TypedDict
 from weakref import WeakKeyDictionary
 
@@ -15,13 +16,13 @@ from numpy.typing import NDArray
 from weftrace.analysis.intervals import EMPTY, Array, Intervals, covered, sums_by_group, union
 from weftrace.analysis.waiting.cause_words import LAUNCH_BOUND
 from weftrace.analysis.waiting.gap_parts import CALL, PARTS
-from weftrace.analysis.waiting.host_paths import ANNOTATION, FRAME, KINDS, OPERATOR, RUNTIME_CALL, Nested, nested
+from weftrace.analysis.waiting.host_paths import FRAME, KINDS, OPERATOR, RUNTIME_CALL, Nested, nested
 from weftrace.analysis.waiting.host_ranges import host_ranges
 from weftrace.analysis.waiting.idle_pieces import CAUSES, idle_pieces
 from weftrace.files.columns import Shown, frame_schema
 from weftrace.files.schemas import Count, Ns
 from weftrace.notebook import InNotebook
-from weftrace.trace.model import Trace
+from weftrace.trace.model import Trace, is_annotation
 from weftrace.trace.phases import find_steps
 from weftrace.trace.work import Work, as_work
 from weftrace.units import counted, duration, percent
@@ -165,23 +166,20 @@ def _host_times(work: Work) -> HostTimes:
     nothing = HostTimes(operators=empty, functions=empty, threads=pl.DataFrame(schema=THREAD_SCHEMA))
     if work.basis not in ("device", "host"):
         return nothing
-    ranges = host_ranges(work.trace, least_ns=0).filter(pl.col("kind") != KINDS.index(ANNOTATION))
-    ranges = _in_window(ranges, work)
-    names = ranges.select("code", "name").unique("code").with_columns(pl.col("name").cast(pl.String))
-    ranges = ranges.select("pid", "tid", "kind", "code", "ts_ns", "dur_ns")
     launched, waited = _launched(work), [_waited_for(work, causes) for causes in (CAUSES, LAUNCH_BOUND)]
     parts: list[pl.DataFrame] = []
+    named: list[pl.DataFrame] = []
     threads: list[tuple[Any, ...]] = []
-    for thread, mine in ranges.partition_by("pid", "tid", as_dict=True).items():
-        tree = nested(mine, Intervals(np.array([-_FAR]), np.array([_FAR])))
-        part = _by_label(tree, launched.get(thread), *(found.get(thread) for found in waited))
+    for thread, ranges in _by_thread(work):
+        named.append(ranges.select("code", "name").unique("code"))
+        span_ns, part = _of_thread(ranges, launched.get(thread), *(found.get(thread) for found in waited))
         parts.append(part)
-        span_ns = int(tree.end.max() - tree.start.min())
         self_ns, calls_ns = (int(part.get_column(name).sum()) for name in ("self_ns", "calls_ns"))
-        threads.append((*thread, mine.height, span_ns, self_ns, calls_ns, span_ns - self_ns - calls_ns))
+        threads.append((*thread, ranges.height, span_ns, self_ns, calls_ns, span_ns - self_ns - calls_ns))
     if not parts:
         return nothing
     rows = _by_name(pl.concat(parts), has_device=work.basis == "device")
+    names = pl.concat(named).unique("code").with_columns(pl.col("name").cast(pl.String))
     rows = rows.join(names, on="code", how="left").sort("self_ns", "total_ns", "name", descending=[True, True, False])
     own = {kind: rows.filter(pl.col("kind") == KINDS.index(kind)) for kind in (OPERATOR, FRAME)}
     schema = frame_schema(HostTimeRow)
@@ -194,14 +192,31 @@ def _host_times(work: Work) -> HostTimes:
 
 _CALL = KINDS.index(RUNTIME_CALL)
 _FAR = 1 << 62
+_MANY, _FEW_THREADS = 1 << 20, 16  # events of a trace; threads of the host
+_AT_ONCE = 1 << 17  # ranges of a thread that are looked at together
 
 
-def _in_window(ranges: pl.DataFrame, work: Work) -> pl.DataFrame:
-    """Ranges of the processes that launched something, cut at the ends of the window; of what a step launched, at those
-    of the step on the host."""
+def _by_thread(work: Work) -> Iterator[tuple[tuple[Any, ...], pl.DataFrame]]:
+    """Each thread (pid, tid) of the processes that launched something, and its ranges; of many ranges those of one
+    thread at a time are held."""
     pids = work.events.get_column("launch_pid").drop_nulls().unique()
-    if work.basis == "device" and len(pids):
-        ranges = ranges.filter(pl.col("pid").is_in(pids.implode()))
+    launched = pl.col("pid").is_in(pids.implode()) if work.basis == "device" and len(pids) else pl.lit(True)
+    which = ~is_annotation() & launched
+    if work.trace.events.height > _MANY:
+        tables = [table.lazy() for table in (work.trace.events, work.trace.frames) if table is not None]
+        threads = pl.concat(table.filter(which).select("pid", "tid").unique() for table in tables).unique().collect()
+        if threads.height <= _FEW_THREADS:
+            for pid, tid in threads.iter_rows():
+                ranges = _ranges(work, which & (pl.col("pid") == pid) & (pl.col("tid") == tid))
+                if ranges.height:
+                    yield (pid, tid), ranges
+            return
+    yield from _ranges(work, which).partition_by("pid", "tid", as_dict=True).items()
+
+
+def _ranges(work: Work, which: pl.Expr) -> pl.DataFrame:
+    """Ranges of the host, cut at the ends of the window; of what a step launched, at those of the step on the host."""
+    ranges = host_ranges(work.trace, least_ns=0, which=which)
     window = work.window_ns
     if window is None and work.step is not None:
         steps = find_steps(work.trace.events).filter(pl.col("step") == work.step)
@@ -235,6 +250,33 @@ def _waited_for(work: Work, causes: Collection[str]) -> dict[Any, Intervals]:
     )
     threads = found.partition_by("launch_pid", "launch_tid", as_dict=True)
     return {key: union(mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy()) for key, mine in threads.items()}
+
+
+def _of_thread(ranges: pl.DataFrame, *found: Any) -> tuple[int, pl.DataFrame]:
+    """The span of a thread's ranges, and their sums (`_by_label`)."""
+    everything = Intervals(np.array([-_FAR]), np.array([_FAR]))
+    first, last, parts = [], [], []
+    for piece in _pieces(ranges):
+        tree = nested(piece, everything)
+        parts.append(_by_label(tree, *found))
+        first.append(tree.start.min())
+        last.append(tree.end.max())
+    sums = pl.concat(parts).group_by("kind", "code", maintain_order=True).agg(pl.all().sum())
+    return int(max(last) - min(first)), sums
+
+
+def _pieces(ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The ranges of a thread, so many at a time or a few more, where none is open from one piece to the next: what is
+    looked at together is held many times over."""
+    if ranges.height <= _AT_ONCE:
+        yield ranges
+        return
+    order = np.argsort(ranges.get_column("ts_ns").to_numpy(), kind="stable")
+    start, dur = (ranges.get_column(name).to_numpy()[order] for name in ("ts_ns", "dur_ns"))
+    closed = np.flatnonzero(start[1:] > np.maximum.accumulate(start + dur)[:-1]) + 1
+    cuts = closed[np.diff(closed // _AT_ONCE, prepend=0) > 0].tolist()
+    for first, stop in pairwise((0, *cuts, ranges.height)):
+        yield ranges[order[first:stop]]
 
 
 def _by_label(
@@ -272,7 +314,9 @@ def _by_label(
         sums = np.append(0, np.cumsum(launched.get_column("dur_ns").to_numpy()))
         first, last = np.searchsorted(times, tree.start), np.searchsorted(times, tree.end)
         device_ns, num_events = sums[last] - sums[first], last - first
-    idle_ns, unlaunched_ns = (covered(when or EMPTY, tree.start, tree.end) for when in (waited, for_launches))
+    idle_ns = covered(waited or EMPTY, tree.start, tree.end)
+    unlaunched_ns, idled = np.zeros(number, np.int64), np.flatnonzero(idle_ns)  # the former is part of idle time
+    unlaunched_ns[idled] = covered(for_launches or EMPTY, tree.start[idled], tree.end[idled])
     return pl.DataFrame(
         {
             "code": labels // len(KINDS),

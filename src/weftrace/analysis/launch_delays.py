@@ -174,17 +174,17 @@ def host_stalls(source: Trace | Work, *, threshold_ns: int = DEFAULT_STALL_NS) -
 def _busy(events: pl.DataFrame, threshold_ns: int) -> pl.DataFrame:
     """Stretches of a thread's operators and calls, joined where less than the threshold is quiet between them: few, in
     place of all events at once."""
-    thread = ("pid", "tid")
-    begins = ((pl.col("start_ns") - _quiet_from(thread)) >= threshold_ns).fill_null(True)
-    return (
-        events.filter(is_launch() | (pl.col("cat") == "cpu_op"))
-        .select(*thread, pl.col("ts_ns").alias("start_ns"), (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"))
-        .sort("start_ns", "end_ns")
-        .with_columns(begins.cum_sum().over(thread).alias("stretch"))
-        .group_by(*thread, "stretch")
-        .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
-        .select(*thread, "start_ns", "end_ns")
-    )
+    parts = [events.clear().select("pid", "tid", start_ns="ts_ns", end_ns="ts_ns")]
+    busy = events.filter(is_launch() | (pl.col("cat") == "cpu_op")).drop("cat")
+    for mine in busy.partition_by("pid", "tid"):
+        start, dur = mine.get_column("ts_ns").to_numpy(), mine.get_column("dur_ns").to_numpy()
+        order = np.argsort(start, kind="stable")
+        start, reach = start[order], np.maximum.accumulate((start + dur)[order])
+        first = np.flatnonzero(start[1:] - reach[:-1] >= threshold_ns) + 1
+        begins, finishes = start[np.append(0, first)], reach[np.append(first - 1, len(start) - 1)]
+        thread = mine.select("pid", "tid")[np.zeros(len(begins), np.int64)]
+        parts.append(thread.with_columns(start_ns=pl.Series(begins), end_ns=pl.Series(finishes)))
+    return pl.concat(parts)
 
 
 def _quiet_from(thread: tuple[str, str]) -> pl.Expr:

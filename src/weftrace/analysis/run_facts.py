@@ -91,8 +91,9 @@ def _dtype_of_name(work: Work) -> pl.Series:
     found = pl.coalesce(
         *(pl.when(pl.col("name").str.contains(f"(?i){rule}")).then(pl.lit(word)) for word, rule in _DTYPES.items())
     )
-    table = names.to_frame("name").filter(pl.col("name").is_in(is_computing)).select("name", found.alias("dtype"))
-    return work.events.select(pl.col("name").cast(pl.String)).join(table, on="name", how="left").get_column("dtype")
+    table = names.to_frame("name").filter(pl.col("name").is_in(is_computing))
+    table = table.select(pl.col("name").cast(work.events.schema["name"]), found.alias("dtype"))
+    return work.events.select("name").join(table, on="name", how="left", maintain_order="left").get_column("dtype")
 
 
 def _shares_of_time(work: Work, labels: pl.Series) -> str:

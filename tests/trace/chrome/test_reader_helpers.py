@@ -213,8 +213,11 @@ def test_damaged_files_are_the_same_by_two_helpers(team: Team, slow: bool) -> No
             data = data[: chance.randrange(len(data) + 1)]
         assert_same(team, data, chance.randrange(40, 1200), frames=chance.random() < 0.5)
 
-    for_each_case(case, share=DAMAGED / 2)
+    late = repeated(SEEDS[0], 20)
+    late[-2] = '{"ph": "X", ,},'  # chance may damage all others before any piece can be handed over
+    assert_same(team, "".join(late).encode(), 300)
     assert team.num_given
+    for_each_case(case, share=DAMAGED / 2)
 
 
 def test_a_cut_within_an_event_is_found_out(team: Team) -> None:

@@ -52,9 +52,12 @@ def outermost_counted(events: pl.DataFrame, custom: tuple[CustomOp, ...] | None 
     """
     columns = ("cat", "name", "input_types", "input_shapes", *_RANGE)
     ops = events.select(columns).with_row_index("row").filter(pl.col("cat") == "cpu_op").drop("cat")
-    kinds = ops.select("name", "input_types").unique()
-    counted = [is_counted(name, types, custom) for name, types in kinds.cast(pl.String).iter_rows()]
-    ops = ops.join(kinds.filter(pl.Series(counted, dtype=pl.Boolean)), on=["name", "input_types"], nulls_equal=True)
+    key = ["name"] if ops.get_column("input_types").null_count() == ops.height else ["name", "input_types"]
+    kinds = ops.select(key).unique()
+    texts = kinds.cast(pl.String).iter_rows()
+    counted = [is_counted(kind[0], kind[1] if len(kind) > 1 else None, custom) for kind in texts]
+    kinds = kinds.filter(pl.Series(counted, dtype=pl.Boolean))
+    ops = ops.join(kinds, on=key, how="semi", nulls_equal=True, maintain_order="left")
     thread = [pl.col(name).to_physical() for name in ("pid", "tid")]  # in whichever order
     ops = ops.sort(*thread, "ts_ns", -pl.col("dur_ns"), maintain_order=True)
     before = (pl.col("ts_ns") + pl.col("dur_ns")).cum_max().shift(1).over("pid", "tid")

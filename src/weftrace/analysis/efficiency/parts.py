@@ -26,10 +26,11 @@ def parts_of(events: pl.DataFrame, shapes: Sequence[Shape]) -> pl.DataFrame:
     and call.
     """
     words = [_of_shape(shape.cost) for shape in shapes] + [("", "")]
-    at = events.get_column("shape").to_numpy()
+    shape = events.get_column("shape")
+    at = shape.set(shape < 0, len(shapes))
     of_shape = {
-        "shape_part": pl.Series([words[index][0] for index in at.tolist()], dtype=pl.String),
-        "shape_reason": pl.Series([words[index][1] for index in at.tolist()], dtype=pl.String),
+        name: pl.Series([word[of] for word in words], dtype=pl.String).gather(at)
+        for of, name in enumerate(("shape_part", "shape_reason"))
     }
     copies = (pl.col("kind") == "memory") & pl.col("moved_bytes").is_not_null()
     collective = (pl.col("kind") == "communication") & pl.col("payload_elems").is_not_null()

@@ -11,11 +11,14 @@ from weftrace.trace.model import Trace, is_annotation, is_launch
 _NO_ACTIVITY = r"^(ProfilerStep#|PyTorch Profiler)"
 
 
-def host_ranges(trace: Trace, *, least_ns: int = 1) -> pl.DataFrame:
+def host_ranges(trace: Trace, *, least_ns: int = 1, which: pl.Expr | None = None) -> pl.DataFrame:
     """Ranges of the host's threads, from a duration on: name, kind (its number in KINDS), pid, tid, ts_ns, dur_ns, code
-    (of the name)."""
+    (of the name). which: of the events, those that count."""
+    which = pl.lit(True) if which is None else which
     events = trace.events.select("cat", "name", "pid", "tid", "ts_ns", "dur_ns").filter(
-        pl.col("cat").is_in(("user_annotation", "cpu_op", "python_gc")) | is_launch(), pl.col("dur_ns") >= least_ns
+        pl.col("cat").is_in(("user_annotation", "cpu_op", "python_gc")) | is_launch(),
+        pl.col("dur_ns") >= least_ns,
+        which,
     )
     kind = (
         pl.when(is_launch()).then(KINDS.index(RUNTIME_CALL)).when(is_annotation()).then(KINDS.index(ANNOTATION))
@@ -26,7 +29,7 @@ def host_ranges(trace: Trace, *, least_ns: int = 1) -> pl.DataFrame:
     columns = ("name", "kind", "pid", "tid", "ts_ns", "dur_ns")
     parts = [events.filter(~pl.col("name").is_in(steps)).with_columns(kind.cast(pl.Int8).alias("kind")).select(columns)]
     if trace.frames is not None:
-        frames = trace.frames.filter(pl.col("cat") == "python_function", pl.col("dur_ns") >= least_ns)
+        frames = trace.frames.filter(pl.col("cat") == "python_function", pl.col("dur_ns") >= least_ns, which)
         parts.append(frames.with_columns(pl.lit(KINDS.index(FRAME), pl.Int8).alias("kind")).select(columns))
     return pl.concat(parts).with_columns(pl.col("name").to_physical().cast(pl.Int64).alias("code"))
 

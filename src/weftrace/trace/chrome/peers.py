@@ -36,9 +36,12 @@ def with_ranks_of_the_job(events: pl.DataFrame, world: Mapping[str, Any], rank: 
     world: `distributedInfo`, of whose groups each that holds this rank may be the one; those called a pipeline's come
     first.
     """
-    is_named = pl.col("name").cast(pl.String).is_in(list(PEER_OF)) & (pl.col("cat") == "cpu_op")
+    names = events.get_column("name").unique()
+    names = names.filter(names.cast(pl.String).is_in(list(PEER_OF)))
+    is_named = pl.col("name").is_in(names.implode()) & (pl.col("cat") == "cpu_op")
     if (
         rank is None
+        or names.is_empty()
         or not events.select((is_named & pl.any_horizontal(pl.col(*PEER_OF.values()).is_not_null())).any()).item()
     ):
         return events
