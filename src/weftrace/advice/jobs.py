@@ -34,7 +34,11 @@ def infer_job(source: Job | Trace | Iterable[Trace | Work], *, workers: int | No
     processes that infer, see `Job.map`.
     Raises `TraceError` where no rank is left.
     """
-    found, failures = _inferred(source, workers)
+    return join_ranks(*_inferred(source, workers))
+
+
+def join_ranks(found: Sequence[Inferred | Work], failures: Sequence[Failure] = ()) -> Inferred:
+    """The same of ranks that `infer_devices` has been called for."""
     notes = [f"left out: {failure.error}" for failure in failures]
     ranges = [each for each in found if isinstance(each, Work)]
     ranks, repeats = _one_each([each for each in found if not isinstance(each, Work)])

@@ -1,0 +1,301 @@
+"""From a trace or a job to advice: rules look at each rank and at the job, changes are replayed, findings are ordered."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from weftrace.advice.findings.evidence import Evidence, JobEvidence
+from weftrace.advice.findings.found import Found, Missing
+from weftrace.advice.findings.gains import Replays
+from weftrace.advice.findings.registry import RULES, Rule
+from weftrace.advice.findings.rule_texts import RemedyText, RuleText, rule_text
+from weftrace.advice.findings.sentences import headline_of
+from weftrace.advice.findings.values import AdviceReport, Finding, Gain, NotFound, Remedy
+from weftrace.advice.jobs import join_ranks, lanes_of, works_to_replay
+from weftrace.advice.slowdown.answers import slowdown_of
+from weftrace.analysis.job_slowdown import JobSlowdown
+from weftrace.analysis.rank import RankAnalysis, analyze_rank, collect
+from weftrace.errors import AdviceError, TraceError, WeftraceError
+from weftrace.facts import Hardware
+from weftrace.facts import hardware as hardware_named
+from weftrace.files.values import filled
+from weftrace.plan.inference.values import Inferred
+from weftrace.trace.job import Failure, Job, open_trace
+from weftrace.trace.model import Trace
+from weftrace.trace.work import Work, works_of
+
+#: Ranks of a job up to which they are replayed together; of more, each is replayed alone.
+MOST_JOINED = 16
+#: Findings whose remedies are replayed together.
+_TOGETHER = 5
+_DOUBTS = ("unrecorded-work", "ranks-missing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankAdvice:
+    """What the rules found on one device. plan: of the rank, to be joined with the others'; None where that was not
+    asked for. gains: of `found`, by the rank's own plan, where that is not; else empty."""
+
+    analysis: RankAnalysis
+    found: tuple[tuple[str, Found | Missing], ...]
+    frameworks: tuple[str, ...]
+    num_steps: int
+    plan: Inferred | Work | None = None
+    gains: tuple[tuple[Gain | None, str], ...] = ()
+    replays: Replays | None = None
+
+
+def advise(
+    source: str | os.PathLike[str] | Trace | Job,
+    *,
+    hardware: Hardware | str | None = None,
+    workers: int | None = None,
+    on_done: Callable[[str], None] | None = None,
+) -> AdviceReport:
+    """What to do about a run: findings, most gain first.
+
+    hardware: the accelerator whose peaks count, by default the one that the trace names. workers, on_done: see
+    `Job.map`. Raises `TraceError` where nothing can be read.
+    """
+    chip = _chip(hardware)
+    if not isinstance(source, Trace | Job):
+        source = open_trace(source, frames=True, workers=workers)
+    if isinstance(source, Trace):
+        ranks, failures, name = advise_devices(source, chip=chip, keep_plan=True), [], source.path or "in memory"
+    else:
+        joins = len(source.ranks or source.paths) <= MOST_JOINED
+        outcomes = replace(source, frames=True).map(
+            partial(advise_devices, chip=chip, keep_plan=joins), workers=workers, on_done=on_done
+        )
+        ranks = [rank for outcome in outcomes for rank in outcome.value or ()]
+        failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
+        name = source.source
+    if not ranks:
+        raise TraceError(failures[0].error if failures else f"{name}: there is nothing to advise on.")
+    return advice_of(name, ranks, failures, chip=chip)
+
+
+def advise_devices(trace: Trace, *, chip: Hardware | None = None, keep_plan: bool = False) -> list[RankAdvice]:
+    """What the rules found on each device of a trace."""
+    return [advise_work(work, chip=chip, keep_plan=keep_plan) for work in works_of(trace)]
+
+
+def advise_work(
+    work: Work, *, given: RankAnalysis | None = None, chip: Hardware | None = None, keep_plan: bool = False
+) -> RankAdvice:
+    """What the rules found on one device. given: its analysis, where it is known. keep_plan: keep the plan, to be
+    joined with other ranks'; else gains are by the rank's own plan."""
+    evidence = Evidence(work=work, given=given or analyze_rank(work, hardware=chip), asked_hardware=chip)
+    found = tuple(
+        (rule.id, one)
+        for rule in RULES
+        if rule.of_device is not None and work.basis in rule.bases
+        for one in rule.of_device(evidence)
+    )
+    told = {"analysis": evidence.analysis, "found": found, "frameworks": evidence.frameworks,
+            "num_steps": evidence.num_steps}  # fmt: skip
+    if keep_plan:
+        return RankAdvice(**told, plan=_plan_of(evidence))  # type: ignore[arg-type]
+    replays = replays_of(evidence)
+    gains = tuple((None, "") if isinstance(one, Missing) else replays.gain_of(one) for _, one in found)
+    return RankAdvice(**told, gains=gains)  # type: ignore[arg-type]
+
+
+def replays_of(evidence: Evidence) -> Replays:
+    """Replays of a device's own plan."""
+    try:
+        plan: Inferred | None = evidence.inferred if evidence.work.basis == "device" else None
+        why = "" if plan is not None else "there is no device work to replay"
+    except WeftraceError as error:
+        plan, why = None, f"no plan could be inferred: {error}"
+    return Replays(inferred=plan, num_steps=evidence.num_steps, span_ns=evidence.span_ns, why_not=why)
+
+
+def advice_of(
+    name: str, ranks: Sequence[RankAdvice], failures: Sequence[Failure] = (), *, chip: Hardware | None = None
+) -> AdviceReport:
+    """Put together what was found on the ranks of a job, or on one."""
+    analysis = collect(name, [rank.analysis for rank in ranks], failures, chip)
+    counted = [rank for rank, of in zip(ranks, analysis.ranks, strict=False) if of.apart is None] or list(ranks)
+    steps = max(rank.num_steps for rank in ranks)
+    plan, why = _joined([rank.plan for rank in ranks if rank.plan is not None])
+    span = max((rank.analysis.breakdown.span_ns for rank in counted), default=0)
+    replays = Replays(inferred=plan, num_steps=steps, span_ns=span, why_not=why)
+    frameworks = tuple(dict.fromkeys(each for rank in ranks for each in rank.frameworks))
+    job_rules: set[str] = set()
+    found: list[tuple[Rule, Found, tuple[Gain | None, str]]] = []
+    missing: dict[str, str] = {}
+    if len(ranks) > 1 or ranks[0].analysis.basis == "ranges":
+        job = JobEvidence(
+            analysis=analysis, inferred=plan, slowdown=_slowdown(plan), frameworks=frameworks, num_steps=steps,
+            works=() if plan is None else plan.works,
+        )  # fmt: skip
+        for rule in RULES:
+            if rule.of_job is None:
+                continue
+            job_rules.add(rule.id)
+            for one in rule.of_job(job):
+                if isinstance(one, Missing):
+                    missing.setdefault(rule.id, one.what)
+                else:
+                    found.append((rule, one, replays.gain_of(one)))
+    by_id = {rule.id: rule for rule in RULES}
+    for rule_id, of_ranks in _by_rule(ranks, missing).items():
+        if rule_id in job_rules:
+            continue
+        for same in of_ranks:
+            one = _of_ranks([each for each, _ in same], len(counted))
+            gain = replays.gain_of(one) if plan is not None else _worst([gain for _, gain in same])
+            found.append((by_id[rule_id], one, gain))
+    findings = [_finding(rule, one, gain, replays, frameworks, steps) for rule, one, gain in found]
+    order = sorted(range(len(findings)), key=lambda at: _order(findings[at]))
+    ordered = tuple(findings[at] for at in order)
+    first = [at for at in order if findings[at].kind == "finding" and findings[at].worth == "worth it"][:_TOGETHER]
+    together = replays.together([found[at][1] for at in first])
+    told = {each.rule for each in ordered}
+    return AdviceReport(
+        source=name,
+        device_name=next((rank.analysis.device_name for rank in ranks if rank.analysis.device_name), ""),
+        ranks=[rank.analysis.rank for rank in counted if rank.analysis.rank is not None],
+        headline=headline_of(ordered, together),
+        frameworks=frameworks,
+        span_ns=span,
+        num_steps=steps,
+        step_ns=span // max(1, steps),
+        trust=replays.trust,
+        findings=ordered,
+        together=together,
+        together_of=tuple(findings[at].rule for at in first) if together is not None else (),
+        not_found=tuple(_not_found(told, missing)),
+        notes=(*analysis.notes, *(f"left out: {failure.error}" for failure in failures)),
+        sources={rule: tuple(f"{s.ref}: {s.says}" for s in rule_text(rule).sources) for rule in sorted(told)},
+    )
+
+
+def _chip(asked: Hardware | str | None) -> Hardware | None:
+    return hardware_named(asked) if isinstance(asked, str) else asked
+
+
+def _plan_of(evidence: Evidence) -> Inferred | Work | None:
+    """What `join_ranks` takes of a rank."""
+    if evidence.work.basis == "device":
+        try:
+            return evidence.inferred
+        except WeftraceError:
+            return None
+    works = works_to_replay(evidence.trace)
+    return next((work for work in works if work.device == evidence.work.device), works[0] if works else None)
+
+
+def _joined(plans: Sequence[Inferred | Work]) -> tuple[Inferred | None, str]:
+    """The plan of all ranks, or None and why there is none."""
+    if not plans:
+        return None, "the job is too large to be replayed here"
+    try:
+        return join_ranks(plans), ""
+    except WeftraceError as error:
+        return None, f"no plan could be inferred: {error}"
+
+
+def _slowdown(plan: Inferred | None) -> JobSlowdown | None:
+    if plan is None:
+        return None
+    try:
+        return slowdown_of(plan if plan.names else lanes_of(plan.works))
+    except (AdviceError, TraceError):  # ranks that do nothing together
+        return None
+
+
+_Same = list[tuple[Found, tuple[Gain | None, str]]]
+
+
+def _by_rule(ranks: Sequence[RankAdvice], missing: dict[str, str]) -> dict[str, list[_Same]]:
+    """Rule -> what the ranks found, those of one key together, with each rank's own gain."""
+    gathered: dict[str, dict[str, _Same]] = {}
+    for rank in ranks:
+        gains = rank.gains or ((None, ""),) * len(rank.found)
+        for (rule, one), gain in zip(rank.found, gains, strict=True):
+            if isinstance(one, Missing):
+                missing.setdefault(rule, one.what)
+            else:
+                gathered.setdefault(rule, {}).setdefault(one.key, []).append((one, gain))
+    return {rule: list(keys.values()) for rule, keys in gathered.items()}
+
+
+def _of_ranks(same: Sequence[Found], num_ranks: int) -> Found:
+    """What several ranks have, told by the worst of them; its cost is the mean over all ranks."""
+    worst = max(same, key=lambda one: one.cost_ns)
+    if num_ranks < 2:
+        return worst
+    ordered = sorted(same, key=lambda one: -one.cost_ns)
+    numbers = tuple(dict.fromkeys(rank for one in ordered for rank in one.where.ranks))
+    whose = f"Rank {numbers[0]}" if numbers else "One rank"
+    others = f", the worst of {len(same)} of {num_ranks} ranks" if len(same) > 1 else f" of {num_ranks}"
+    return replace(
+        worst,
+        sentence=f"{whose}{others}: {worst.sentence[0].lower()}{worst.sentence[1:]}",
+        cost_ns=sum(one.cost_ns for one in same) // num_ranks,
+        where=replace(worst.where, ranks=numbers),
+        least=tuple(dict.fromkeys(change for one in same for change in one.least)),
+        most=tuple(dict.fromkeys(change for one in same for change in one.most)),
+    )
+
+
+def _worst(gains: Sequence[tuple[Gain | None, str]]) -> tuple[Gain | None, str]:
+    """Of ranks that were replayed alone the one that saves most: others may then decide, so it is a bound."""
+    told = [gain for gain, _ in gains if gain is not None]
+    if not told:
+        return gains[0]
+    most = max(told, key=lambda gain: gain.high_ns)
+    return replace(most, low_ns=min(0, most.low_ns), low_share=min(0.0, most.low_share), method="bound"), ""
+
+
+def _finding(
+    rule: Rule, one: Found, told: tuple[Gain | None, str], replays: Replays, frameworks: tuple[str, ...], steps: int
+) -> Finding:
+    gain, why = told
+    text, cost = rule_text(rule.id), one.cost_ns / max(1, steps)
+    first = text.remedy_for(frameworks)
+    return Finding(
+        rule=rule.id,
+        title=text.title,
+        kind="remark" if rule.is_remark else "finding",
+        sentence=one.sentence,
+        where=one.where,
+        evidence=one.evidence,
+        cost_ns=round(cost),
+        cost_share=one.cost_ns / replays.span_ns if replays.span_ns else 0.0,
+        gain=gain,
+        not_told=why,
+        worth=replays.worth_of(gain),
+        confidence=one.confidence,
+        reason=one.reason,
+        remedy=first and _remedy(first),
+        others=tuple(_remedy(each) for each in text.remedies if each is not first),
+        when_not=text.when_not,
+    )
+
+
+def _remedy(text: RemedyText) -> Remedy:
+    return filled(Remedy, text)
+
+
+def _order(finding: Finding) -> tuple[int, float]:
+    """What casts doubt on others, then losses by what they save, those not worth it behind them, then other remarks."""
+    if finding.rule in _DOUBTS:
+        return _DOUBTS.index(finding.rule), 0
+    if finding.kind == "remark":
+        return 12, -finding.cost_ns
+    return 10 + (finding.worth == "not worth it"), -finding.value_ns
+
+
+def _not_found(told: Iterable[str], missing: dict[str, str]) -> Iterable[NotFound]:
+    known = set(told)
+    for rule in RULES:
+        if rule.id not in known:
+            text: RuleText = rule_text(rule.id)
+            why = missing.get(rule.id)
+            yield NotFound(rule=rule.id, title=text.title, looked=why is None, why=why or text.looks_for)

@@ -1,0 +1,35 @@
+"""Every rule, a line each; their texts, thresholds and remedies are in rules.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from weftrace.advice.findings.evidence import Evidence, JobEvidence
+from weftrace.advice.findings.found import Found, Missing
+from weftrace.advice.findings.rules import quality
+from weftrace.trace.work import Basis
+
+DeviceRule = Callable[[Evidence], Iterable[Found | Missing]]
+JobRule = Callable[[JobEvidence], Iterable[Found | Missing]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """id: as in rules.toml. of_device: looks at a device of a rank; of_job: at a job of several ranks, in its place
+    where both are given. bases: kinds of work that `of_device` looks at. is_remark: limits what can be said, or tells
+    what is not worth doing, and is no loss."""
+
+    id: str
+    of_device: DeviceRule | None = None
+    of_job: JobRule | None = None
+    bases: tuple[Basis, ...] = ("device",)
+    is_remark: bool = False
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("unrecorded-work", quality.unrecorded_work, is_remark=True),
+    Rule("ranks-missing", quality.ranks_missing, quality.ranks_missing_of_job, is_remark=True),
+    Rule("warm-up-in-sample", quality.warm_up_in_sample, is_remark=True),
+    Rule("leave-it", quality.leave_it, is_remark=True),
+)  # fmt: skip

@@ -1,0 +1,134 @@
+"""What limits an answer, and what is not worth doing: rules 28, 38, 39 and 40."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from weftrace.advice.absent_ranks import absent_from
+from weftrace.advice.bounds import tried
+from weftrace.advice.changes import Scale
+from weftrace.advice.findings.evidence import Evidence, JobEvidence
+from weftrace.advice.findings.found import Found, Missing
+from weftrace.advice.findings.rule_texts import rule_text
+from weftrace.advice.findings.values import Number, Where
+from weftrace.errors import AdviceError
+from weftrace.units import duration, percent
+
+
+def unrecorded_work(evidence: Evidence) -> Iterator[Found]:
+    """38: gaps in which work ran that the file does not hold."""
+    ns = evidence.idle.unrecorded_ns
+    share = evidence.share(ns)
+    if share < rule_text("unrecorded-work").thresholds["least_share"]:
+        return
+    yield Found(
+        sentence=f"Device work of {duration(ns)} ({percent(share)} of the time) is not in the file, and looks idle.",
+        cost_ns=ns,
+        evidence=(Number(name="time in which unrecorded work ran", value=ns, unit="ns"),),
+        where=_where(evidence),
+        not_told="work that is not recorded cannot be replayed",
+    )
+
+
+def ranks_missing(evidence: Evidence) -> Iterator[Found]:
+    """39: one rank of many, and communication matters."""
+    world, breakdown = evidence.trace.world_size or 1, evidence.analysis.breakdown
+    share = evidence.share(breakdown.communication_ns)
+    if world < 2 or share < rule_text("ranks-missing").thresholds["least_share"]:
+        return
+    absent = absent_from(evidence.inferred)
+    if not len(absent.ops):
+        return
+    yield _missing(1, world, breakdown.communication_ns, share, _where(evidence))
+
+
+def ranks_missing_of_job(job: JobEvidence) -> Iterator[Found]:
+    """39, of a job of which not all ranks have a file."""
+    present, world = len({rank.rank for rank in job.ranks}), job.analysis.world_size or 0
+    communication = max((rank.breakdown.communication_ns for rank in job.ranks), default=0)
+    share = job.share(communication)
+    if present >= world or share < rule_text("ranks-missing").thresholds["least_share"]:
+        return
+    yield _missing(present, world, communication, share, Where())
+
+
+def _missing(present: int, world: int, communication_ns: int, share: float, where: Where) -> Found:
+    here = "One rank" if present == 1 else f"{present} ranks"
+    are = "is" if present == 1 else "are"
+    return Found(
+        sentence=f"{here} of {world} {are} here: how much of {duration(communication_ns)} of communication "
+        f"({percent(share)} of the time) is waiting for the others cannot be told.",
+        cost_ns=communication_ns,
+        evidence=(
+            Number(name="ranks here", value=present, unit="count"),
+            Number(name="ranks of the job", value=world, unit="count"),
+            Number(name="communication", value=communication_ns, unit="ns"),
+        ),
+        where=where,
+        not_told="the other ranks' files would tell it",
+    )
+
+
+def warm_up_in_sample(evidence: Evidence) -> Iterator[Found | Missing]:
+    """28: the first step is much longer than the others."""
+    if len(evidence.steps) < 3:
+        yield Missing(what="fewer than three steps are recorded")
+        return
+    spans = np.array([step.breakdown.span_ns for step in evidence.steps])
+    usual = float(np.median(spans[1:]))
+    ratio = spans[0] / usual if usual else 1.0
+    if ratio < rule_text("warm-up-in-sample").thresholds["least_ratio"]:
+        return
+    first = evidence.steps[0].step
+    yield Found(
+        sentence=f"Step {first} takes {ratio:.1f} times as long as the others ({duration(int(spans[0]))} against "
+        f"{duration(int(usual))}): means over all steps are too high.",
+        cost_ns=int(spans[0] - usual),
+        evidence=(
+            Number(name=f"step {first}", value=float(spans[0]), unit="ns"),
+            Number(name="median of the others", value=usual, unit="ns"),
+        ),
+        where=Where(ranks=_ranks(evidence), step=first),
+        not_told="it is part of the recording, not of the run",
+    )
+
+
+def leave_it(evidence: Evidence) -> Iterator[Found]:
+    """40: a class that fills much of the time, and saves next to nothing when it is twice as fast."""
+    limits = rule_text("leave-it").thresholds
+    inferred = evidence.inferred
+    if not inferred.replay.is_trustworthy:
+        return
+    what = inferred.measured.get_column("what").cast(str).to_numpy()
+    took = inferred.plan.ops.get_column("duration_ns").to_numpy()
+    found: list[tuple[int, str]] = []
+    for name in ("communication", "memory", "compute"):
+        total = int(took[what == name].sum())
+        if evidence.share(total) >= limits["least_share"]:
+            found.append((total, name))
+    for total, name in sorted(found, reverse=True):
+        try:
+            answer = tried(inferred, [Scale(selector=name, factor=0.5)])
+        except AdviceError:
+            continue
+        saved = inferred.replay.replayed_ns - answer.low_ns
+        if saved <= limits["most_saved"] * inferred.replay.replayed_ns:
+            yield Found(
+                sentence=f"Leave {name} as it is: it takes {duration(total)} ({percent(evidence.share(total))} of the "
+                f"time), but twice as fast it would save {percent(max(saved, 0) / inferred.replay.replayed_ns)}.",
+                cost_ns=0,
+                evidence=(Number(name=f"time of {name}", value=total, unit="ns"),),
+                where=Where(ranks=_ranks(evidence)),
+                least=(Scale(selector=name, factor=0.5),),
+            )
+            return
+
+
+def _ranks(evidence: Evidence) -> tuple[int, ...]:
+    return () if evidence.trace.rank is None else (evidence.trace.rank,)
+
+
+def _where(evidence: Evidence) -> Where:
+    return Where(ranks=_ranks(evidence), device=evidence.work.device, path=evidence.trace.path)
