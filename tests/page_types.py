@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from weftrace.advice.render.page import PathBlock, SensitivityBlock, WhatIfBlock
+from weftrace.advice.render.page import AdviceBlock, PathBlock, SensitivityBlock, WhatIfBlock
 from weftrace.comparison.render.page import DiffBlock
 from weftrace.experts.render.page import MoveColumns
 from weftrace.files.schemas import schemas
@@ -35,6 +35,7 @@ BLOCKS = {
     "schedules": PageBlock,
     "comparison": ComparisonBlock,
     "profile": ProfileBlock,
+    "advice": AdviceBlock,
     "path": PathBlock,
     "what_if": WhatIfBlock,
     "sensitivity": SensitivityBlock,

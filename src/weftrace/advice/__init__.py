@@ -1,6 +1,7 @@
-"""What decides how long a measured run takes, and what a change would do: critical path, what-if, sensitivity.
+"""What to do about a measured run, what decides how long it takes, what a change would do."""
 
 inferred = wt.plan.infer(trace)                       # the plan that the run followed, with how far its replay is off
+wt.advice.advise(trace).findings                      # what costs time, what to do, what that saves
 wt.advice.critical_path_of(inferred).by_class         # what the span is made of
 wt.advice.what_if(inferred, [parse_change("communication=0.5")])
 wt.advice.sensitivity(inferred).table                 # 1 % faster of each class, family, phase
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from weftrace.advice.deciding_ranks import decided_steps as decided_steps
     from weftrace.advice.document import CriticalPathReport as CriticalPathReport
     from weftrace.advice.document import critical_path_report as critical_path_report
+    from weftrace.advice.findings.advising import advise as advise
     from weftrace.advice.jobs import infer_job as infer_job
     from weftrace.advice.jobs import infer_lanes_of as infer_lanes_of
     from weftrace.advice.replay_checks import ReplayChecks as ReplayChecks
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from weftrace.advice.whatif_document import what_if_report as what_if_report
     from weftrace.advice.whatifs import WhatIf as WhatIf
     from weftrace.advice.whatifs import what_if as what_if
+    from weftrace.analysis.findings import AdviceReport as AdviceReport
+    from weftrace.analysis.findings import Finding as Finding
     from weftrace.analysis.job_slowdown import JobSlowdown as JobSlowdown
 
 if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every name exists

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from weftrace.advice.critical_paths import CriticalPath
 from weftrace.advice.document import CriticalPathReport
+from weftrace.advice.render.advice_terminal import advice_markdown, advice_rows, print_advice
 from weftrace.advice.render.checks_terminal import checks_markdown, print_checks
-from weftrace.advice.render.figures import curve_figure, path_figure, sensitivity_figure, waterfall_figure
+from weftrace.advice.render.figures import curve_figure, gains_figure, path_figure, sensitivity_figure, waterfall_figure
 from weftrace.advice.render.overlay import annotate_path
 from weftrace.advice.render.page import (
+    render_advice_html,
     render_path_html,
     render_sensitivity_html,
     render_stragglers_html,
@@ -30,6 +34,7 @@ from weftrace.advice.sensitivities import Curve, GainRow, Sensitivity
 from weftrace.advice.swaps.schedules import ScheduleSwap
 from weftrace.advice.waterfalls import Waterfall, waterfall
 from weftrace.advice.whatif_document import SensitivityReport, WhatIfReport, what_if_table, worth_of
+from weftrace.analysis.findings import AdviceReport
 from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.errors import OutputError
 from weftrace.files.columns import frame_of
@@ -115,6 +120,16 @@ STRAGGLERS = Output(
     page=render_stragglers_html,
     figures={"ranks": ranks_figure, "origin": origin_figure},
 )
+ADVICE = Output(
+    value=AdviceReport,
+    schema="weftrace.advice/1",
+    title="What to do about a run, with what that would save",
+    show=print_advice,
+    table=lambda report: pl.DataFrame(advice_rows(report.findings), infer_schema_length=None),
+    markdown=advice_markdown,
+    page=render_advice_html,
+    figures={"gains": gains_figure},
+)
 #: What Python works with; the commands' reports are made of these.
 VALUES = (
     Output(value=CriticalPath, figures={"path": path_figure}),
@@ -123,4 +138,4 @@ VALUES = (
     Output(value=Curve, figures={"curve": curve_figure}),
 )
 
-OUTPUTS: tuple[Output, ...] = (CRITICAL_PATH, WHAT_IF, SENSITIVITY, CHECKS, SCHEDULE_SWAP, STRAGGLERS, *VALUES)
+OUTPUTS: tuple[Output, ...] = (CRITICAL_PATH, WHAT_IF, SENSITIVITY, CHECKS, SCHEDULE_SWAP, STRAGGLERS, ADVICE, *VALUES)

@@ -1,14 +1,15 @@
-"""The commands of advice, which stand at the top: `critical-path`, `whatif` and `stragglers`."""
+"""The commands of advice, which stand at the top: `advise`, `critical-path`, `whatif` and `stragglers`."""
 
 from __future__ import annotations
 
 import typer
 
-from weftrace.advice.cli import critical_path, stragglers, whatif
+from weftrace.advice.cli import advise, critical_path, stragglers, whatif
 
 
 def add_to(app: typer.Typer) -> None:
     """Add them to weftrace's commands."""
+    app.command("advise", epilog=advise.EPILOG)(advise.command)
     app.command("critical-path", epilog=critical_path.EPILOG)(critical_path.command)
     app.command("whatif", epilog=whatif.EPILOG)(whatif.command)
     app.command("stragglers", epilog=stragglers.EPILOG)(stragglers.command)

@@ -1,4 +1,4 @@
-"""From a trace or a job to advice: rules look at each rank and at the job, changes are replayed, findings are ordered."""
+"""From a trace or a job to advice: rules look at each rank and at the job, the replay tells gains, all is ordered."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from weftrace.advice.findings.gains import Replays
 from weftrace.advice.findings.registry import RULES, Rule
 from weftrace.advice.findings.rule_texts import RemedyText, RuleText, rule_text
 from weftrace.advice.findings.sentences import headline_of
-from weftrace.advice.findings.values import AdviceReport, Finding, Gain, NotFound, Remedy
 from weftrace.advice.jobs import join_ranks, lanes_of, works_to_replay
 from weftrace.advice.slowdown.answers import slowdown_of
+from weftrace.analysis.findings import AdviceReport, Finding, Gain, NotFound, Remedy
 from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.analysis.rank import RankAnalysis, analyze_rank, collect
 from weftrace.errors import AdviceError, TraceError, WeftraceError
@@ -155,17 +155,18 @@ def advice_of(
     ordered = tuple(findings[at] for at in order)
     first = [at for at in order if findings[at].kind == "finding" and findings[at].worth == "worth it"][:_TOGETHER]
     together = replays.together([found[at][1] for at in first])
-    told = {each.rule for each in ordered}
+    told, trust = {each.rule for each in ordered}, replays.trust
     return AdviceReport(
         source=name,
         device_name=next((rank.analysis.device_name for rank in ranks if rank.analysis.device_name), ""),
         ranks=[rank.analysis.rank for rank in counted if rank.analysis.rank is not None],
-        headline=headline_of(ordered, together),
+        headline=headline_of(ordered),
         frameworks=frameworks,
         span_ns=span,
         num_steps=steps,
         step_ns=span // max(1, steps),
-        trust=replays.trust,
+        is_trusted=None if trust is None else trust.is_trusted,
+        doubts=() if trust is None else trust.reasons,
         findings=ordered,
         together=together,
         together_of=tuple(findings[at].rule for at in first) if together is not None else (),

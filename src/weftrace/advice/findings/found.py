@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weftrace.advice.changes import Change
-from weftrace.advice.findings.values import Confidence, Number, Where
+from weftrace.analysis.findings import Confidence, Number, Where
+
+NOWHERE = Where()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,7 @@ class Found:
     sentence: str
     cost_ns: int
     evidence: tuple[Number, ...] = ()
-    where: Where = Where()
+    where: Where = NOWHERE
     least: tuple[Change, ...] = ()
     most: tuple[Change, ...] = ()
     saves_ns: tuple[int, int] | None = None

@@ -10,9 +10,9 @@ from weftrace.advice.absent_ranks import absent_from
 from weftrace.advice.bounds import tried
 from weftrace.advice.changes import Change, Scale
 from weftrace.advice.findings.found import Found
-from weftrace.advice.findings.values import Gain, Worth
 from weftrace.advice.trust import Trust, trust_of
 from weftrace.analysis.data_quality import merged_devices
+from weftrace.analysis.findings import Gain, Worth
 from weftrace.errors import AdviceError
 from weftrace.plan.inference.values import Inferred
 
@@ -77,7 +77,7 @@ class Replays:
             if found.saves_ns is None:
                 return None, "nothing in the trace tells it"
             method = "bound" if found.is_bound else "measured"
-            return self._gain(*found.saves_ns, method=method, changes=(found.how,) if found.how else ()), ""  # type: ignore[arg-type]
+            return self._gain(*found.saves_ns, method=method, changes=(found.how,) if found.how else ()), ""
         ends = [self.saved(changes) for changes in (found.least, found.most) if changes]
         told = [each for each in ends if not isinstance(each, str)]
         if not told:

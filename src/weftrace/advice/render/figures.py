@@ -18,6 +18,7 @@ from weftrace.advice.render.overlay import stream_name
 from weftrace.advice.render.words import range_words
 from weftrace.advice.sensitivities import Curve, Sensitivity
 from weftrace.advice.waterfalls import Waterfall
+from weftrace.analysis.findings import AdviceReport
 from weftrace.render import palette
 from weftrace.render.console_text import shorten_middle
 from weftrace.render.figure_parts import label, layout, plotly_objects
@@ -145,6 +146,22 @@ def curve_figure(found: Curve) -> go.Figure:
     figure.update_layout(**layout(_titled(found.sentence), height=460), title_font_size=14, showlegend=False)
     figure.update_xaxes(title=f"time of {label(found.selector)}, as a factor")
     figure.update_yaxes(title="change of the span, %")
+    return figure
+
+
+def gains_figure(report: AdviceReport) -> go.Figure:
+    """What the remedy of each finding saves of a step, at least and at most, the most first."""
+    go = plotly_objects()
+    losses = [each for each in report.losses if each.gain is not None][:_MOST_BARS]
+    names = [shorten_middle(each.title, 48) for each in losses]
+    low = [max(0.0, each.gain_low_share or 0.0) for each in losses]
+    more = [max(0.0, each.gain_high_share or 0.0) - least for each, least in zip(losses, low, strict=True)]
+    figure = go.Figure()
+    for name, values, colour in (("at least", low, palette.AFTER), ("at most", more, palette.IDLE)):
+        figure.add_bar(x=values, y=names, name=name, orientation="h", marker={"color": colour})
+    figure.update_layout(**layout(_titled(report.headline), height=160 + 32 * len(losses)), barmode="stack")
+    figure.update_xaxes(title="of a step", tickformat=".1%")
+    figure.update_yaxes(autorange="reversed", automargin=True)
     return figure
 
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from weftrace.advice.critical_paths import CriticalPath, WeakestEdge
 from weftrace.advice.document import Advice, CriticalPathReport
+from weftrace.advice.render.advice_terminal import facts_of
 from weftrace.advice.render.colours import CLASS_ROLES
 from weftrace.advice.render.picture import MAX_NAME, MAX_OPS, PathPicture, path_picture
 from weftrace.advice.render.words import (
@@ -23,8 +24,10 @@ from weftrace.advice.render.words import (
     weakest_words,
 )
 from weftrace.advice.whatif_document import SensitivityReport, WhatIfReport
+from weftrace.analysis.findings import AdviceReport
 from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.files.values import to_document
+from weftrace.render.findings_parts import FINDING_TERMS, FindingCards, finding_cards
 from weftrace.render.packed import packed_rows
 from weftrace.render.page import render_page
 from weftrace.render.slowdown_words import SLOWDOWN_TERMS
@@ -134,6 +137,31 @@ def render_stragglers_html(found: JobSlowdown) -> str:
         terms=SLOWDOWN_TERMS,
         title="stragglers",
         headline=found.headline,
+        version=__version__,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdviceBlock:
+    """Advice as its page holds it."""
+
+    facts: list[str]
+    notes: list[str]
+    advice: FindingCards
+
+
+def render_advice_html(report: AdviceReport) -> str:
+    """One self-contained page of advice, as text."""
+    block = AdviceBlock(facts=list(facts_of(report)), notes=list(report.notes), advice=finding_cards(report))
+    return render_page(
+        "advice.html",
+        home=HOME,
+        entry="advice",
+        styles=("render/page.css", "render/charts.css", "render/findings.css"),
+        blocks=[("weftrace-advice", to_document(block))],
+        terms=FINDING_TERMS,
+        title="advice",
+        headline=report.headline,
         version=__version__,
     )
 

@@ -12,7 +12,7 @@ from weftrace.advice.changes import Scale
 from weftrace.advice.findings.evidence import Evidence, JobEvidence
 from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rule_texts import rule_text
-from weftrace.advice.findings.values import Number, Where
+from weftrace.analysis.findings import Number, Where
 from weftrace.errors import AdviceError
 from weftrace.units import duration, percent
 

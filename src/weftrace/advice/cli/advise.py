@@ -1,0 +1,122 @@
+"""`weftrace advise`: what to do about a run, most gain first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from weftrace.cli import options, outputs
+from weftrace.cli.requests import command_of
+from weftrace.errors import NOT_MET
+from weftrace.options import Option
+
+if TYPE_CHECKING:
+    from weftrace.analysis.findings import AdviceReport
+
+EPILOG = """[bold]Examples[/bold]
+
+weftrace advise train.json.gz                     five findings, most gain first
+
+weftrace advise traces/ --all                     all of them, and what was not found
+
+weftrace advise train.json.gz -o advice.md        for a person or an agent to act on
+
+weftrace advise train.json.gz -o advice.html      one page that opens offline
+
+weftrace advise train.json.gz --gate sync-every-step,data-loading
+
+weftrace advise train.json.gz --gate exposed-collective --beyond 5%"""
+
+
+def complete_rules(incomplete: str) -> list[str]:
+    """Rules after the last comma."""
+    from weftrace.advice.findings.registry import RULES
+
+    begun, comma, last = incomplete.rpartition(",")
+    return [f"{begun}{comma}{rule.id}" for rule in RULES if rule.id.startswith(last)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The traces, and which rules fail a build."""
+
+    sources: options.Sources
+    all: Annotated[bool, Option("All findings, and what was looked for and not found.")] = False
+    gate: Annotated[
+        str | None,
+        Option(
+            "Exit with 1 where one of these rules finds something, or any rule: all.",
+            metavar="RULE[,RULE...]",
+            completes="weftrace.advice.cli.advise:complete_rules",
+        ),
+    ] = None
+    beyond: Annotated[
+        str | None,
+        Option("With --gate: only where it costs more than this part of a step.", metavar="PART", shows_default="0%"),
+    ] = None
+    hardware: Annotated[
+        str | None,
+        Option("The accelerator whose peaks count.", metavar="NAME", shows_default="the one that the trace names"),
+    ] = None
+    ranks: options.Ranks = None
+    workers: options.Workers = None
+    max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
+
+
+def run(request: Request, to: outputs.Destination) -> None:
+    """Find what costs time, what to do about it, and what that would save, by replaying the run with the change."""
+    from weftrace.advice.outputs import ADVICE
+
+    gate = _gate(request.gate)
+    if request.beyond is not None and not gate:
+        raise typer.BadParameter("it has no meaning without --gate", param_hint="--beyond")
+    beyond = options.parse_part(request.beyond or "0%", "--beyond")
+    wanted = to.wanted(writes=ADVICE, inputs=options.inputs_of(request.sources))
+    with options.opened(
+        request.sources, ranks=request.ranks, max_bytes=request.max_bytes, workers=request.workers, frames=True
+    ) as source:
+        from weftrace.advice.findings.advising import advise
+        from weftrace.advice.render.advice_terminal import print_advice
+
+        with outputs.working("looking for what costs time"):
+            found = advise(source, hardware=request.hardware, workers=request.workers)
+    outputs.deliver(found, ADVICE, wanted, show=partial(print_advice, all_of_it=request.all))
+    _exit_if_found(found, gate, beyond)
+
+
+command = command_of((Request, outputs.Destination), run)
+
+
+def _gate(text: str | None) -> Sequence[str]:
+    """The rules that are asked for. Raises `typer.BadParameter` for one that is not known."""
+    if text is None:
+        return ()
+    from weftrace.advice.findings.registry import RULES
+
+    known = [rule.id for rule in RULES]
+    asked = [name.strip() for name in text.split(",") if name.strip()]
+    if asked == ["all"]:
+        return [rule.id for rule in RULES if not rule.is_remark]
+    for name in asked:
+        if name not in known:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise typer.BadParameter(f"{name!r} is no rule; {hint}", param_hint="--gate")
+    if not asked:
+        raise typer.BadParameter("name a rule, or all", param_hint="--gate")
+    return asked
+
+
+def _exit_if_found(found: AdviceReport, gate: Sequence[str], beyond: float) -> None:
+    """Exit with 1 where a rule of the gate found something that costs more."""
+    failed = [each for each in found.findings if each.rule in gate and each.cost_share > beyond]
+    for each in failed:
+        typer.echo(f"weftrace: --gate {each.rule}: {each.sentence}", err=True)
+    if failed:
+        raise typer.Exit(NOT_MET)

@@ -1,0 +1,208 @@
+"""Findings in a terminal, as Markdown and as cards of a page: what advice and reports show alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from weftrace.analysis.findings import AdviceReport, Finding, Number, Remedy, saves, together_words
+from weftrace.render.console_parts import BOLD, DIM, WARNING, section
+from weftrace.render.console_text import clean
+from weftrace.render.markdown import markdown_cell
+from weftrace.units import duration, percent, si, size
+
+#: key -> (term, what it means), for pages that show findings.
+FINDING_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "finding": (
+            "Finding",
+            "Something that costs time, by one rule: where it is, what it costs of a step, and what to do about it. "
+            "docs/rules.md lists all rules.",
+        ),
+        "gain": (
+            "What a remedy saves",
+            "Of a step. The plan of the recorded run is replayed with the change: from what the remedy does at least, "
+            "to what it can do at most. Ranks without a file widen the interval. No gain is told where the replay is "
+            "more than 3 % off. Gains of several findings overlap: all of them together are replayed at once.",
+        ),
+        "confidence": (
+            "Confidence",
+            "How sure the cause is: high where records tell it, medium where names or patterns do, low where only the "
+            "times do.",
+        ),
+        "remark": ("Note", "What limits the answer, or is not worth doing. It is no loss."),
+    }
+)
+
+_HOW = {"replay": "replay: {}", "bound": "bound: {}", "measured": "{}"}
+
+
+def number_words(number: Number) -> str:
+    """A number of the evidence with its name: "idle after it: 8.1 ms"."""
+    value = number.value
+    match number.unit:
+        case "ns":
+            text = duration(round(value))
+        case "share":
+            text = percent(value)
+        case "bytes":
+            text = size(round(value))
+        case "bytes/s" | "FLOP/s":
+            text = si(value, number.unit.replace("bytes", "B"))
+        case "ratio":
+            text = f"{value:.2f}"
+        case _:
+            text = f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
+    return f"{number.name}: {text}"
+
+
+def place_words(finding: Finding) -> str:
+    """Where it is, the line of code first."""
+    where = finding.where
+    ranks = ", ".join(map(str, where.ranks[:4])) + ("…" if len(where.ranks) > 4 else "")
+    parts = [where.code, where.module, where.operator, where.phase, *where.kernels[:1]]
+    parts += [f"step {where.step}"] * (where.step is not None)
+    parts += [f"rank{'s' * (len(where.ranks) > 1)} {ranks}"] * bool(where.ranks)
+    return " · ".join(dict.fromkeys(filter(None, parts)))
+
+
+def basis_words(finding: Finding) -> str:
+    """How the gain is known, and how sure the cause is."""
+    how = ""
+    if finding.gain is not None:
+        how = _HOW[finding.gain.method].format(", ".join(finding.gain.changes) or "measured")
+    sure = f"{finding.confidence} confidence" + (f": {finding.reason}" if finding.reason else "")
+    return " · ".join(filter(None, (how, sure)))
+
+
+def remark_block(finding: Finding) -> RenderableType:
+    """What limits an answer, or is to be left as it is."""
+    return Text.assemble(("Note: ", WARNING), clean(finding.sentence))
+
+
+def finding_block(number: int, finding: Finding) -> RenderableType:
+    """All of a finding: what, where, what to do, what it saves and how that is known."""
+    gain, told = finding.gain, told_words(finding)
+    head = Text.assemble(f"{number:>2}  ", (clean(finding.title), BOLD), "  ", (told, BOLD if gain else DIM))
+    lines: list[RenderableType] = [Text(clean(finding.sentence))]
+    if place := place_words(finding):
+        lines.append(Text(clean(place), style=DIM))
+    if finding.remedy is not None:
+        lines.append(Text.assemble(("Do: ", BOLD), clean(finding.remedy.remedy)))
+        if finding.remedy.switch:
+            lines.append(Padding(Text(clean(finding.remedy.switch)), (0, 0, 0, 4)))
+    if finding.when_not:
+        lines.append(Text.assemble(("Not when: ", DIM), (clean(finding.when_not), DIM)))
+    if gain is None:
+        lines.append(Text(clean(f"No gain is told: {finding.not_told}."), style=DIM))
+    lines.append(Text(clean(f"[{finding.rule}] {basis_words(finding)}"), style=DIM))
+    return Group(head, Padding(Group(*lines), (0, 0, 0, 4)))
+
+
+def switch_markdown(remedy: Remedy) -> str:
+    """The switch as code, with a space before it; empty where there is none."""
+    if not remedy.switch:
+        return ""
+    for fence in ("`", "``", "```"):
+        if fence not in remedy.switch:
+            return f" {fence}{' '.join(clean(remedy.switch).split())}{fence}"
+    return f" {markdown_cell(remedy.switch)}"
+
+
+def told_words(finding: Finding) -> str:
+    """What a finding saves, in few words: "saves up to 3.4 ms (9 %)"."""
+    gain = finding.gain
+    return f"saves {gain.words}" if gain is not None and finding.worth == "worth it" else finding.worth
+
+
+def short_findings(report: AdviceReport, most: int = 3) -> tuple[Finding, ...]:
+    """The first findings, without those that are not worth a change."""
+    return tuple(each for each in report.losses if each.worth != "not worth it")[:most]
+
+
+def head_block(report: AdviceReport, most: int = 3) -> RenderableType | None:
+    """The first findings, two lines each, for the head of a report; None where nothing is worth a change."""
+    lines: list[RenderableType] = []
+    for number, each in enumerate(short_findings(report, most), 1):
+        do = each.remedy.remedy if each.remedy is not None else each.sentence
+        head = (f"{number}  ", DIM), (clean(each.title), BOLD), ": ", clean(told_words(each))
+        lines += [Text.assemble(*head), Padding(Text(clean(do), style=DIM), (0, 0, 0, 3))]
+    return Group(section("What to do first", "weftrace advise tells more"), *lines) if lines else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingCard:
+    """A finding as a page shows it. low, high: of its gain, parts of a step, of which the page draws a bar; null where
+    no gain is told. rank, device, start_ns, end_ns: where the timeline shows it."""
+
+    rule: str
+    kind: str
+    title: str
+    told: str
+    sentence: str
+    place: str
+    remedy: str
+    switch: str
+    others: list[tuple[str, str, str]]
+    when_not: str
+    basis: str
+    evidence: list[str]
+    low: float | None
+    high: float | None
+    cost: float
+    rank: int | None
+    device: int | None
+    start_ns: int | None
+    end_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingCards:
+    """What a page shows of advice. not_found: rule, title, why it could not be looked for (empty where it was)."""
+
+    cards: list[FindingCard]
+    together: str
+    not_found: list[tuple[str, str, str]]
+
+
+def finding_cards(report: AdviceReport) -> FindingCards:
+    """The findings of advice as a page shows them."""
+    return FindingCards(
+        cards=[_card(each) for each in report.findings],
+        together="" if report.together is None else together_words(report.together, len(report.together_of)),
+        not_found=[(each.rule, each.title, "" if each.looked else each.why) for each in report.not_found],
+    )
+
+
+def _card(finding: Finding) -> FindingCard:
+    remedy, where = finding.remedy, finding.where
+    return FindingCard(
+        rule=finding.rule,
+        kind=finding.kind,
+        title=finding.title,
+        told=told_words(finding),
+        sentence=finding.sentence if finding.gain is not None else f"{finding.sentence} {saves(finding)}",
+        place=place_words(finding),
+        remedy="" if remedy is None else remedy.remedy,
+        switch="" if remedy is None else remedy.switch,
+        others=_others(finding.others),
+        when_not=finding.when_not,
+        basis=basis_words(finding),
+        evidence=[number_words(number) for number in finding.evidence],
+        low=finding.gain_low_share,
+        high=finding.gain_high_share,
+        cost=finding.cost_share,
+        rank=where.ranks[0] if where.ranks else None,
+        device=where.device,
+        start_ns=where.start_ns,
+        end_ns=where.end_ns,
+    )
+
+
+def _others(remedies: Sequence[Remedy]) -> list[tuple[str, str, str]]:
+    return [(each.framework, each.remedy, each.switch) for each in remedies]
