@@ -16,9 +16,12 @@ from weftrace.lazy import lazily
 if TYPE_CHECKING:
     from weftrace.advice.changed_plans import changed as changed
     from weftrace.advice.changes import Change as Change
+    from weftrace.advice.changes import FreeStreams as FreeStreams
     from weftrace.advice.changes import NoBarrierWait as NoBarrierWait
+    from weftrace.advice.changes import NoBlocking as NoBlocking
     from weftrace.advice.changes import NoHostGaps as NoHostGaps
     from weftrace.advice.changes import PerfectOverlap as PerfectOverlap
+    from weftrace.advice.changes import Remove as Remove
     from weftrace.advice.changes import Scale as Scale
     from weftrace.advice.changes import SmSplit as SmSplit
     from weftrace.advice.changes import parse_change as parse_change
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from weftrace.advice.findings.advising import advise as advise
     from weftrace.advice.jobs import infer_job as infer_job
     from weftrace.advice.jobs import infer_lanes_of as infer_lanes_of
+    from weftrace.advice.op_times import OpTimes as OpTimes
+    from weftrace.advice.op_times import op_times as op_times
     from weftrace.advice.replay_checks import ReplayChecks as ReplayChecks
     from weftrace.advice.replay_checks import check_replays as check_replays
     from weftrace.advice.sensitivities import Curve as Curve

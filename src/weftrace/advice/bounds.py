@@ -28,6 +28,7 @@ from weftrace.advice.absent_ranks import Absent, absent_from
 from weftrace.advice.changed_plans import Changed, changed, plan_of, without
 from weftrace.advice.changes import Change, NoBarrierWait, Scale, SmSplit
 from weftrace.advice.contention import Contention, contended, contention_of
+from weftrace.advice.op_times import OpTimes, ratios_of
 from weftrace.advice.selecting import selected
 from weftrace.advice.swaps.placements import PlacementSwap
 from weftrace.advice.swaps.sm_splits import present_split
@@ -144,6 +145,12 @@ def others_of(inferred: Inferred, absent: Absent, changes: Iterable[Change]) -> 
                 continue
             case Scale():
                 low = high = change.factor
+            case OpTimes():
+                after = ratios_of(inferred, change)
+                what = inferred.measured.get_column("what").to_numpy()[after != 1]
+                if absent.are_all_global and not change.frees_launches and (what == "communication").all():
+                    continue
+                low, high = 0.0 if change.frees_launches else float(after.min()), float(after.max())
             case SmSplit():  # by the same rules as what the plan's own ops are changed by
                 now = present_split(inferred)
                 left = (now.num_sms - now.communication) / (now.num_sms - change.communication)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,8 +11,21 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.advice.changes import Change, NoBarrierWait, NoHostGaps, PerfectOverlap, Scale, SmSplit
-from weftrace.advice.selecting import WHATS, selected
+from weftrace.advice.changes import (
+    Change,
+    FreeStreams,
+    NoBarrierWait,
+    NoBlocking,
+    NoHostGaps,
+    PerfectOverlap,
+    Remove,
+    Scale,
+    SmSplit,
+)
+from weftrace.advice.named_ranges import began_inside, device_rows, finds
+from weftrace.advice.op_times import OpTimes, ratios_of
+from weftrace.advice.removing import host_shares, launches_of
+from weftrace.advice.selecting import WHATS, by_kernel, shares_of
 from weftrace.advice.swaps.placements import PlacementSwap, placed_durations
 from weftrace.advice.swaps.sm_splits import split_durations
 from weftrace.errors import AdviceError
@@ -25,6 +38,9 @@ from weftrace.units import counted, duration
 
 #: Streams on which communication goes on beside the stream that it was on, from this number on.
 APART = 1_000_000_000
+#: Streams of ops that are not done, one each, from this number on.
+_GONE = 1_500_000_000
+_STREAM_WAITS = r"(?i)^(cuda|hip|cu)StreamWaitEvent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,8 +48,9 @@ class Draft:
     """A plan while it is changed: what a change may touch, as arrays over the inferred plan's ops and waits.
 
     duration_ns: float64, [ops]; stream: [ops]; lag_ns: float64, [waits]; is_kept: whether a wait still holds, [waits].
-    gap_ns: of device streams. thread_gap_ns: float64, [ops], between the call before and this one of a host thread,
-    once threads are held by waits instead of streams; None before. notes: what was done, for the reader.
+    is_gone: whether an op on a device is not done at all, [ops]. gap_ns: of device streams. thread_gap_ns: float64,
+    [ops], between the call before and this one of a host thread, once threads are held by waits instead of streams;
+    None before. notes: what was done, for the reader.
     """
 
     inferred: Inferred
@@ -41,6 +58,7 @@ class Draft:
     stream: NDArray[np.int32]
     lag_ns: NDArray[np.float64]
     is_kept: NDArray[np.bool_]
+    is_gone: NDArray[np.bool_]
     gap_ns: int
     thread_gap_ns: NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
@@ -78,6 +96,7 @@ def draft_of(inferred: Inferred) -> Draft:
         stream=plan.ops.get_column("stream").to_numpy(),
         lag_ns=plan.waits.get_column("lag_ns").to_numpy().astype(np.float64),
         is_kept=np.ones(plan.waits.height, np.bool_),
+        is_gone=np.zeros(len(plan), np.bool_),
         gap_ns=plan.gap_ns,
     )
 
@@ -93,6 +112,14 @@ def applied(draft: Draft, change: Change) -> Draft:
             return _without_host_gaps(draft)
         case PerfectOverlap():
             return _overlapped(draft)
+        case NoBlocking():
+            return _without_blocking(draft, change)
+        case FreeStreams():
+            return _with_free_streams(draft)
+        case Remove():
+            return _removed(draft, change)
+        case OpTimes():
+            return _retimed(draft, change)
         case SmSplit():
             return _taking(draft, *split_durations(draft.inferred, change.compute, change.communication))
         case PlacementSwap():
@@ -138,6 +165,8 @@ def plan_of(draft: Draft, name: str = "") -> Changed:
     waits, edges = waits.filter(kept), inferred.edges.filter(kept)
     if draft.thread_gap_ns is not None:
         waits, edges = _with_threads(draft, waits, edges)
+    if draft.is_gone.any():
+        ops, waits, edges = _with_gone(draft, ops, waits, edges)
     named = replace(plan, name=f"{plan.name}, {name}" if name else plan.name, gap_ns=draft.gap_ns, ops=ops, waits=waits)
     return Changed(plan=named, measured=inferred.measured, edges=edges, notes=draft.notes)
 
@@ -145,7 +174,15 @@ def plan_of(draft: Draft, name: str = "") -> Changed:
 def _check_once(changes: tuple[Change, ...]) -> None:
     seen: set[Any] = set()
     for change in changes:
-        key = change.selector if isinstance(change, Scale) else type(change)
+        match change:
+            case Scale() | Remove():
+                key: Any = (type(change), change.selector)
+            case NoBlocking():
+                key = (NoBlocking, change.pattern)
+            case OpTimes():
+                key = (OpTimes, change.label)
+            case _:
+                key = type(change)
         if key in seen:
             raise AdviceError(f"{change} is asked for beside another change of the same: say once what to try.")
         seen.add(key)
@@ -156,12 +193,12 @@ def _scaled(draft: Draft, change: Scale) -> Draft:
         raise AdviceError(f"{change}: durations are multiplied by a number of 0 or more.")
     launches = _is_launch(draft.inferred)
     if change.selector == "launch" and launches.any():  # their latency is there, whether or not the calls are
-        mask = (draft.inferred.measured.get_column("what") == "launch").to_numpy()
+        shares = (draft.inferred.measured.get_column("what") == "launch").to_numpy().astype(np.float64)
     else:
-        mask = selected(draft.inferred, change.selector)
-    if change.selector in ("host", "launch"):
+        shares = shares_of(draft.inferred, change.selector)
+    if change.selector in ("host", "launch") or change.selector.startswith("host:"):
         draft = _with_thread_gaps(draft)
-    factor = np.where(mask, change.factor, 1.0)
+    factor = 1 + shares * (change.factor - 1)
     lag_ns, gaps = draft.lag_ns, draft.thread_gap_ns
     if change.selector == "launch":
         lag_ns = np.where(launches, lag_ns * change.factor, lag_ns)
@@ -212,6 +249,100 @@ def _overlapped(draft: Draft) -> Draft:
     )
 
 
+def _without_blocking(draft: Draft, change: NoBlocking) -> Draft:
+    inferred = draft.inferred
+    own = inferred.plan.ops.select(finds("name", change.pattern)).to_series().to_numpy()
+    inside = by_kernel(inferred, lambda kernels: began_inside(kernels, change.pattern).astype(np.float64)) > 0
+    source, since = inferred.edges.get_column("source"), inferred.plan.waits.get_column("since")
+    blocks = (source.is_in(("blocking", "quiet")) & (since == "end")).to_numpy()
+    dropped = draft.is_kept & blocks & (own | inside)[inferred.plan.waits.get_column("op").to_numpy()]
+    if not dropped.any():
+        raise AdviceError(
+            f"no call that blocks here, and nothing around one, is called {change.pattern!r}; these block: "
+            f"{_blocking_names(inferred)}."
+        )
+    return replace(draft, is_kept=draft.is_kept & ~dropped)
+
+
+def _blocking_names(inferred: Inferred) -> str:
+    ops = inferred.plan.waits.filter(inferred.edges.get_column("source").is_in(("blocking", "quiet")))
+    names = inferred.plan.ops.get_column("name").cast(pl.String).gather(ops.get_column("op")).unique().sort()
+    return ", ".join(names.head(8)) or "none"
+
+
+def _with_free_streams(draft: Draft) -> Draft:
+    inferred = draft.inferred
+    ops, waits = inferred.plan.ops.select("rank", "stream"), inferred.plan.waits
+    op, on = (waits.get_column(name).to_numpy() for name in ("op", "on"))
+    rank, stream = (ops.get_column(name).to_numpy() for name in ("rank", "stream"))
+    voted = (inferred.edges.get_column("source") == "voted").to_numpy() & (rank[op] == rank[on])
+    voted &= draft.is_kept & (stream[op] != stream[on]) & ~_has_call_between(inferred, op, on)
+    if not voted.any():
+        raise AdviceError(
+            "no wait between streams here may be of the launch order alone: all are recorded, or follow a call that "
+            "makes a stream wait."
+        )
+    note = f"free streams drop {counted(int(voted.sum()), 'voted wait')} between streams of one device"
+    return replace(draft, is_kept=draft.is_kept & ~voted, notes=(*draft.notes, note))
+
+
+def _has_call_between(inferred: Inferred, op: NDArray[Any], on: NDArray[Any]) -> NDArray[np.bool_]:
+    """Of each wait whether, on the host, a call that makes a stream wait lies between the launches of the two."""
+    num_before = np.zeros(len(inferred.plan), np.int64)
+    for at, work in enumerate(inferred.works):
+        rows, events = device_rows(inferred, at)
+        names = work.trace.events.get_column("name").unique()
+        names = names.filter(names.cast(pl.String).str.contains(_STREAM_WAITS))
+        calls = work.trace.events.filter(pl.col("name").is_in(names.implode())).get_column("ts_ns").sort().to_numpy()
+        launched = work.events.get_column("launch_ts_ns").gather(events).fill_null(-1).to_numpy()
+        num_before[rows] = np.searchsorted(calls, launched, "right")
+    between: NDArray[np.bool_] = num_before[op] != num_before[on]
+    return between
+
+
+def _removed(draft: Draft, change: Remove) -> Draft:
+    inferred = draft.inferred
+    on_device = inferred.measured.get_column("event").is_not_null().to_numpy()
+    shares = shares_of(inferred, change.selector) * on_device
+    if not shares.any():
+        raise AdviceError(f"{change.selector!r} names no work on a device, and nothing else is removed.")
+    return _without(draft, shares, lambda kernels: shares_of(kernels, change.selector))
+
+
+def _without(draft: Draft, shares: NDArray[np.float64], of_kernels: Callable[[Inferred], NDArray[np.float64]]) -> Draft:
+    """Without so much of ops on a device, [ops], and of what goes with those that are gone; of_kernels: the same of the
+    plan of kernels, where ops are phases."""
+    inferred = draft.inferred
+    of_host = by_kernel(inferred, lambda kernels: host_shares(kernels, of_kernels(kernels) >= 1))
+    gone = shares >= 1
+    draft = _with_thread_gaps(draft)
+    assert draft.thread_gap_ns is not None
+    op, call = (inferred.plan.waits.get_column(name).to_numpy() for name in ("op", "on"))
+    blocks = (inferred.edges.get_column("source") == "blocking").to_numpy() & (of_host[op] >= 1) & gone[call]
+    return replace(
+        draft,
+        duration_ns=draft.duration_ns * (1 - shares) * (1 - of_host),
+        thread_gap_ns=draft.thread_gap_ns * (1 - of_host),
+        lag_ns=np.where(launches_of(inferred) & gone[op], np.minimum(draft.lag_ns, 0.0), draft.lag_ns),
+        is_kept=draft.is_kept & ~blocks,
+        is_gone=draft.is_gone | gone,
+    )
+
+
+def _retimed(draft: Draft, change: OpTimes) -> Draft:
+    inferred = draft.inferred
+    ratios = by_kernel(inferred, lambda kernels: ratios_of(kernels, change))
+    draft = replace(draft, notes=tuple(dict.fromkeys((*draft.notes, *change.notes))))
+    if not change.frees_launches:
+        return replace(draft, duration_ns=draft.duration_ns * ratios)
+    on_device = inferred.measured.get_column("event").is_not_null().to_numpy()
+    gone = on_device & (ratios <= 0)
+    draft = replace(draft, duration_ns=draft.duration_ns * np.where(gone, 1.0, ratios))
+    return _without(
+        draft, gone.astype(np.float64), lambda kernels: (ratios_of(kernels, change) <= 0).astype(np.float64)
+    )
+
+
 def _taking(draft: Draft, then: NDArray[np.float64], notes: tuple[str, ...]) -> Draft:
     """With durations changed as much as those of the inferred plan are in `then`, [ops]."""
     now = draft.inferred.plan.ops.get_column("duration_ns").to_numpy()
@@ -243,3 +374,20 @@ def _with_threads(draft: Draft, waits: pl.DataFrame, edges: pl.DataFrame) -> tup
     order = order.drop_nulls("on").with_columns(lag_ns=pl.lit(pl.Series(gaps)).gather("op"), why=pl.lit("host"))
     both = pl.concat([as_waits(order), waits.hstack(edges)]).sort("op", maintain_order=True)
     return both.select(*WAIT_SCHEMA), both.select(*EDGE_SCHEMA)
+
+
+def _with_gone(
+    draft: Draft, ops: pl.DataFrame, waits: pl.DataFrame, edges: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Ops that are not done off their streams and meets, so that no gap is kept for them; each still waits for the op
+    before it there, and the next that is done for it. The source of these waits is null."""
+    gone = draft.is_gone
+    rows = ops.select("rank", "stream").with_row_index("op").with_columns(gone=pl.Series(gone))
+    rows = rows.with_columns(pl.col("op", "gone").shift(1).over("rank", "stream").name.prefix("last_"))
+    order = rows.filter(pl.col("last_op").is_not_null(), pl.col("gone") | pl.col("last_gone"))
+    order = order.select("op", on="last_op", lag_ns=pl.lit(0), why=pl.lit("data"), source=pl.lit(None, pl.String))
+    both = pl.concat([waits.hstack(edges), as_waits(order)]).sort("op", maintain_order=True)
+    apart = np.where(gone, _GONE + np.arange(len(gone)), draft.stream).astype(np.int32)
+    met = pl.when(~pl.Series(gone)).then("meet")
+    ops = ops.with_columns(stream=pl.Series(apart), meet=met)
+    return ops, both.select(*WAIT_SCHEMA), both.select(*EDGE_SCHEMA)

@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from weftrace.advice.op_times import OpTimes
 from weftrace.advice.swaps.placements import PlacementSwap
 from weftrace.errors import AdviceError
 from weftrace.notebook import InNotebook
@@ -22,7 +23,10 @@ class Scale(InNotebook):
     """Durations of what `selector` names times `factor`: 0.5 is twice as fast, 0 takes no time at all.
 
     selector: a name of `SCALABLE`; a kernel family ("gemm"); "phase:NAME"; "rank:N", the device work of a rank;
-    "kernel:PATTERN", kernels whose name the regular expression finds.
+    "kernel:PATTERN", kernels whose name the regular expression finds. "operator:PATTERN", "annotation:PATTERN",
+    "frame:PATTERN" (Python), device work launched inside such a range; "module:PATTERN", the same of modules, by the
+    path of their names, with their backward. "host:PATTERN", what host threads do inside operators, annotations and
+    Python frames, calls among it and not what they wait for; of what lies partly inside, that part.
     """
 
     selector: str
@@ -62,6 +66,42 @@ class NoHostGaps(InNotebook):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoBlocking(InNotebook):
+    """Host calls that block no longer wait for the device; what they take besides stays.
+
+    pattern: a regular expression that finds something in the call's own name, or in that of an operator, annotation or
+    Python frame around it on its thread. Launches that waited for room in the device's queue still do.
+    """
+
+    pattern: str
+
+    def __str__(self) -> str:
+        return f"no blocking in {self.pattern}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remove(InNotebook):
+    """Device work that `selector` names, as `Scale` has it, is not done: it takes no time, nor does the gap before it,
+    its launch, the latency after that, or the host time of operators that launched nothing else. What waited for it
+    waits for what it waited for.
+    """
+
+    selector: str
+
+    def __str__(self) -> str:
+        return f"without {self.selector}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeStreams(InNotebook):
+    """Streams of a device no longer wait for each other where that was voted, and no call between the two launches
+    makes a stream wait: what may be the order of the launches alone. A bound: some may have been for data."""
+
+    def __str__(self) -> str:
+        return "free streams"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SmSplit(InNotebook):
     """Another split of the device's SMs: so many for computation, so many for communication."""
 
@@ -72,7 +112,10 @@ class SmSplit(InNotebook):
         return f"{self.compute} SMs compute, {self.communication} communicate"
 
 
-Change = Scale | NoBarrierWait | PerfectOverlap | NoHostGaps | SmSplit | PlacementSwap
+Change = (
+    Scale | Remove | NoBarrierWait | PerfectOverlap | NoHostGaps | NoBlocking | FreeStreams | SmSplit | OpTimes
+    | PlacementSwap
+)  # fmt: skip
 
 
 def parse_change(text: str) -> Scale:

@@ -269,11 +269,12 @@ def _told_path(path: pl.DataFrame, times: Timetable, measured: pl.DataFrame, edg
     known = measured.select("what", "family", "role", on_host=pl.col("event").is_null())[rows]
     waited = edges.with_row_index("wait").with_columns(pl.col("source").cast(pl.String))
     summary = path.hstack(own).hstack(known).join(waited, on="wait", how="left", maintain_order="left")
+    in_order = pl.when("on_host").then(pl.lit("thread order")).otherwise(pl.lit("stream order"))
     cause = (
         pl.when(reason="resource")
-        .then(pl.when("on_host").then(pl.lit("thread order")).otherwise(pl.lit("stream order")))
+        .then(in_order)
         .when(reason="dependency")
-        .then(pl.col("source").replace(CAUSES).fill_null("thread order"))
+        .then(pl.coalesce(pl.col("source").replace(CAUSES), in_order))
         .otherwise(pl.col("reason").cast(pl.String))
     )
     return summary.with_columns(own_class().alias("class_"), cause.alias("reached_by")).drop("on_host")

@@ -8,11 +8,22 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.advice.changes import Change, NoBarrierWait, NoHostGaps, PerfectOverlap, Scale, SmSplit
+from weftrace.advice.changes import (
+    Change,
+    FreeStreams,
+    NoBarrierWait,
+    NoBlocking,
+    NoHostGaps,
+    PerfectOverlap,
+    Remove,
+    Scale,
+    SmSplit,
+)
 from weftrace.advice.concurrency import concurrency_fraction
 from weftrace.advice.contention import contention_of
 from weftrace.advice.critical_paths import ON_DEVICE, CriticalPath
 from weftrace.advice.idle_causes import of_host_gaps
+from weftrace.advice.op_times import OpTimes
 from weftrace.advice.selecting import selected
 from weftrace.advice.swaps.placements import PlacementSwap
 from weftrace.plan.contention import load_slowdowns
@@ -70,8 +81,20 @@ def _of_change(inferred: Inferred, change: Change) -> Iterator[str]:
             )
         case NoHostGaps():
             yield from of_host_gaps(inferred)
-        case NoBarrierWait() | SmSplit() | PlacementSwap():
-            pass  # the last two say in their notes what they assume
+        case FreeStreams():
+            yield (
+                "free streams are a bound: no event lies between the launches of the waits that are dropped, but some "
+                "of them may have been for data all the same."
+            )
+        case NoBlocking():
+            yield (
+                f"without blocking in {change.pattern}, the host uses no value before the device has computed it, and "
+                "memory that is held longer for it is not counted."
+            )
+        case Remove():
+            yield f"what {change.selector} made is taken to be needed by nothing, or to be had for nothing."
+        case NoBarrierWait() | OpTimes() | SmSplit() | PlacementSwap():
+            pass  # the last three say in their notes what they assume
 
 
 def _of_scale(inferred: Inferred, change: Scale) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 
 import numpy as np
@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.advice.changes import SCALABLE
+from weftrace.advice.named_ranges import FORMS, ON_HOST, finds, inside_on_host, launched_inside, spans_of
 from weftrace.errors import AdviceError
 from weftrace.plan.inference.values import Inferred
 
@@ -18,13 +19,46 @@ WHATS = {"host": ("host", "blocking")}
 
 
 def selected(inferred: Inferred, selector: str) -> NDArray[np.bool_]:
-    """The ops that a selector names, a mask, [ops]. Raises `AdviceError` naming the nearest where there are none."""
-    mask: NDArray[np.bool_] = (
-        _ops_to_select(inferred).select(_predicate(selector).fill_null(False)).to_series().to_numpy()
-    )
-    if not mask.any():
+    """The ops that a selector names, in whole or in part, a mask, [ops]. Raises as `shares_of`."""
+    return shares_of(inferred, selector) > 0
+
+
+def shares_of(inferred: Inferred, selector: str) -> NDArray[np.float64]:
+    """Of each op the share of its time that a selector names, [ops]. Of a plan of phases, whose ops are stretches, what
+    ranges name is told by its kernels. Raises `AdviceError` naming the nearest where there are none."""
+    form, colon, pattern = selector.partition(":")
+    if colon and form in (*FORMS, "host"):
+        shares = by_kernel(inferred, lambda kernels: _in_ranges(kernels, form, pattern))
+    else:
+        found = _ops_to_select(inferred).select(_predicate(selector).fill_null(False)).to_series()
+        shares = found.to_numpy().astype(np.float64)
+    if not shares.any():
         raise AdviceError(f"{selector!r} selects nothing in this trace.{_nearest(inferred, selector)}")
-    return mask
+    return shares
+
+
+def by_kernel(inferred: Inferred, shares: Callable[[Inferred], NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Shares of ops; those of a plan of phases are the means, by time, of those of the kernels in them."""
+    if (kernels := inferred.kernels) is None:
+        return shares(inferred)
+    of_kernels = kernels.plan.ops.select("rank", "stream", weight=pl.col("duration_ns").clip(lower_bound=1))
+    of_kernels = of_kernels.with_columns(kernels.measured.get_column("start_ns"), share=pl.Series(shares(kernels)))
+    pieces = inferred.plan.ops.select("rank", "stream").hstack(inferred.measured.select("start_ns"))
+    pieces = pieces.with_row_index("op").sort("start_ns", maintain_order=True)
+    of_kernels = of_kernels.sort("start_ns", maintain_order=True)
+    found = of_kernels.join_asof(pieces, on="start_ns", by=("rank", "stream"), check_sortedness=False)
+    means = (
+        found.drop_nulls("op").group_by("op").agg((pl.col("share") * pl.col("weight")).sum() / pl.col("weight").sum())
+    )
+    mean = np.zeros(len(inferred.plan))
+    mean[means.get_column("op").to_numpy()] = means.get_column("share").to_numpy()
+    return mean
+
+
+def _in_ranges(inferred: Inferred, form: str, pattern: str) -> NDArray[np.float64]:
+    if form != "host":
+        return launched_inside(inferred, form, pattern).astype(np.float64)
+    return inside_on_host(inferred, [spans_of(work.trace, ON_HOST, pattern) for work in inferred.works])
 
 
 def selectors(inferred: Inferred) -> Iterator[str]:
@@ -61,11 +95,7 @@ def _predicate(selector: str) -> pl.Expr:
             raise AdviceError(f"{selector!r}: {what!r} is no rank; write its number, as in rank:3.")
         return on_device & (pl.col("rank") == int(what))
     if colon and form == "kernel":
-        try:
-            pl.select(pl.lit("").str.contains(what))
-            return on_device & pl.col("name").cast(pl.String).str.contains(what)
-        except pl.exceptions.ComputeError as error:
-            raise AdviceError(f"{selector!r}: {what!r} is no regular expression (look-around is not known).") from error
+        return on_device & finds("name", what)
     return on_device & (pl.col("family").cast(pl.String) == selector)
 
 
