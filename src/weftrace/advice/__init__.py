@@ -1,4 +1,4 @@
-"""What to do about a measured run, what decides how long it takes, what a change would do."""
+"""What to do about a measured run, what decides how long it takes, what a change would do.
 
 inferred = wt.plan.infer(trace)                       # the plan that the run followed, with how far its replay is off
 wt.advice.advise(trace).findings                      # what costs time, what to do, what that saves
