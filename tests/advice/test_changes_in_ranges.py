@@ -9,7 +9,7 @@ import pytest
 from tests.advice.runs import trace_of
 from tests.tracefile import GEMM, TraceFile
 from weftrace.advice.changed_plans import changed, span_ns
-from weftrace.advice.changes import Change, NoBlocking, Remove, Scale
+from weftrace.advice.changes import Change, FreeStreams, NoBlocking, Remove, Scale
 from weftrace.advice.jobs import infer_job
 from weftrace.advice.op_times import op_times
 from weftrace.advice.whatifs import what_if
@@ -111,6 +111,44 @@ def test_a_plan_of_phases_is_changed_by_the_kernels_in_it(tmp_path: Path) -> Non
     assert SPAN - span(inferred, op_times("gone", work, [3, 4, 5], 0)) == 26 + 45  # no sync, and no stretch
     assert SPAN - span(inferred, Scale(selector="operator:aten::mm", factor=0.5)) == 2 * 20
     assert SPAN - span(inferred, NoBlocking(pattern="aten::item")) == 2 * 26
+
+
+def test_a_call_that_had_nothing_left_to_wait_for_waits_in_place_of_the_one_before(tmp_path: Path) -> None:
+    """thread  [launch 4]     item [sync until 53]   [sync 5]     [launch 4]
+    7                      [gemm 40, until 46]                            [add 10]"""
+    file = TraceFile()
+    file.kernel(GEMM, 1_006, 40, launch=1_000).events[-2]["dur"] = 4
+    file.host("aten::item", 1_020, 40, cat="cpu_op").host("cudaStreamSynchronize", 1_022, 31, cat="cuda_runtime")
+    file.host("cudaDeviceSynchronize", 1_070, 5, cat="cuda_runtime")
+    file.kernel("add_kernel", 1_096, 10, launch=1_090).events[-2]["dur"] = 4
+    inferred = infer(file.trace(tmp_path))
+    assert span(inferred) == 100
+    one = span(inferred, NoBlocking(pattern="aten::item"))  # 22 + 7, work of 17: the other waits until 46, then 5
+    assert one == 46 + 5 + 15 + 4 + 2 + 10 - 6
+    assert span(inferred, NoBlocking(pattern="aten::item"), NoBlocking(pattern="Device")) == 100 - 24
+    assert span(inferred, NoBlocking(pattern="aten::item|Device")) == 100 - 24
+
+
+@pytest.mark.parametrize(("asked", "freed"), [(False, True), (True, False)])
+def test_streams_are_free_where_no_call_asked_one_to_wait(asked: bool, freed: bool, tmp_path: Path) -> None:
+    """7   [a 100]         four rounds; b is launched early, and starts as a ends all the same
+    20         [b 50]"""
+    file = TraceFile()
+    for at in range(1_000, 2_000, 250):
+        file.kernel("a", at + 10, 100, launch=at)
+        if asked:
+            file.host("cudaStreamWaitEvent", at + 2, 1, cat="cuda_runtime")
+        file.kernel("b", at + 111, 50, launch=at + 5, stream=20)
+    inferred = infer(file.trace(tmp_path))
+    votes = inferred.edges.filter(source="voted")
+    assert votes.height == 4
+    if freed:
+        assert span(inferred) - span(inferred, FreeStreams()) == 51
+        (note,) = changed(inferred, [FreeStreams()]).notes
+        assert note == "free streams drop 4 voted waits between streams of one device"
+    else:
+        with pytest.raises(AdviceError, match="of the launch order alone"):
+            changed(inferred, [FreeStreams()])
 
 
 def test_what_selects_nothing_says_what_there_is(tmp_path: Path) -> None:

@@ -185,12 +185,14 @@ def test_sensitivity_and_curves(run: Run, train: Path, tmp_path: Path) -> None:
         ("--scale", "communication.", "communication.data="),
         ("--scale", "ph", "phase:"),
         ("--scale", "gemm_fp", "gemm_fp8="),
+        ("--scale", "ho", "host:"),
         ("--curve", "comp", "compute"),
+        ("--remove", "op", "operator:"),
     ],
 )
 def test_selectors_are_completed(option: str, begun: str, completed: str) -> None:
     """A class or family that is to be scaled comes with the sign that its factor follows."""
-    complete = {"--scale": complete_scale, "--curve": complete_selector}[option]
+    complete = {"--scale": complete_scale}.get(option, complete_selector)
     assert completed in complete(begun) and all(name.startswith(begun) for name in complete(begun))
 
 
@@ -199,6 +201,8 @@ def test_selectors_are_completed(option: str, begun: str, completed: str) -> Non
     [
         (["whatif", "--scale", "comunication=0.5"], 2, "Did you mean communication?"),
         (["whatif", "--scale", "communication"], 2, "write what and how much, as in communication=0.5"),
+        (["whatif", "--remove", "operator:aten::mm"], 2, "'operator:aten::mm' selects nothing in this trace"),
+        (["whatif", "--no-blocking", "item"], 2, "is called 'item'; these block: none"),
         (["whatif", "--sms", "124"], 2, "write compute/communication, as in 124/8"),
         (["whatif"], 2, "say what to try"),
         (["whatif", "--sensitivity", "--no-host-gaps"], 2, "it tries each selection alone"),
@@ -240,6 +244,23 @@ def test_no_answer_leads_where_the_replay_is_off(run: Run, tmp_path: Path, comma
     assert out.split("\n\n")[1].replace("\n", "").startswith(leads)
     assert json.loads((tmp_path / "answer.json").read_text())["headline"].startswith(leads)
     assert "<h1>The replay is off by" in (tmp_path / "answer.html").read_text()
+
+
+def test_ranges_and_python_frames_are_tried_from_the_command_line(run: Run, tmp_path: Path) -> None:
+    """Of two kernels the second is launched after item() and a function of Python's."""
+    file = TraceFile().kernel("a", 1_010, 50, launch=1_000).kernel("b", 1_160, 10, launch=1_150)
+    file.host("aten::item", 1_005, 70, cat="cpu_op").host("cudaStreamSynchronize", 1_006, 60, cat="cuda_runtime")
+    file.host("train.py(3): log", 1_080, 50, cat="python_function", **{"Python id": 1})
+    path = file.write(tmp_path / "train.json")
+    for asked, change, saved_us in (
+        (["--no-blocking", "aten::item"], "no blocking in aten::item", 54),
+        (["--scale", "host:^train.py=0"], "host:^train.py ×0", 50),
+        (["--remove", "kernel:^b$"], "without kernel:^b$", 20),  # and its launch of 1, and the latency of 9
+    ):
+        code, _, err = run("whatif", path, *asked, "-o", tmp_path / "answer.json", "-q")
+        assert code == 0, err
+        document = checked(tmp_path / "answer.json")
+        assert (document["changes"], document["saved_ns"] / 1_000) == ([change], saved_us)
 
 
 def test_an_input_is_never_overwritten(run: Run, train: Path) -> None:

@@ -29,6 +29,7 @@ from weftrace.advice.selecting import WHATS, by_kernel, shares_of
 from weftrace.advice.swaps.placements import PlacementSwap, placed_durations
 from weftrace.advice.swaps.sm_splits import split_durations
 from weftrace.errors import AdviceError
+from weftrace.plan.inference.threads.blocking import BLOCKS
 from weftrace.plan.inference.values import EDGE_SCHEMA, FIRST_THREAD, Inferred
 from weftrace.plan.inference.waits import as_waits
 from weftrace.plan.model import Plan
@@ -47,7 +48,8 @@ _STREAM_WAITS = r"(?i)^(cuda|hip|cu)StreamWaitEvent"
 class Draft:
     """A plan while it is changed: what a change may touch, as arrays over the inferred plan's ops and waits.
 
-    duration_ns: float64, [ops]; stream: [ops]; lag_ns: float64, [waits]; is_kept: whether a wait still holds, [waits].
+    duration_ns: float64, [ops]; stream: [ops]; lag_ns: float64, [waits]; is_kept: whether a wait still holds, [waits];
+    waiter: the op that it holds, [waits].
     is_gone: whether an op on a device is not done at all, [ops]. gap_ns: of device streams. thread_gap_ns: float64,
     [ops], between the call before and this one of a host thread, once threads are held by waits instead of streams;
     None before. notes: what was done, for the reader.
@@ -58,6 +60,7 @@ class Draft:
     stream: NDArray[np.int32]
     lag_ns: NDArray[np.float64]
     is_kept: NDArray[np.bool_]
+    waiter: NDArray[np.uint32]
     is_gone: NDArray[np.bool_]
     gap_ns: int
     thread_gap_ns: NDArray[np.float64] | None = None
@@ -96,6 +99,7 @@ def draft_of(inferred: Inferred) -> Draft:
         stream=plan.ops.get_column("stream").to_numpy(),
         lag_ns=plan.waits.get_column("lag_ns").to_numpy().astype(np.float64),
         is_kept=np.ones(plan.waits.height, np.bool_),
+        waiter=plan.waits.get_column("op").to_numpy(),
         is_gone=np.zeros(len(plan), np.bool_),
         gap_ns=plan.gap_ns,
     )
@@ -162,7 +166,9 @@ def plan_of(draft: Draft, name: str = "") -> Changed:
     ops = plan.ops.with_columns(duration_ns=pl.Series(durations), stream=pl.Series(draft.stream))
     waits = plan.waits.with_columns(lag_ns=pl.Series(np.rint(draft.lag_ns).astype(np.int64)))
     kept = pl.Series(draft.is_kept)
-    waits, edges = waits.filter(kept), inferred.edges.filter(kept)
+    both = waits.with_columns(op=pl.Series(draft.waiter)).hstack(inferred.edges).filter(kept)
+    both = both.sort("op", maintain_order=True)
+    waits, edges = both.select(*WAIT_SCHEMA), both.select(*EDGE_SCHEMA)
     if draft.thread_gap_ns is not None:
         waits, edges = _with_threads(draft, waits, edges)
     if draft.is_gone.any():
@@ -255,13 +261,33 @@ def _without_blocking(draft: Draft, change: NoBlocking) -> Draft:
     inside = by_kernel(inferred, lambda kernels: began_inside(kernels, change.pattern).astype(np.float64)) > 0
     source, since = inferred.edges.get_column("source"), inferred.plan.waits.get_column("since")
     blocks = (source.is_in(("blocking", "quiet")) & (since == "end")).to_numpy()
-    dropped = draft.is_kept & blocks & (own | inside)[inferred.plan.waits.get_column("op").to_numpy()]
+    dropped = draft.is_kept & blocks & (own | inside)[draft.waiter]
     if not dropped.any():
         raise AdviceError(
             f"no call that blocks here, and nothing around one, is called {change.pattern!r}; these block: "
             f"{_blocking_names(inferred)}."
         )
-    return replace(draft, is_kept=draft.is_kept & ~dropped)
+    waiter = _next_to_wait(draft, dropped, own | inside)
+    return replace(draft, is_kept=draft.is_kept & (~dropped | (waiter != draft.waiter)), waiter=waiter)
+
+
+def _next_to_wait(draft: Draft, dropped: NDArray[np.bool_], chosen: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """The op that each wait holds, where the next call on the thread that synchronises waited for nothing, since the
+    one that no longer waits had: it does now. chosen: ops that no longer wait, [ops]."""
+    plan, still = draft.inferred.plan, np.bincount(draft.waiter[draft.is_kept & ~dropped], minlength=len(chosen)) > 0
+    syncs = finds("name", BLOCKS) & (draft.inferred.measured.get_column("what") == "blocking") & ~pl.Series(chosen)
+    ops = plan.ops.select("rank", "stream", syncs=syncs).with_row_index("op").with_columns(
+        next=pl.col("op"), waits=pl.Series(still)
+    )  # fmt: skip
+    waits = pl.DataFrame({"wait": np.flatnonzero(dropped), "op": draft.waiter[dropped]})
+    waits = waits.join(ops.select("op", "rank", "stream"), on="op").sort("op")
+    after = ops.filter("syncs").select("op", "rank", "stream", "next", "waits")
+    found = waits.join_asof(
+        after, on="op", by=("rank", "stream"), strategy="forward", allow_exact_matches=False, check_sortedness=False
+    ).filter(~pl.col("waits"))
+    waiter = draft.waiter.copy()
+    waiter[found.get_column("wait").to_numpy()] = found.get_column("next").to_numpy()
+    return waiter
 
 
 def _blocking_names(inferred: Inferred) -> str:

@@ -44,18 +44,21 @@ class Traces:
     workers: options.Workers = None
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
 
-    def opened(self) -> Trace | Job:
-        """Raises as `options.opened`."""
-        with options.opened(self.sources, ranks=self.ranks, max_bytes=self.max_bytes, workers=self.workers) as source:
+    def opened(self, *, frames: bool = False) -> Trace | Job:
+        """frames: with their Python frames. Raises as `options.opened`."""
+        with options.opened(
+            self.sources, ranks=self.ranks, max_bytes=self.max_bytes, workers=self.workers, frames=frames
+        ) as source:
             return source
 
 
-def inferred_from(traces: Traces) -> Inferred:
-    """The plan of a trace, or of the ranks of a job, joined where their collectives match."""
+def inferred_from(traces: Traces, *, frames: bool = False) -> Inferred:
+    """The plan of a trace, or of the ranks of a job, joined where their collectives match. frames: with Python frames
+    for what is asked by them."""
     from weftrace.advice.jobs import infer_job
     from weftrace.plan import by_phase
 
-    source = traces.opened()
+    source = traces.opened(frames=frames)
     with working("inferring the plan"):
         inferred = infer_job(source, workers=traces.workers)
         return by_phase(inferred) if traces.level is LevelChoice.phase else inferred

@@ -28,6 +28,12 @@ weftrace whatif train.json.gz --scale gemm=0.8 --no-host-gaps            several
 
 weftrace whatif train.json.gz --scale 'phase:attn(F)=0.5' --scale kernel:notify=0
 
+weftrace whatif train.json.gz --no-blocking aten::item                   calls that wait for the device
+
+weftrace whatif train.json.gz --scale host:DataLoader=0                  the host's time in a range
+
+weftrace whatif train.json.gz --remove operator:aten::_to_copy           work that is not done
+
 weftrace whatif train.json.gz --sms 124/8                                another split of the SMs
 
 weftrace whatif traces/ --placement placement.json                       experts placed otherwise
@@ -38,12 +44,15 @@ weftrace whatif train.json.gz --sensitivity --curve communication        1 % fas
 
 SELECTOR_HELP = (
     "compute, communication, communication.data, communication.barrier, memory, fused, launch, host, a kernel family "
-    "(gemm), phase:NAME, rank:N or kernel:PATTERN"
+    "(gemm), phase:NAME, rank:N, kernel:PATTERN; work launched inside operator:PATTERN, annotation:PATTERN, "
+    "frame:PATTERN or module:PATTERN; host:PATTERN, the host's own time inside such ranges"
 )
+#: Forms of selectors, which a name or a pattern follows.
+FORMS = ("phase:", "rank:", "kernel:", "operator:", "annotation:", "frame:", "module:", "host:")
 
 
 def complete_selector(incomplete: str) -> list[str]:
-    """Classes, the forms of phases, ranks and kernels, and, once a letter is there, the families of weftrace's rules.
+    """Classes, forms such as phase:, and, once a letter is there, the families of weftrace's rules.
 
     What of these a trace holds is known only when it is read.
     """
@@ -51,7 +60,7 @@ def complete_selector(incomplete: str) -> list[str]:
     from weftrace.trace import load_rules
 
     families = sorted({rule.family for rule in load_rules().rules}) if incomplete else []
-    named = dict.fromkeys((*SCALABLE, "phase:", "rank:", "kernel:", *families))
+    named = dict.fromkeys((*SCALABLE, *FORMS, *families))
     return [name for name in named if name.startswith(incomplete)]
 
 
@@ -72,8 +81,27 @@ class Request:
             completes="weftrace.advice.cli.whatif:complete_scale",
         ),
     ] = ()
+    remove: Annotated[
+        tuple[str, ...],
+        Option(
+            "Device work that SELECTOR names is not done, nor are its launches: recomputation, casts. Repeatable.",
+            metavar="SELECTOR",
+            completes="weftrace.advice.cli.whatif:complete_selector",
+        ),
+    ] = ()
+    no_blocking: Annotated[
+        tuple[str, ...],
+        Option(
+            "Host calls that block no longer wait for the device where PATTERN finds their name, or that of an "
+            "operator, annotation or Python frame around them: aten::item. Repeatable.",
+            metavar="PATTERN",
+        ),
+    ] = ()
     no_barrier_wait: Annotated[bool, Option("Kernels that only wait for other ranks take no time.")] = False
     perfect_overlap: Annotated[bool, Option("Communication and other work never wait for each other: a bound.")] = False
+    free_streams: Annotated[
+        bool, Option("Streams wait for each other only where it is recorded, or a call asks for it: a bound.")
+    ] = False
     no_host_gaps: Annotated[bool, Option("The host takes no time to launch, nor between its calls.")] = False
     sms: Annotated[str | None, Option("Another split of the SMs, compute/communication: 124/8.", metavar="N/M")] = None
     placement: Annotated[
@@ -140,7 +168,7 @@ def run(request: Request, traces: Traces, to: outputs.Destination) -> None:
         return
     _refuse_traces(to.output)
     wanted = to.wanted(writes=writes, inputs=inputs)
-    inferred = inferred_from(traces)
+    inferred = inferred_from(traces, frames=_asks_frames(request))
     from weftrace.advice.render.whatif_terminal import print_sensitivity, print_what_if
 
     report: SensitivityReport | WhatIfReport
@@ -176,14 +204,25 @@ def _what_if(changes: list[Change], inferred: Inferred) -> WhatIfReport:
 
 def _changes(request: Request) -> list[Change]:
     """What the options ask for, in a fixed order. Raises `AdviceError` for what is no change."""
-    from weftrace.advice.changes import NoBarrierWait, NoHostGaps, PerfectOverlap, parse_change, parse_sms
+    from weftrace.advice.changes import (
+        FreeStreams,
+        NoBarrierWait,
+        NoBlocking,
+        NoHostGaps,
+        PerfectOverlap,
+        Remove,
+        parse_change,
+        parse_sms,
+    )
 
     changes: list[Change] = [parse_change(text) for text in request.scale]
+    changes += [Remove(selector=selector) for selector in request.remove]
+    changes += [NoBlocking(pattern=pattern) for pattern in request.no_blocking]
     changes += [NoBarrierWait()] * request.no_barrier_wait + [NoHostGaps()] * request.no_host_gaps
     changes += [parse_sms(request.sms)] if request.sms is not None else []
     if request.placement is not None or request.placed_as is not None:
         changes.append(_placement(request.placement, request.placed_as))
-    return changes + [PerfectOverlap()] * request.perfect_overlap
+    return changes + [PerfectOverlap()] * request.perfect_overlap + [FreeStreams()] * request.free_streams
 
 
 def _placement(path: str | None, placed_as: str | None) -> Change:
@@ -196,6 +235,12 @@ def _placement(path: str | None, placed_as: str | None) -> Change:
         raise typer.BadParameter("it has no meaning without --placement", param_hint="--placed-as")
     documents = [to_document(read_report(each)) for each in (path, placed_as) if each is not None]
     return placement_swap(*documents, name=path)
+
+
+def _asks_frames(request: Request) -> bool:
+    """Whether Python frames may tell what is asked for: they are most of a file that has them."""
+    told = (*request.scale, *request.remove, *request.curve)
+    return bool(request.no_blocking) or any(each.startswith(("frame:", "module:", "host:")) for each in told)
 
 
 def _swap_schedule(traces: Traces, request: Request, to: outputs.Wanted) -> None:
