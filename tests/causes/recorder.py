@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,11 +45,13 @@ HIP = {
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """How the profiler was set, and what it is told of the job."""
+    """How the profiler was set, and what it is told of the device and of the job."""
 
     stacks: bool
     steps: bool
     world_size: int = 1
+    shapes: bool = False
+    device: Mapping[str, object] | None = None
 
 
 def micros(ns: int) -> str:
@@ -71,6 +74,14 @@ def flow(side: str, number: int, pid: int, tid: int, at: int) -> str:
     return (
         f'{{"ph": "{side}", "id": {number}, "pid": {pid}, "tid": {tid}, "ts": {micros(BASE_NS + at)}, '
         f'"cat": "ac2g", "name": "ac2g"{end}}}'
+    )
+
+
+def memory_event(at: int, thread: int, args: dict[str, object]) -> str:
+    """What the allocator gave or took back."""
+    return (
+        f'{{"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": {PID}, '
+        f'"tid": {PID + thread}, "ts": {micros(BASE_NS + at)}, "args": {json.dumps(args)}}}'
     )
 
 
@@ -149,6 +160,7 @@ def device_events(world: World) -> list[str]:
         if work.kind == "kernel":
             args |= {"grid": [132, 1, 1], "block": [256, 1, 1]}
             args |= {"kind": "Dispatch Kernel"} if amd else {"queued": 0, "context": 1, "registers per thread": 64}
+            args |= work.args
         else:
             args["bytes"] = work.num_bytes
         lines.append(event(work.kind, work.name, device, stream, work.begin, work.end, args))
@@ -196,15 +208,16 @@ def kineto(world: World, how: Recording) -> str:
                 "totalGlobalMem": 85_018_279_936,
                 "numSms": 304 if amd else 132,
             }
+            | dict(how.device or {})
         ],
         "with_stack": int(how.stacks),
-        "record_shapes": 0,
+        "record_shapes": int(how.shapes),
         "trace_id": "5D1AF0A8C0FF4A5B8B1E6E0D0C0B0A09",
         "displayTimeUnit": "ms",
     }
     if how.world_size > 1:
         head["distributedInfo"] = {"backend": "nccl", "rank": 0, "world_size": how.world_size, "pg_count": 1}
-    lines = host_events(world, how) + device_events(world)
+    lines = host_events(world, how) + device_events(world) + [memory_event(*found) for found in world.memory]
     lines.append(
         f'{{"ph": "X", "cat": "Trace", "ts": {micros(BASE_NS + first - 40_000)}, '
         f'"dur": {micros(last - first + 80_000)}, "pid": "Spans", "tid": "PyTorch Profiler", '

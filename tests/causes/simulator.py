@@ -71,17 +71,19 @@ class DeviceWork:
     num_bytes: int = 0
     in_graph: bool = False
     lost: bool = False
+    args: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass
 class World:
-    """The host, the device, and what happened on both."""
+    """The host, the device, and what happened on both. memory: when, on which thread, what an event of it holds."""
 
     machine: Machine
     rng: random.Random
     ranges: list[Range] = field(default_factory=list)
     device: list[DeviceWork] = field(default_factory=list)
     planted: list[Interval] = field(default_factory=list)
+    memory: list[tuple[int, int, dict[str, object]]] = field(default_factory=list)
     ends: dict[int, list[int]] = field(default_factory=dict)
     waits: dict[int, int] = field(default_factory=dict)
     correlation: int = 8_000

@@ -1,0 +1,207 @@
+"""One process that drives one device, and what every program of such a process does: operators, copies, steps.
+
+A program is a `Process` with a `one_step`. Its causes are `plants`: rule ids with a size each. A rule that is also
+`removed` was mended as its remedy says: what is needless is gone, what is needed stays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+
+from tests.causes.programs import Plant, Run, Setting
+from tests.causes.recorder import Recording
+from tests.causes.simulator import US, Host, World
+from tests.findings.planted.devices import BF16, H100, Device, Kernel
+
+#: Streams beside that of the kernels (7).
+COMMUNICATION, COPIES = 20, 13
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form(Setting):
+    """Which program runs on what, and how it is recorded.
+
+    width, tokens, sequence, vocab: of a transformer: hidden size, tokens a step, tokens a sequence, words.
+    limit_ns: what kernels take at least; queue_depth: of the device.
+    """
+
+    device: Device = H100
+    width: int = 2048
+    tokens: int = 8192
+    sequence: int = 2048
+    vocab: int = 16_384
+    shapes: bool = True
+    world_size: int = 1
+    plants: Mapping[str, float] = field(default_factory=dict)
+    removed: frozenset[str] = frozenset()
+
+    def without(self, *rules: str) -> Form:
+        """The same with these causes removed."""
+        return replace(self, removed=self.removed | set(rules))
+
+
+class Process(Run):
+    """A run of a program."""
+
+    def __init__(self, form: Form) -> None:
+        super().__init__(replace(form, vendor=form.device.vendor), Plant())
+        self.form = form
+        self.device = form.device
+        self.allocated = round(0.4 * form.device.memory)
+
+    def planted(self, rule: str) -> bool:
+        """Whether the cause is there, and not removed."""
+        return rule in self.form.plants and rule not in self.form.removed
+
+    def size(self, rule: str) -> float:
+        """The cause's size, also where it is removed; 0 where it never was there."""
+        return self.form.plants.get(rule, 0.0)
+
+    def cost(self, rule: str) -> float:
+        """The cause's size; 0 where it is removed."""
+        return self.size(rule) if self.planted(rule) else 0.0
+
+    @property
+    def recording(self) -> Recording:
+        """How the run is recorded."""
+        form = self.form
+        return Recording(
+            stacks=form.stacks,
+            steps=form.steps,
+            world_size=form.world_size,
+            shapes=form.shapes,
+            device=form.device.properties,
+        )
+
+    def one_step(self) -> None:
+        raise NotImplementedError
+
+    def step_name(self) -> str:
+        return f"ProfilerStep#{self.step + 12}"
+
+    def start(self) -> None:
+        """Before the first step."""
+
+    def stop(self) -> None:
+        """After the last one."""
+
+    def whole(self) -> World:
+        """Runs all steps."""
+        self.start()
+        with self.frames("train.py(204): <module>", "train.py(171): main"):
+            for step in range(self.form.num_steps):
+                self.step = step
+                self.step_begins.append(self.main.now)
+                with self.annotation(self.step_name()):
+                    self.one_step()
+            self.main.synchronize("cudaDeviceSynchronize")
+        self.stop()
+        return self.world
+
+    # what programs are made of --------------------------------------------------------------------------------------
+
+    @contextmanager
+    def operator(
+        self, name: str, *shapes: Sequence[int], kind: str = BF16, host: Host | None = None, us: float = 3.6
+    ) -> Iterator[None]:
+        """An operator with the shapes of its inputs."""
+        host = host or self.main
+        found = {}
+        if self.form.shapes:
+            found = {
+                "Input Dims": [list(shape) for shape in shapes],
+                "Input type": [kind] * len(shapes),
+                "Concrete Inputs": [""] * len(shapes),
+            }
+        with host.inside("operator", name, **found):
+            host.work(us * US)
+            yield
+            host.work(0.4 * us * US)
+
+    def busy(self, us: float, host: Host | None = None) -> None:
+        """The host works for a time that is known but for a little noise."""
+        (host or self.main).now += round(us * US * self.rng.uniform(0.97, 1.03))
+
+    def run(self, kernel: Kernel, *, host: Host | None = None, stream: int = 7) -> None:
+        """Launches a kernel."""
+        work = (host or self.main).launch(kernel.name, kernel.ns, call=kernel.call, stream=stream)
+        work.args = kernel.args
+
+    def op(
+        self,
+        names: str,
+        kernel: Kernel | None,
+        *shapes: Sequence[int],
+        kind: str = BF16,
+        host: Host | None = None,
+        stream: int = 7,
+    ) -> None:
+        """Operators, one in the other (parted by spaces), the last of which launches a kernel."""
+        with ExitStack() as stack:
+            for name in names.split():
+                stack.enter_context(self.operator(name, *shapes, kind=kind, host=host))
+            if kernel is not None:
+                self.run(kernel, host=host, stream=stream)
+
+    def event(self, call: str, host: Host | None = None) -> None:
+        """cudaEventRecord, cudaStreamWaitEvent: a call that is soon over."""
+        host = host or self.main
+        with host.call(call):
+            host.work(1.2 * US)
+
+    def after(self, waiting: int, awaited: int, host: Host | None = None) -> None:
+        """What is launched next on one stream waits for what was launched last on another."""
+        self.event("cudaEventRecord", host)
+        self.event("cudaStreamWaitEvent", host)
+        self.world.waits[waiting] = max(self.world.waits.get(waiting, 0), self.world.ready(awaited))
+
+    def copied(self, num_bytes: float, *, pinned: bool, stream: int = 7) -> None:
+        """A copy to the device. From pinned memory it is queued like a kernel; from pageable memory the host stands
+        until the driver has copied all of it, piece by piece.
+        """
+        host, world = self.main, self.world
+        seconds = num_bytes / (48e9 if pinned else 6e9)
+        name = self.copy_name(f"Memcpy HtoD ({'Pinned' if pinned else 'Pageable'} -> Device)")
+        with self.operator("aten::to"), self.operator("aten::_to_copy"), self.operator("aten::copy_"):
+            work = host.launch(
+                name,
+                seconds * 1e9 + 1_500,
+                stream=stream,
+                call="cudaMemcpyAsync",
+                kind="gpu_memcpy",
+                num_bytes=round(num_bytes),
+            )
+            if not pinned:
+                found = world.ranges[work.launch]
+                host.wait_until(work.end - 2 * US)
+                found.end = host.now
+                if self.device.vendor != "amd":
+                    host.synchronize("cudaStreamSynchronize", stream=stream)
+
+    def memory_event(self, num_bytes: int, host: Host | None = None) -> None:
+        """What the allocator gives or takes back."""
+        host = host or self.main
+        self.allocated += num_bytes
+        self.world.memory.append(
+            (
+                host.now,
+                host.thread,
+                {
+                    "Total Reserved": max(self.allocated, round(0.5 * self.device.memory)),
+                    "Total Allocated": self.allocated,
+                    "Bytes": num_bytes,
+                    "Addr": 0x7F0000000000 + abs(num_bytes),
+                    "Device Id": 0,
+                    "Device Type": 1,
+                    "Ev Idx": len(self.world.ranges),
+                },
+            )
+        )
+
+
+def rounded(number: float, to: int = 64) -> int:
+    """The next multiple of `to`."""
+    return max(to, math.ceil(number / to) * to)
