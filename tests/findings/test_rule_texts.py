@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import importlib.util
 import json
 import re
 import tomllib
@@ -50,6 +52,23 @@ RECORDED = {
     "tracelens-h100-bert-small.json.gz": ("pytorch",),
     "tracelens-vllm-decode-graph.json.gz": ("vllm", "pytorch"),
     "tracelens-vllm-prefilldecode.json.gz": ("vllm", "pytorch"),
+}
+FSDP2 = "distributed/fsdp/_fully_shard"
+#: What switches in Python call, with the package and file that defines it.
+DEFINED_IN = {
+    "compile": ("torch", "__init__.py"),
+    "AdamW": ("torch", "optim/adamw.py"),
+    "DataLoader": ("torch", "utils/data/dataloader.py"),
+    "DistributedDataParallel": ("torch", "nn/parallel/distributed.py"),
+    "FullyShardedDataParallel": ("torch", "distributed/fsdp/fully_sharded_data_parallel.py"),
+    "fully_shard": ("torch", f"{FSDP2}/_fully_shard.py"),
+    "unshard": ("torch", f"{FSDP2}/_fully_shard.py"),
+    "MixedPrecisionPolicy": ("torch", f"{FSDP2}/_fsdp_api.py"),
+    "schedule": ("torch", "profiler/profiler.py"),
+    "autocast": ("torch", "amp/autocast_mode.py"),
+    "checkpoint": ("torch", "utils/checkpoint.py"),
+    "all_reduce": ("torch", "distributed/distributed_c10d.py"),
+    "TrainingArguments": ("transformers", "training_args.py"),
 }
 VLLM_KERNEL = "void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*)"
 SHOWN = {
@@ -139,6 +158,44 @@ def test_deepspeed_switches_are_json() -> None:
 def test_json_within_flags_parses() -> None:
     switches = [each.switch for rule in all_rules() for each in rule.remedies if "'{" in each.switch]
     assert all(json.loads(switch.split("'")[1]) for switch in switches) and switches
+
+
+def test_code_names_arguments_that_exist() -> None:
+    """Switches in Python name arguments of the versions installed here."""
+    asked = [
+        (called(call.func), str(keyword.arg))
+        for switch in (each.switch for rule in all_rules() for each in rule.remedies if "(" in each.switch)
+        for call in ast.walk(ast.parse(switch))
+        if isinstance(call, ast.Call)
+        for keyword in call.keywords
+    ]
+    known = {name: arguments_of(name, *place) for name, place in DEFINED_IN.items()}
+    checked = [(name, argument) for name, argument in asked if name in known]
+    assert [(name, argument) for name, argument in checked if argument not in known[name]] == []
+    assert len(checked) > 40
+
+
+def arguments_of(name: str, package: str, file: str) -> set[str]:
+    """Arguments of the function, or fields or arguments of the class; read from the source, without importing it."""
+    found = importlib.util.find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        pytest.skip(f"{package} is not installed")
+    tree = ast.parse(Path(found.submodule_search_locations[0], file).read_text("utf-8"))
+    arguments = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            arguments |= {each.target.id for each in node.body if isinstance(each, ast.AnnAssign)
+                          and isinstance(each.target, ast.Name)}  # fmt: skip
+            makers = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
+        else:
+            makers = [node] if isinstance(node, ast.FunctionDef) and node.name == name else []
+        arguments |= {each.arg for maker in makers for each in (*maker.args.args, *maker.args.kwonlyargs)}
+    assert arguments, f"{package}/{file} defines no {name}"
+    return arguments
+
+
+def called(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def test_flags_of_a_shell_hold_no_code() -> None:
