@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from weftrace.advice.findings.evidence import Evidence, JobEvidence
 from weftrace.advice.findings.found import Found, Missing
-from weftrace.advice.findings.rules import quality
+from weftrace.advice.findings.rules import host, pauses, quality
 from weftrace.trace.work import Basis
 
 DeviceRule = Callable[[Evidence], Iterable[Found | Missing]]
@@ -31,5 +31,10 @@ RULES: tuple[Rule, ...] = (
     Rule("unrecorded-work", quality.unrecorded_work, is_remark=True),
     Rule("ranks-missing", quality.ranks_missing, quality.ranks_missing_of_job, is_remark=True),
     Rule("warm-up-in-sample", quality.warm_up_in_sample, is_remark=True),
+    Rule("host-bound", host.host_bound),
+    Rule("sync-every-step", host.sync_every_step),
+    Rule("data-loading", host.data_loading, bases=("device", "host")),
+    Rule("gc-pause", pauses.gc_pause),
+    Rule("recompilation", pauses.recompilation),
     Rule("leave-it", quality.leave_it, is_remark=True),
 )  # fmt: skip

@@ -1,0 +1,171 @@
+"""Idle time of a device by what the host did meanwhile: how much in which step, and where in the program most of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weftrace.advice.findings.evidence import Evidence
+from weftrace.advice.findings.values import Where
+from weftrace.analysis.intervals import Array, sums_by_group
+from weftrace.analysis.waiting.host_paths import FRAME, KINDS, OPERATOR, Paths
+from weftrace.analysis.waiting.idle_pieces import CAUSES
+from weftrace.analysis.waiting.naming import NOTHING, Named, may_name, names_of
+from weftrace.units import duration, percent
+
+#: Events of a finding.
+MOST_EVENTS = 20
+#: Packages whose functions are a library's: nobody mends them to make a program faster.
+_LIBRARIES = re.compile(
+    r"(^|/)((site|dist)-packages|numpy|scipy|pandas|PIL|cv2|torchvision|torchaudio|transformers|accelerate|datasets|"
+    r"lightning|pytorch_lightning|deepspeed|tqdm|apex|flash_attn|xformers|einops|timm|diffusers|vllm|sglang)/"
+)
+_LONGEST_NAME = 44
+
+Mask = NDArray[np.bool_]
+
+
+class Place(NamedTuple):
+    """Where in the program some idle time lies; empty where it is no one place. name: the deepest annotation, operator,
+    function or call with most of it; operator; code: a function of the user's, as recorded."""
+
+    name: str = ""
+    operator: str = ""
+    code: str = ""
+
+    @property
+    def words(self) -> str:
+        """ " in aten::item (train.py(42): step)"; "" where nothing names it."""
+        code = f" ({short(self.code)})" if self.operator and self.code else ""
+        name = self.operator or self.name or self.code
+        return f" in {short(name)}{code}" if name else ""
+
+
+def charged(evidence: Evidence, causes: Iterable[str]) -> Mask:
+    """Pieces of idle time with one of these causes, a mask over `Evidence.idle_pieces`."""
+    return np.isin(evidence.idle_pieces.cause, [CAUSES.index(cause) for cause in causes])
+
+
+def time_of(evidence: Evidence, chosen: Mask) -> int:
+    return int(evidence.idle_pieces.length[chosen].sum())
+
+
+def step_of(evidence: Evidence) -> Array:
+    """Of each piece the step that launched what ends its gap; -1 where none did."""
+    steps = evidence.idle_pieces.gaps.events.get_column("step").fill_null(-1).to_numpy()
+    return steps[evidence.idle_pieces.gap]
+
+
+def by_step(evidence: Evidence, chosen: Mask) -> Array:
+    """Time of the chosen pieces in each of `Evidence.steps`; of more than two without the first, which warms up."""
+    numbers = np.array([step.step for step in evidence.steps], np.int64)
+    numbers = numbers[1:] if len(numbers) > 2 else numbers
+    mine = step_of(evidence)[chosen]
+    at = np.searchsorted(numbers, mine)
+    known = (at < len(numbers)) & (numbers[np.minimum(at, len(numbers) - 1)] == mine) if len(numbers) else at < 0
+    return sums_by_group(at[known], evidence.idle_pieces.length[chosen][known], len(numbers))
+
+
+def place_of(evidence: Evidence, chosen: Mask) -> Place:
+    """Where most of the chosen pieces lie."""
+    pieces = evidence.idle_pieces
+    node, length = pieces.named[chosen], pieces.length[chosen]
+    own, around, child = names_of(pieces.paths, node, length)
+    named = own if own is not NOTHING else child
+    operator = next((each.name for each in (named, around) if _is_operator(each)), "")
+    return Place(named.name, operator, _code(pieces.paths, node, length))
+
+
+def where_of(evidence: Evidence, chosen: Mask, place: Place, *, step: int | None = None) -> Where:
+    """The place of the chosen pieces, shown by what ends the gaps with most of them."""
+    ends = evidence.idle_pieces.gaps.events.get_column("row").to_numpy().astype(np.int64)
+    largest = _largest(evidence.idle_pieces.gap[chosen], evidence.idle_pieces.length[chosen])
+    return place_where(evidence, place, ends[largest], step=step)
+
+
+def place_where(evidence: Evidence, place: Place, rows: Array, *, step: int | None = None) -> Where:
+    """A place, and rows of the events that show it, the longest first."""
+    rows = rows[:MOST_EVENTS]
+    start, took = evidence.trace.events.select("ts_ns", "dur_ns").row(int(rows[0])) if len(rows) else (None, None)
+    return Where(
+        ranks=() if evidence.trace.rank is None else (evidence.trace.rank,),
+        device=evidence.work.device,
+        step=step,
+        code=place.code,
+        operator=place.operator,
+        path=evidence.trace.path,
+        events=tuple(rows.tolist()),
+        start_ns=start,
+        end_ns=None if start is None or took is None else start + took,
+    )
+
+
+def calls_of(evidence: Evidence, chosen: Mask) -> Array:
+    """Rows of the calls that the host waited in during the chosen pieces, those with most of their time first."""
+    pieces = evidence.idle_pieces
+    names = pieces.paths.names.gather(pieces.paths.name[np.unique(pieces.named[chosen & (pieces.named >= 0)])])
+    called = evidence.trace.events.select("name", "pid", "tid", "ts_ns").with_row_index("row")
+    known = called.get_column("name").unique()
+    called = called.filter(pl.col("name").is_in(known.filter(known.cast(pl.String).is_in(names.implode())).implode()))
+    launching = pieces.gaps.events.select(pid="launch_pid", tid="launch_tid")[pieces.gap[chosen]]
+    asked = launching.with_columns(ts_ns=pl.Series(pieces.start[chosen]), ns=pl.Series(pieces.length[chosen]))
+    asked = asked.sort("ts_ns").join_asof(called.sort("ts_ns"), on="ts_ns", by=("pid", "tid"), check_sortedness=False)
+    found = asked.drop_nulls("row").group_by("row").agg(pl.col("ns").sum()).sort("ns", "row", descending=[True, False])
+    return found.get_column("row").to_numpy().astype(np.int64)
+
+
+def of_step(evidence: Evidence, time_ns: int, what: str = "idle time") -> str:
+    """ "8.1 ms of idle time, 21 % of the step"; of the recording where no steps are known."""
+    whole = "step" if evidence.num_steps else "time"
+    return f"{duration(evidence.per_step(time_ns))} of {what}, {percent(evidence.share(time_ns))} of the {whole}"
+
+
+def short(name: str) -> str:
+    """A name that fits in a sentence: a function's file without its folders."""
+    file, colon, function = name.partition("): ")
+    name = f"{file.replace(chr(92), '/').rsplit('/', 1)[-1]}{colon}{function}" if colon else name
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[: _LONGEST_NAME // 2]}…{name[-(_LONGEST_NAME // 2 - 1) :]}"
+
+
+def pattern_of(names: Collection[str]) -> str:
+    """A regular expression that finds just these names."""
+    escaped = pl.Series(sorted(names), dtype=pl.String).to_frame("name").select(pl.col("name").str.escape_regex())
+    return f"^({'|'.join(escaped.to_series())})$"
+
+
+def _is_operator(named: Named) -> bool:
+    return named.kind == KINDS.index(OPERATOR)
+
+
+def _largest(group: Array, length: Array) -> Array:
+    """The groups with most time, at most so many as a finding has events."""
+    totals = sums_by_group(group, length, int(group.max()) + 1 if len(group) else 0)
+    order = np.argsort(-totals, kind="stable")[:MOST_EVENTS]
+    return order[totals[order] > 0]
+
+
+def _code(paths: Paths, node: Array, length: Array) -> str:
+    """The innermost function of the user's around most of the time; of a library's where there are none."""
+    names, frame = paths.names.to_list(), KINDS.index(FRAME)
+    if not (paths.kind == frame).any() or not (node >= 0).any():
+        return ""
+    is_frame = paths.kind == frame
+    usable = np.array([not n.startswith("nn.Module: ") and may_name(n, frame) for n in names], np.bool_)[paths.name]
+    own = np.array([not _LIBRARIES.search(n.replace("\\", "/")) for n in names], np.bool_)[paths.name]
+    for wanted in (is_frame & usable & own, is_frame & usable):
+        holder = np.where(wanted, np.arange(len(wanted)), -1)
+        for at in range(len(holder)):  # parents come first; distinct paths are few
+            if holder[at] < 0 <= paths.parent[at]:
+                holder[at] = holder[paths.parent[at]]
+        held = holder[node[node >= 0]]
+        totals = sums_by_group(paths.name[held[held >= 0]], length[node >= 0][held >= 0], len(names))
+        if totals.any():
+            return str(names[int(totals.argmax())])
+    return ""

@@ -1,0 +1,122 @@
+"""What stops the host now and then: rules 26 and 27."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from weftrace.advice.findings.evidence import Evidence
+from weftrace.advice.findings.found import Found
+from weftrace.advice.findings.rule_texts import rule_text
+from weftrace.advice.findings.rules.host_idle import (
+    Mask,
+    Place,
+    charged,
+    place_of,
+    step_of,
+    time_of,
+    where_of,
+)
+from weftrace.advice.findings.values import Confidence, Number
+from weftrace.analysis.intervals import Array, sums_by_group
+from weftrace.units import counted, duration, percent
+
+#: What comes in more of the steps is periodic, and has another cause.
+_MOST_STEPS = 0.25
+#: Fewer steps do not tell what is periodic.
+_LEAST_STEPS = 4
+
+
+def gc_pause(evidence: Evidence) -> Iterator[Found]:
+    """26: Python's garbage collector stops the host, or something that nobody recorded does."""
+    least = rule_text("gc-pause").thresholds["least_share"]
+    collects = charged(evidence, ("garbage_collection",))
+    longest = int(_stretches(evidence, collects).max(initial=0))
+    share = evidence.share(time_of(evidence, collects))
+    if share >= (least if longest >= _least_pause(evidence) else 2 * least):
+        yield _paused(evidence, collects, "Python's garbage collector,", "high", "")
+        return
+    silent = charged(evidence, ("nothing_recorded",))
+    silent = silent & is_pause(evidence, silent)
+    if silent.any() and evidence.share(time_of(evidence, silent)) >= least:
+        yield _paused(
+            evidence, silent, "something unrecorded, as a garbage collection would be,", "low",
+            "the host recorded nothing then: a collection is recorded only where torch.profiler is told to",
+        )  # fmt: skip
+
+
+def is_pause(evidence: Evidence, silent: Mask) -> Mask:
+    """Of the chosen pieces those in gaps that are long and come in few steps."""
+    stretch = _stretches(evidence, silent)
+    long = silent & (stretch[evidence.idle_pieces.gap] >= _least_pause(evidence))
+    if len(evidence.steps) < _LEAST_STEPS:
+        return np.zeros(len(silent), np.bool_)
+    in_steps = len(np.unique(step_of(evidence)[long]))
+    return long if in_steps <= _MOST_STEPS * len(evidence.steps) else np.zeros(len(silent), np.bool_)
+
+
+def _paused(evidence: Evidence, chosen: Mask, by: str, confidence: Confidence, reason: str) -> Found:
+    ns, stretches = time_of(evidence, chosen), _stretches(evidence, chosen)
+    longest, number = int(stretches.max()), int((stretches > 0).sum())
+    place = place_of(evidence, chosen) if confidence == "high" else Place()
+    what = f"for {duration(ns)}" if number == 1 else f"{counted(number, 'time')}, for up to {duration(longest)}"
+    steps = np.unique(step_of(evidence)[chosen]).tolist()
+    when = f" in step {steps[0]}" if len(steps) == 1 and steps[0] >= 0 else ""
+    return Found(
+        sentence=f"The host stands still {what}{when}, in {by} and the device waits: "
+        f"{percent(evidence.share(ns))} of the time.",
+        cost_ns=ns,
+        evidence=(
+            Number(name="idle time in pauses", value=ns, unit="ns"),
+            Number(name="longest pause", value=longest, unit="ns"),
+            Number(name="pauses", value=number, unit="count"),
+        ),
+        where=where_of(evidence, chosen, place, step=steps[0] if when else None),
+        saves_ns=(ns, ns),
+        how="all of this idle time",
+        confidence=confidence,
+        reason=reason,
+    )
+
+
+def _stretches(evidence: Evidence, chosen: Mask) -> Array:
+    """Of each gap the time of the chosen pieces in it."""
+    pieces = evidence.idle_pieces
+    return sums_by_group(pieces.gap[chosen], pieces.length[chosen], pieces.gaps.events.height)
+
+
+def _least_pause(evidence: Evidence) -> float:
+    """From how long on a stretch is a pause: 10 ms, or what makes a short step a fifth longer."""
+    limits = rule_text("gc-pause").thresholds
+    if len(evidence.steps) < _LEAST_STEPS:
+        return limits["least_ns"]
+    usual = float(np.median([step.breakdown.span_ns for step in evidence.steps]))
+    return min(limits["least_ns"], (limits["least_step_ratio"] - 1) * usual)
+
+
+def recompilation(evidence: Evidence) -> Iterator[Found]:
+    """27: code is compiled, loaded or tuned after the first step."""
+    limits, steps = rule_text("recompilation").thresholds, evidence.steps
+    compiles = charged(evidence, ("compilation", "first_use"))
+    if len(steps) > 1:
+        of = step_of(evidence)
+        compiles &= (of != steps[0].step) & (of >= 0)
+    ns = time_of(evidence, compiles)
+    if not ns or evidence.share(ns) < limits["least_share"]:
+        return
+    place = place_of(evidence, compiles)
+    in_steps = np.unique(step_of(evidence)[compiles]).tolist()
+    when = f"step {in_steps[0]}" if len(in_steps) == 1 else f"{len(in_steps)} of {len(steps)} steps"
+    yield Found(
+        sentence=f"The device waits {duration(ns)} while the host compiles or loads code"
+        f"{f' in {when}' * bool(steps)}, {percent(evidence.share(ns))} of the time"
+        f"{f', most{place.words}' * bool(place.words)}.",
+        cost_ns=ns,
+        evidence=(Number(name="idle time while code was compiled or loaded", value=ns, unit="ns"),),
+        where=where_of(evidence, compiles, place, step=in_steps[0] if steps and len(in_steps) == 1 else None),
+        saves_ns=(ns, ns),
+        how="all of this idle time",
+        confidence="high" if len(steps) > 1 else "medium",
+        reason="" if len(steps) > 1 else "without steps it may be the program's warm-up",
+    )

@@ -1,0 +1,167 @@
+"""Rules of the host, on small made traces: they fire with the right cost, and not where nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tracefile import GEMM, TraceFile
+from weftrace.advice.findings.advising import replays_of
+from weftrace.advice.findings.evidence import Evidence
+from weftrace.advice.findings.found import Found, Missing
+from weftrace.advice.findings.rules.host import data_loading, host_bound, sync_every_step
+from weftrace.trace.work import work_of
+
+US = 1_000
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+
+
+def evidence_of(file: TraceFile, folder: Path) -> Evidence:
+    return Evidence(work=work_of(file.trace(folder)))
+
+
+def fired(found: list[Any]) -> Found:
+    (one,) = found
+    assert isinstance(one, Found) and len(one.sentence) <= 170 and one.sentence.endswith(".")
+    return one
+
+
+def launch(file: TraceFile, at: float, start: float, us: float, *, op: float) -> None:
+    """An operator that begins `op` µs before it launches a kernel, in a call of 1 µs."""
+    file.host("aten::mm", at - op, op + 2, cat="cpu_op")
+    file.kernel(GEMM, start, us, launch=at)
+
+
+def eager(kernel_us: float, *, steps: int = 4) -> TraceFile:
+    """Steps of 20 operators, one in each 40 µs, that each launch a kernel."""
+    file, at, free = TraceFile(), 0.0, 0.0
+    for step in range(steps):
+        begin = at
+        for _ in range(20):
+            at += 40
+            free = max(at + 3, free) + kernel_us
+            launch(file, at, free - kernel_us, kernel_us, op=38)
+        at += 4
+        file.host(f"ProfilerStep#{step}", begin, at - begin)
+    return file
+
+
+def test_the_host_is_slower_than_the_device(tmp_path: Path) -> None:
+    evidence = evidence_of(eager(10), tmp_path)
+    one = fired(list(host_bound(evidence)))
+    assert one.cost_ns == (79 * 30 + 3 * 4) * US == evidence.idle.idle_ns
+    assert one.where.operator == "aten::mm" and one.confidence == "high"
+    assert "20 launches a step" in one.sentence
+    gain, why = replays_of(evidence).gain_of(one)
+    assert gain is not None, why
+    assert gain.low_ns * 4 == pytest.approx(79 * 20 * US, rel=0.05)  # an operator each 20 µs
+    assert gain.high_ns * 4 == pytest.approx(one.cost_ns, rel=0.05)
+
+
+def test_a_host_that_runs_ahead_costs_nothing(tmp_path: Path) -> None:
+    assert list(host_bound(evidence_of(eager(60), tmp_path))) == []
+
+
+def test_without_launches_nothing_is_told(tmp_path: Path) -> None:
+    file = TraceFile()
+    for at in range(10):
+        file.kernel(GEMM, at * 100, 10, linked=False)
+    (one,) = host_bound(evidence_of(file, tmp_path))
+    assert isinstance(one, Missing)
+
+
+def waiting(host_us: float, *, steps: int = 4, ahead: bool = False) -> TraceFile:
+    """Each step launches 300 µs of work, reads a number, and works for a while before the next launches. ahead: the
+    number is of the step before, and the device has work meanwhile."""
+    file, at, ends = TraceFile(), 10.0, [0.0]
+    for step in range(steps):
+        begin = at - 5
+        start = max(at + 3, ends[-1])
+        launch(file, at, start, 300, op=4)
+        ends.append(start + 300)
+        until = max(at + 5, ends[-2 if ahead else -1]) + 2
+        file.host("aten::item", at + 3, until - at - 2, cat="cpu_op")
+        file.host("cudaStreamSynchronize", at + 4, until - at - 4, cat="cuda_runtime")
+        at = until + host_us
+        file.host(f"ProfilerStep#{step}", begin, at - begin - 5)
+    return file
+
+
+def test_the_host_waits_in_every_step(tmp_path: Path) -> None:
+    evidence = evidence_of(waiting(60), tmp_path)
+    one = fired(list(sync_every_step(evidence)))
+    assert one.cost_ns == 3 * 63 * US  # until the next launch call returns: latency is not the wait's
+    assert one.where.operator == "aten::item" and "1 time a step in aten::item" in one.sentence
+    names = evidence.trace.events.get_column("name").cast(str).gather(list(one.where.events)).to_list()
+    assert names == ["cudaStreamSynchronize"] * 3
+    gain, why = replays_of(evidence).gain_of(one)
+    assert gain is not None, why
+    assert gain.high_ns * 4 == pytest.approx(one.cost_ns, rel=0.1)
+    assert list(host_bound(evidence)) == []
+
+
+def test_a_wait_costs_nothing_while_the_device_has_work(tmp_path: Path) -> None:
+    assert list(sync_every_step(evidence_of(waiting(60, ahead=True), tmp_path))) == []
+
+
+def test_waits_that_cost_little_are_not_told(tmp_path: Path) -> None:
+    assert list(sync_every_step(evidence_of(waiting(0.5), tmp_path))) == []
+
+
+def loading(us: float, *, steps: int = 4, kernel_us: float = 400, name: str = LOADER) -> TraceFile:
+    """The loader takes a while in each step, then one operator launches a kernel. Without a name nothing is recorded,
+    and it takes longer each time: what takes as long each time is taken for unrecorded work."""
+    file, at, free = TraceFile(), 0.0, 0.0
+    for step in range(steps):
+        begin = at
+        if name:
+            file.host(name, at, us)
+        else:
+            us *= 1.1
+        at += us + 6
+        free = max(at + 3, free) + kernel_us
+        launch(file, at, free - kernel_us, kernel_us, op=5)
+        at += 4
+        file.host(f"ProfilerStep#{step}", begin, at - begin)
+    return file
+
+
+def test_the_device_waits_for_the_loader(tmp_path: Path) -> None:
+    evidence = evidence_of(loading(2_000), tmp_path)
+    one = fired(list(data_loading(evidence)))
+    assert one.cost_ns == 3 * (2_000 - 399) * US  # the kernel before runs until 399 µs after the loader has begun
+    assert one.confidence == "high" and "DataLoader" in one.sentence
+    gain, why = replays_of(evidence).gain_of(one)
+    assert gain is not None, why
+    assert gain.high_ns * 4 == pytest.approx(one.cost_ns, rel=0.02)
+    assert gain.low_ns < gain.high_ns  # one worker cannot load so fast
+    assert list(host_bound(evidence)) == []
+
+
+def test_a_loader_that_is_hidden_costs_nothing(tmp_path: Path) -> None:
+    assert list(data_loading(evidence_of(loading(300), tmp_path))) == []
+
+
+def test_silence_at_the_start_of_every_step_is_likely_the_loader(tmp_path: Path) -> None:
+    one = fired(list(data_loading(evidence_of(loading(2_000, name=""), tmp_path))))
+    assert one.confidence == "low" and one.is_bound
+
+
+def test_a_loader_of_a_training_on_cpus(tmp_path: Path) -> None:
+    file = TraceFile()
+    for step in range(3):
+        begin = step * 1_000.0
+        file.host(f"ProfilerStep#{step}", begin, 999)
+        file.host("aten::mm", begin + 1, 399, cat="cpu_op")
+        file.host(LOADER, begin + 450, 500)
+        file.host("aten::stack", begin + 500, 100, cat="cpu_op")  # the loader's own
+        file.host("aten::work", begin + 900, 20, cat="cpu_op", tid=2)  # another thread works meanwhile
+    evidence = evidence_of(file, tmp_path)
+    one = fired(list(data_loading(evidence)))
+    assert evidence.span_ns == 2_919 * US
+    assert one.cost_ns == (480 + 480 + 450) * US  # the recording ends in the last one
+    assert one.saves_ns == (1_410 * US, 1_410 * US)
+    gain, _ = replays_of(evidence).gain_of(one)
+    assert gain is not None and gain.method == "measured" and gain.high_ns == 470 * US

@@ -1,0 +1,73 @@
+"""Pauses of the host, on small made traces: single ones count, periodic ones and those of the first step do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.findings.rules.test_host import US, evidence_of, fired, launch
+from tests.tracefile import TraceFile
+from weftrace.advice.findings.advising import replays_of
+from weftrace.advice.findings.rules.host import host_bound
+from weftrace.advice.findings.rules.pauses import gc_pause, recompilation
+
+
+def paused(pauses: Mapping[int, float], *, name: str = "", cat: str = "cpu_op", steps: int = 8) -> TraceFile:
+    """Steps of two kernels of 5 ms, launched 50 µs after the one before has ended; before the second one of some steps
+    the host does something else for so many µs."""
+    file, at = TraceFile(), 0.0
+    for step in range(steps):
+        begin = at
+        for kernel in range(2):
+            at += 49
+            us = pauses.get(step, 0.0) if kernel else 0.0
+            if us and name:
+                file.host(name, at - 20, us, cat=cat)
+            at += us
+            launch(file, at, at + 1, 5_000, op=5)
+            at += 5_001
+        file.host(f"ProfilerStep#{step}", begin, at - begin - 10)
+    return file
+
+
+def test_a_recorded_collection(tmp_path: Path) -> None:
+    evidence = evidence_of(paused({4: 12_000}, name="Python GC", cat="python_gc"), tmp_path)
+    one = fired(list(gc_pause(evidence)))
+    assert one.cost_ns == 12_000 * US and one.confidence == "high"
+    assert "for 12 ms in step 4" in one.sentence.replace("12.0", "12")
+    assert one.where.step == 4
+    gain, _ = replays_of(evidence).gain_of(one)
+    assert gain is not None and gain.high_ns == 12_000 * US // 8
+    assert list(host_bound(evidence)) == []
+
+
+def test_a_single_silent_stretch_is_likely_a_collection(tmp_path: Path) -> None:
+    evidence = evidence_of(paused({5: 14_000}), tmp_path)
+    one = fired(list(gc_pause(evidence)))
+    assert 14_000 * US <= one.cost_ns <= 14_050 * US and one.confidence == "low"
+    assert list(host_bound(evidence)) == []
+
+
+def test_silence_that_is_periodic_has_another_cause(tmp_path: Path) -> None:
+    often = {step: 9_000 + 1_000.0 * step for step in range(1, 8, 2)}
+    assert list(gc_pause(evidence_of(paused(often), tmp_path))) == []
+
+
+def test_short_collections_are_not_told(tmp_path: Path) -> None:
+    assert list(gc_pause(evidence_of(paused({4: 300}, name="Python GC", cat="python_gc"), tmp_path))) == []
+
+
+def test_code_is_compiled_again(tmp_path: Path) -> None:
+    evidence = evidence_of(paused({0: 20_000, 6: 8_000}, name="_compile.compile_inner (dynamo_timed)"), tmp_path)
+    one = fired(list(recompilation(evidence)))
+    assert one.cost_ns == 8_000 * US and one.where.step == 6 and "in step 6" in one.sentence
+
+
+def test_compilation_in_the_first_step_is_warm_up(tmp_path: Path) -> None:
+    file = paused({0: 20_000}, name="_compile.compile_inner (dynamo_timed)")
+    assert list(recompilation(evidence_of(file, tmp_path))) == []
+
+
+def test_a_module_is_loaded_in_the_sample(tmp_path: Path) -> None:
+    file = paused({3: 5_000}, name="cuModuleLoadData", cat="cuda_driver")
+    assert fired(list(recompilation(evidence_of(file, tmp_path)))).cost_ns == 5_000 * US
