@@ -144,6 +144,7 @@ def test_remedies_stand_once_per_framework_with_sources(rule: RuleText) -> None:
     assert "pytorch" in frameworks and len(set(frameworks)) == len(frameworks)
     for remedy in rule.remedies:
         assert remedy.versions
+        assert remedy.switch == remedy.switch.strip()
         assert remedy.switch == "" or remedy.source, remedy
     for reference in [*(remedy.source for remedy in rule.remedies), *(source.ref for source in rule.sources)]:
         assert re.fullmatch(r"(https://\S+|[\w.-]+/[\w.-]+#\d+)?", reference), reference
@@ -209,6 +210,7 @@ def test_most_specific_framework_has_its_remedy() -> None:
     rule = rule_text("exposed-collective")
     assert rule.remedy_for(["ddp", "pytorch"]).framework == "ddp"
     assert rule.remedy_for(["ddp", "deepspeed", "pytorch"]).framework == "deepspeed"
+    assert rule.remedy_for(["huggingface", "fsdp2", "pytorch"]).framework == "fsdp2"  # the Trainer has both, and DDP
     assert rule.remedy_for([]).framework == rule.remedy_for(["unknown"]).framework == "pytorch"
     assert rule_text("layout-transforms").remedy_for(["vllm", "pytorch"]).framework == "pytorch"
     assert FRAMEWORKS[-1] == "pytorch"
