@@ -11,7 +11,9 @@ from tests.tracefile import GEMM, TraceFile
 from weftrace.advice.findings.advising import replays_of
 from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.found import Found, Missing
-from weftrace.advice.findings.rules.host import data_loading, host_bound, sync_every_step
+from weftrace.advice.findings.rules.host import host_bound, sync_every_step
+from weftrace.advice.findings.rules.loading import data_loading
+from weftrace.advice.findings.rules.tiny_kernels import tiny_kernels
 from weftrace.trace.work import work_of
 
 US = 1_000
@@ -165,3 +167,25 @@ def test_a_loader_of_a_training_on_cpus(tmp_path: Path) -> None:
     assert one.saves_ns == (1_410 * US, 1_410 * US)
     gain, _ = replays_of(evidence).gain_of(one)
     assert gain is not None and gain.method == "measured" and gain.high_ns == 470 * US
+
+
+def test_short_kernels_are_told(tmp_path: Path) -> None:
+    evidence = evidence_of(eager(4), tmp_path)
+    one = fired(list(tiny_kernels(evidence)))
+    assert evidence.span_ns == one.evidence[0].value
+    assert one.cost_ns == 80 * 4 * US  # the gaps are the host's
+    assert one.sentence.startswith("100 % of the kernels take at most 5.00 µs")
+    gain, why = replays_of(evidence).gain_of(one)
+    assert gain is not None, why
+    assert 0.4 < gain.low_share < 0.6 and gain.high_share > 0.9
+
+
+def test_longer_kernels_are_not_told(tmp_path: Path) -> None:
+    assert list(tiny_kernels(evidence_of(eager(6), tmp_path))) == []
+
+
+def test_short_kernels_behind_a_host_that_is_ahead_are_hidden(tmp_path: Path) -> None:
+    file = TraceFile()
+    for at in range(400):
+        launch(file, 3.0 * at, 2_000 + 5.0 * at, 4, op=2)
+    assert list(tiny_kernels(evidence_of(file, tmp_path))) == []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from weftrace.advice.findings.evidence import Evidence, JobEvidence
 from weftrace.advice.findings.found import Found, Missing
-from weftrace.advice.findings.rules import host, pauses, quality
+from weftrace.advice.findings.rules import host, loading, pauses, quality, tiny_kernels
 from weftrace.trace.work import Basis
 
 DeviceRule = Callable[[Evidence], Iterable[Found | Missing]]
@@ -33,7 +33,8 @@ RULES: tuple[Rule, ...] = (
     Rule("warm-up-in-sample", quality.warm_up_in_sample, is_remark=True),
     Rule("host-bound", host.host_bound),
     Rule("sync-every-step", host.sync_every_step),
-    Rule("data-loading", host.data_loading, bases=("device", "host")),
+    Rule("data-loading", loading.data_loading, bases=("device", "host")),
+    Rule("tiny-kernels", tiny_kernels.tiny_kernels),
     Rule("gc-pause", pauses.gc_pause),
     Rule("recompilation", pauses.recompilation),
     Rule("leave-it", quality.leave_it, is_remark=True),

@@ -1,4 +1,4 @@
-"""What keeps the device waiting for the host: rules 1, 2, 6 and 16."""
+"""What keeps the device waiting for the host: its own work, and its waits for the device. Rules 1 and 2."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.host_idle import (
     Mask,
-    Place,
+    at_step_starts,
     by_step,
     calls_of,
     charged,
@@ -21,18 +21,13 @@ from weftrace.advice.findings.rules.host_idle import (
     pattern_of,
     place_of,
     place_where,
-    short,
-    step_of,
     time_of,
     where_of,
 )
 from weftrace.advice.findings.rules.pauses import is_pause
 from weftrace.advice.findings.values import Confidence, Number
-from weftrace.analysis.intervals import covered, of_events, union
-from weftrace.analysis.waiting.activities import activities, activity_of_names
 from weftrace.analysis.waiting.gap_parts import CALL, HOST, PARTS
-from weftrace.analysis.waiting.host_paths import KINDS, OPERATOR, RUNTIME_CALL
-from weftrace.analysis.waiting.host_ranges import host_ranges
+from weftrace.analysis.waiting.host_paths import KINDS, OPERATOR
 from weftrace.errors import WeftraceError
 from weftrace.units import counted
 
@@ -45,7 +40,6 @@ _READS = (
     r"^aten::(_local_scalar_dense|item|is_nonzero|equal|nonzero\w*|masked_select|_?unique\w*|index|where|bincount)$"
 )
 _RATE_LIMITER = r"(?i)FSDP|FullySharded"
-_WORKERS = "MultiProcessing"
 #: Other idle time of the host up to this share of its own work's is none to speak of.
 _FEW = 0.2
 #: Unrecorded work from this share of the time on casts doubt.
@@ -63,7 +57,7 @@ def host_bound(evidence: Evidence) -> Iterator[Found | Missing]:
     if work.num_unlinked == work.events.height:
         yield Missing(what="no launch calls are recorded")
         return
-    own = _own(evidence)
+    own = own_idle(evidence)
     ns = time_of(evidence, own)
     if not is_host_bound(evidence, ns):
         return
@@ -109,7 +103,7 @@ def _sureness(evidence: Evidence, unnamed: float) -> tuple[Confidence, str]:
     return "high", ""
 
 
-def _own(evidence: Evidence) -> Mask:
+def own_idle(evidence: Evidence) -> Mask:
     """Idle time that no more special rule explains; silence counts but for single pauses and starts of steps."""
     silent = charged(evidence, ("nothing_recorded",))
     return charged(evidence, OWN) | (silent & ~at_step_starts(evidence, silent) & ~is_pause(evidence, silent))
@@ -198,126 +192,3 @@ def _waiting_names(evidence: Evidence, chosen: Mask) -> set[str]:
             at = int(paths.parent[at])
         found.add(str(paths.names[int(paths.name[at if at >= 0 else node])]))
     return found
-
-
-# 6: data loading --------------------------------------------------------------------------------------------------
-
-
-def data_loading(evidence: Evidence) -> Iterator[Found | Missing]:
-    """6: the next batch is not there when the step could begin."""
-    limits = rule_text("data-loading").thresholds
-    if evidence.work.basis == "host":
-        yield from _loading_on_cpus(evidence, limits["least_share"])
-        return
-    loads = charged(evidence, ("data_loading",))
-    ns = time_of(evidence, loads)
-    if evidence.share(ns) >= limits["least_share"]:
-        names = _loaders(evidence, loads)
-        factor = 1 - _one_worker_hides(evidence, ns, names) / ns
-        change = "host:" + pattern_of(names)
-        least = (Scale(selector=change, factor=round(factor, 3)),) if factor > 0 else ()
-        place = place_of(evidence, loads)
-        yield Found(
-            sentence=f"The device waits for the data loader{f', most{place.words}' * bool(place.words)}: "
-            f"{of_step(evidence, ns)}.",
-            cost_ns=ns,
-            evidence=(Number(name="idle time in the data loader", value=ns, unit="ns"),),
-            where=where_of(evidence, loads, place),
-            least=least,
-            most=(Scale(selector=change, factor=0),),
-        )
-        return
-    silent = charged(evidence, ("nothing_recorded",))
-    silent = silent & at_step_starts(evidence, silent)
-    ns = time_of(evidence, silent)
-    if evidence.share(ns) >= limits["least_share"]:
-        yield Found(
-            sentence=f"The device waits at the start of steps, likely for data: {of_step(evidence, ns)}; the host "
-            "recorded nothing.",
-            cost_ns=ns,
-            evidence=(Number(name="silent time at starts of steps", value=ns, unit="ns"),),
-            where=where_of(evidence, silent, Place()),
-            saves_ns=(0, ns),
-            how="all of this idle time",
-            is_bound=True,
-            confidence="low",
-            reason="the host recorded nothing then: with_stack=True tells what it did",
-        )
-
-
-def at_step_starts(evidence: Evidence, chosen: Mask) -> Mask:
-    """The chosen pieces that lie before the first work of a step; none unless most steps have some."""
-    gaps = evidence.idle_pieces.gaps.events
-    step = gaps.get_column("step").fill_null(-1).to_numpy()
-    firsts = evidence.work.events.filter(pl.col("step").is_not_null()).group_by("step").agg(pl.col("start_ns").min())
-    first = np.isin(gaps.get_column("until_ns").to_numpy(), firsts.get_column("start_ns").to_numpy()) & (step >= 0)
-    found: Mask = chosen & first[evidence.idle_pieces.gap]
-    if 2 * len(np.unique(step_of(evidence)[found])) < max(4, len(evidence.steps)):
-        return np.zeros(len(found), np.bool_)
-    return found
-
-
-def _loaders(evidence: Evidence, chosen: Mask) -> set[str]:
-    """The outermost ranges around the chosen pieces that are known to load data."""
-    paths, names = evidence.idle_pieces.paths, evidence.idle_pieces.paths.names.to_list()
-    loads = _load_data(names)
-    found = set()
-    for node in np.unique(evidence.idle_pieces.path[chosen]).tolist():
-        outermost = ""
-        while node >= 0:
-            outermost = names[paths.name[node]] if loads[paths.name[node]] else outermost
-            node = int(paths.parent[node])
-        found.add(outermost)
-    return found - {""}
-
-
-def _load_data(names: list[str]) -> Mask:
-    rules = activities()
-    of_loading = np.array([rule.cause == "data_loading" for rule in rules] + [False])
-    found: Mask = of_loading[activity_of_names(names)]
-    return found
-
-
-def _one_worker_hides(evidence: Evidence, loading_ns: int, names: set[str]) -> int:
-    """What one worker process would hide, or twice as many where there are some: it works while the step does."""
-    rest = evidence.span_ns - loading_ns
-    if any(_WORKERS in name for name in names):
-        return min(loading_ns, evidence.span_ns // 2)
-    return min(loading_ns, rest)
-
-
-def _loading_on_cpus(evidence: Evidence, least: float) -> Iterator[Found]:
-    """The same of a training on CPUs: the main thread's time in the loader, but for what others work meanwhile."""
-    work = evidence.work
-    ranges = host_ranges(evidence.trace)
-    names = ranges.get_column("name").unique().cast(pl.String).to_list()
-    loading = [name for name, loads in zip(names, _load_data(names), strict=True) if loads]
-    threads = work.events.select(pid="launch_pid", tid="launch_tid").unique()
-    inside = ranges.filter(pl.col("name").cast(pl.String).is_in(loading), pl.col("kind") != KINDS.index(RUNTIME_CALL))
-    inside = inside.join(threads, on=("pid", "tid"), how="semi").sort("dur_ns", descending=True)
-    if inside.is_empty():
-        return
-    main = inside.row(0, named=True)
-    inside = inside.filter(pid=main["pid"], tid=main["tid"])
-    start = inside.get_column("ts_ns").to_numpy()
-    spans = union(start, start + inside.get_column("dur_ns").to_numpy())
-    spans &= union([work.start_ns], [work.end_ns])
-    others = of_events(work.events.filter(pl.col("launch_tid") != main["tid"]))
-    ns = int(spans.total_ns - covered(others, spans.starts, spans.ends).sum())
-    if evidence.share(ns) < least:
-        return
-    low = _one_worker_hides(evidence, ns, set(loading))
-    place = Place(name=str(main["name"]))
-    rows = (
-        evidence.trace.events.select("name", "pid", "tid", "dur_ns").with_row_index("row")
-        .filter(pl.col("name").cast(pl.String).is_in(loading), pid=main["pid"], tid=main["tid"])
-        .sort("dur_ns", "row", descending=[True, False]).get_column("row").to_numpy().astype(np.int64)
-    )  # fmt: skip
-    yield Found(
-        sentence=f"The main thread waits for data in {short(place.name)}: {of_step(evidence, ns, 'time')}.",
-        cost_ns=ns,
-        evidence=(Number(name="time in the data loader", value=ns, unit="ns"),),
-        where=place_where(evidence, place, rows),
-        saves_ns=(low, ns),
-        how="one worker process, to as many as it takes",
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -71,6 +72,18 @@ def by_step(evidence: Evidence, chosen: Mask) -> Array:
     return sums_by_group(at[known], evidence.idle_pieces.length[chosen][known], len(numbers))
 
 
+def at_step_starts(evidence: Evidence, chosen: Mask) -> Mask:
+    """The chosen pieces that lie before the first work of a step; none unless most steps have some."""
+    gaps = evidence.idle_pieces.gaps.events
+    step = gaps.get_column("step").fill_null(-1).to_numpy()
+    firsts = evidence.work.events.filter(pl.col("step").is_not_null()).group_by("step").agg(pl.col("start_ns").min())
+    first = np.isin(gaps.get_column("until_ns").to_numpy(), firsts.get_column("start_ns").to_numpy()) & (step >= 0)
+    found: Mask = chosen & first[evidence.idle_pieces.gap]
+    if 2 * len(np.unique(step_of(evidence)[found])) < max(4, len(evidence.steps)):
+        return np.zeros(len(found), np.bool_)
+    return found
+
+
 def place_of(evidence: Evidence, chosen: Mask) -> Place:
     """Where most of the chosen pieces lie."""
     pieces = evidence.idle_pieces
@@ -81,11 +94,13 @@ def place_of(evidence: Evidence, chosen: Mask) -> Place:
     return Place(named.name, operator, _code(pieces.paths, node, length))
 
 
-def where_of(evidence: Evidence, chosen: Mask, place: Place, *, step: int | None = None) -> Where:
+def where_of(
+    evidence: Evidence, chosen: Mask, place: Place, *, step: int | None = None, kernels: tuple[str, ...] = ()
+) -> Where:
     """The place of the chosen pieces, shown by what ends the gaps with most of them."""
     ends = evidence.idle_pieces.gaps.events.get_column("row").to_numpy().astype(np.int64)
     largest = _largest(evidence.idle_pieces.gap[chosen], evidence.idle_pieces.length[chosen])
-    return place_where(evidence, place, ends[largest], step=step)
+    return replace(place_where(evidence, place, ends[largest], step=step), kernels=kernels)
 
 
 def place_where(evidence: Evidence, place: Place, rows: Array, *, step: int | None = None) -> Where:
