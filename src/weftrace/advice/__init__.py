@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from weftrace.advice.findings.advising import advise as advise
     from weftrace.advice.jobs import infer_job as infer_job
     from weftrace.advice.jobs import infer_lanes_of as infer_lanes_of
+    from weftrace.advice.kernel_times import at_efficiency as at_efficiency
+    from weftrace.advice.kernel_times import fused as fused
+    from weftrace.advice.message_times import messages_of as messages_of
     from weftrace.advice.op_times import OpTimes as OpTimes
-    from weftrace.advice.op_times import op_times as op_times
     from weftrace.advice.replay_checks import ReplayChecks as ReplayChecks
     from weftrace.advice.replay_checks import check_replays as check_replays
     from weftrace.advice.sensitivities import Curve as Curve
