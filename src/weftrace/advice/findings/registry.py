@@ -7,7 +7,17 @@ from dataclasses import dataclass
 
 from weftrace.advice.findings.evidence import Evidence, JobEvidence
 from weftrace.advice.findings.found import Found, Missing
-from weftrace.advice.findings.rules import host, loading, pauses, quality, tiny_kernels
+from weftrace.advice.findings.rules import (
+    copies,
+    fusion,
+    gemms,
+    host,
+    loading,
+    pauses,
+    quality,
+    recomputing,
+    tiny_kernels,
+)
 from weftrace.trace.work import Basis
 
 DeviceRule = Callable[[Evidence], Iterable[Found | Missing]]
@@ -30,6 +40,13 @@ class Rule:
 RULES: tuple[Rule, ...] = (
     Rule("unrecorded-work", quality.unrecorded_work, is_remark=True),
     Rule("ranks-missing", quality.ranks_missing, quality.ranks_missing_of_job, is_remark=True),
+    Rule("fp32-gemm", gemms.fp32_gemm),
+    Rule("old-gemm-kernels", gemms.old_gemm_kernels),
+    Rule("unfused-attention", fusion.unfused_attention),
+    Rule("unfused-elementwise", fusion.unfused_elementwise),
+    Rule("casts-and-copies", copies.casts_and_copies),
+    Rule("layout-transforms", copies.layout_transforms),
+    Rule("recomputation", recomputing.recomputation),
     Rule("warm-up-in-sample", quality.warm_up_in_sample, is_remark=True),
     Rule("host-bound", host.host_bound),
     Rule("sync-every-step", host.sync_every_step),
