@@ -35,6 +35,8 @@ from weftrace.units import counted
 OWN = ("operators", "python", "launch_call", "launch_latency", "annotation", "backward_thread", "zero_grad", "logging")
 #: Own work of which nothing but a name, or not even that, is recorded.
 _UNNAMED = ("annotation", "backward_thread", "nothing_recorded")
+#: What a run does once, and a long one hardly pays for.
+_ONCE = ("compilation", "first_use", "checkpoint")
 #: Operators whose result has a size, or a value, that the host needs to go on.
 _READS = (
     r"^aten::(_local_scalar_dense|item|is_nonzero|equal|nonzero\w*|masked_select|_?unique\w*|index|where|bincount)$"
@@ -86,12 +88,14 @@ def host_bound(evidence: Evidence) -> Iterator[Found | Missing]:
 
 
 def is_host_bound(evidence: Evidence, own_ns: int) -> bool:
-    """Whether the host decides for so much of the time by its own work, and keeps the device waiting. Where more seems
-    idle as work is not recorded, nobody knows."""
+    """Whether the host decides for so much of the time by its own work, and keeps the device waiting; what happens once
+    is left out of that time. Where more seems idle as work is not recorded, nobody knows."""
     limits = rule_text("host-bound").thresholds
     if evidence.share(own_ns) < limits["least_share"] or evidence.idle.unrecorded_ns > own_ns:
         return False
-    return _path_share(evidence) * own_ns / max(1, _of_host(evidence)) >= limits["least_share_of_path"]
+    of_host, once = _of_host(evidence), time_of(evidence, charged(evidence, _ONCE))
+    share = _path_share(evidence) * own_ns / of_host
+    return share >= limits["least_share_of_path"] * (1 - evidence.share(once))
 
 
 def _sureness(evidence: Evidence, unnamed: float) -> tuple[Confidence, str]:
@@ -106,7 +110,8 @@ def _sureness(evidence: Evidence, unnamed: float) -> tuple[Confidence, str]:
 def own_idle(evidence: Evidence) -> Mask:
     """Idle time that no more special rule explains; silence counts but for single pauses and starts of steps."""
     silent = charged(evidence, ("nothing_recorded",))
-    return charged(evidence, OWN) | (silent & ~at_step_starts(evidence, silent) & ~is_pause(evidence, silent))
+    own = charged(evidence, OWN) | (silent & ~at_step_starts(evidence, silent) & ~is_pause(evidence, silent))
+    return own & ~after_waits(evidence)
 
 
 def _of_host(evidence: Evidence) -> int:
@@ -134,13 +139,13 @@ def sync_every_step(evidence: Evidence) -> Iterator[Found | Missing]:
         yield Missing(what="no calls of the device's runtime are recorded")
         return
     limits = rule_text("sync-every-step").thresholds
-    waits = _waits(evidence)
-    ns = time_of(evidence, waits)
+    waits, idle_after = _waits(evidence), after_waits(evidence)
+    ns = time_of(evidence, idle_after)
     if evidence.share(ns) < limits["least_share"]:
         return
     calls = calls_of(evidence, waits)
     per_step = len(calls) / max(1, evidence.num_steps)
-    idle = by_step(evidence, waits)
+    idle = by_step(evidence, idle_after)
     if len(idle):
         usual = float(np.median(idle)) / max(1, evidence.step_ns)
         if usual < limits["least_share"]:
@@ -165,8 +170,18 @@ def sync_every_step(evidence: Evidence) -> Iterator[Found | Missing]:
     )
 
 
+def after_waits(evidence: Evidence) -> Mask:
+    """Idle time that waits for the device bring about. What the host does in a gap after a wait, it could have done
+    while it waited, if it waited for as long in all."""
+    pieces, waits = evidence.idle_pieces, _waits(evidence)
+    silent = charged(evidence, ("nothing_recorded",))
+    work = (charged(evidence, OWN) | (silent & ~is_pause(evidence, silent))) & np.isin(pieces.gap, pieces.gap[waits])
+    waited = evidence.trace.events.get_column("dur_ns").gather(calls_of(evidence, waits)).sum()
+    return waits | work if time_of(evidence, waits | work) <= waited else waits
+
+
 def _waits(evidence: Evidence) -> Mask:
-    """Idle time after waits for the device, but for copies of other memory and FSDP's limit on what is in flight."""
+    """Idle time that is charged to waits, but for copies of other memory and FSDP's limit on what is in flight."""
     pieces = evidence.idle_pieces
     reads = charged(evidence, ("blocking_copy",)) & _inside(evidence, _READS)
     return (charged(evidence, ("blocking_sync",)) | reads) & ~_inside(evidence, _RATE_LIMITER) & (pieces.named >= 0)

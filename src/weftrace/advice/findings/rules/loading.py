@@ -11,6 +11,7 @@ from weftrace.advice.changes import Scale
 from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.found import Found
 from weftrace.advice.findings.rule_texts import rule_text
+from weftrace.advice.findings.rules.host import after_waits
 from weftrace.advice.findings.rules.host_idle import (
     Mask,
     Place,
@@ -59,7 +60,7 @@ def data_loading(evidence: Evidence) -> Iterator[Found]:
         )
         return
     silent = charged(evidence, ("nothing_recorded",))
-    silent = silent & at_step_starts(evidence, silent)
+    silent = silent & at_step_starts(evidence, silent) & ~after_waits(evidence)
     ns = time_of(evidence, silent)
     if evidence.share(ns) >= limits["least_share"]:
         yield Found(

@@ -49,7 +49,7 @@ def tiny_kernels(evidence: Evidence) -> Iterator[Found]:
     share = tiny.height / kernels.height
     yield Found(
         sentence=f"{percent(share, 0)} of the kernels take at most {duration(limits['most_ns'])}: they and the gaps "
-        f"before them are {of_step(evidence, whole_ns, 'the time')}.",
+        f"before them take {of_step(evidence, whole_ns, '')}.",
         cost_ns=whole_ns - counted_elsewhere,
         evidence=(
             Number(name="time of short kernels alone, and of gaps before them", value=whole_ns, unit="ns"),
