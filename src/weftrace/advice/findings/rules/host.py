@@ -171,13 +171,22 @@ def sync_every_step(evidence: Evidence) -> Iterator[Found | Missing]:
 
 
 def after_waits(evidence: Evidence) -> Mask:
-    """Idle time that waits for the device bring about. What the host does in a gap after a wait, it could have done
-    while it waited, if it waited for as long in all."""
+    """Idle time that waits for the device bring about. A host that waits is so much later with all that it does next:
+    until its next wait, idle time up to what it waited is charged to the wait, whatever the host did then."""
     pieces, waits = evidence.idle_pieces, _waits(evidence)
+    calls = np.sort(calls_of(evidence, waits))
+    if not len(calls):
+        return waits
     silent = charged(evidence, ("nothing_recorded",))
-    work = (charged(evidence, OWN) | (silent & ~is_pause(evidence, silent))) & np.isin(pieces.gap, pieces.gap[waits])
-    waited = evidence.trace.events.get_column("dur_ns").gather(calls_of(evidence, waits)).sum()
-    return waits | work if time_of(evidence, waits | work) <= waited else waits
+    work = charged(evidence, OWN) | (silent & ~is_pause(evidence, silent))
+    gaps = pieces.gaps.events.select("until_ns").with_row_index("gap").with_columns(
+        ns=pl.Series(np.bincount(pieces.gap, np.where(work | waits, pieces.length, 0), pieces.gaps.events.height))
+    )  # fmt: skip
+    waited = evidence.trace.events.select("ts_ns", "dur_ns")[calls].sort("ts_ns").with_row_index("wait")
+    gaps = gaps.join_asof(waited, left_on="until_ns", right_on="ts_ns").drop_nulls("wait")
+    late = gaps.filter(pl.col("ns").cum_sum().over("wait") <= pl.col("dur_ns")).get_column("gap").to_numpy()
+    found: Mask = waits | (work & np.isin(pieces.gap, late))
+    return found
 
 
 def _waits(evidence: Evidence) -> Mask:
