@@ -134,10 +134,12 @@ def advice_of(
             works=() if plan is None else plan.works,
         )  # fmt: skip
         for rule in RULES:
-            if rule.of_job is None:
+            if rule.of_job is None or (rule.in_place == "if joined" and plan is None):
                 continue
-            job_rules.add(rule.id)
-            for one in rule.of_job(job):
+            of_job = list(rule.of_job(job))
+            if of_job or rule.in_place != "if found":
+                job_rules.add(rule.id)
+            for one in of_job:
                 if isinstance(one, Missing):
                     missing.setdefault(rule.id, one.what)
                 else:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from weftrace.advice.findings.evidence import Evidence, JobEvidence
 from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rules import (
+    communication,
     copies,
     fusion,
     gemms,
     host,
+    jobs,
     loading,
     pauses,
     quality,
     recomputing,
+    sharing,
     tiny_kernels,
 )
 from weftrace.trace.work import Basis
@@ -26,15 +30,17 @@ JobRule = Callable[[JobEvidence], Iterable[Found | Missing]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """id: as in rules.toml. of_device: looks at a device of a rank; of_job: at a job of several ranks, in its place
-    where both are given. bases: kinds of work that `of_device` looks at. is_remark: limits what can be said, or tells
-    what is not worth doing, and is no loss."""
+    """id: as in rules.toml. of_device: looks at a device of a rank; of_job: at a job of several ranks. in_place: when
+    the latter stands for the ranks' findings: always, if it found something, or if their plans were joined. bases:
+    kinds of work that `of_device` looks at. is_remark: limits what can be said, or tells what is not worth doing, and
+    is no loss."""
 
     id: str
     of_device: DeviceRule | None = None
     of_job: JobRule | None = None
     bases: tuple[Basis, ...] = ("device",)
     is_remark: bool = False
+    in_place: Literal["always", "if found", "if joined"] = "always"
 
 
 RULES: tuple[Rule, ...] = (
@@ -52,7 +58,18 @@ RULES: tuple[Rule, ...] = (
     Rule("sync-every-step", host.sync_every_step),
     Rule("data-loading", loading.data_loading, bases=("device", "host")),
     Rule("tiny-kernels", tiny_kernels.tiny_kernels),
-    Rule("gc-pause", pauses.gc_pause),
+    Rule("gc-pause", pauses.gc_pause, jobs.gc_pause, in_place="if found"),
     Rule("recompilation", pauses.recompilation),
+    Rule("exposed-collective", communication.exposed_collective, communication.exposed_collective_of_job,
+         in_place="if joined"),
+    Rule("one-connection", communication.one_connection),
+    Rule("straggler", of_job=jobs.straggler),
+    Rule("contention", sharing.contention),
+    Rule("sm-wait", sharing.sm_wait),
+    Rule("slow-stage", of_job=jobs.slow_stage),
+    Rule("sequence-imbalance", of_job=jobs.sequence_imbalance),
+    Rule("first-and-last-collective", communication.first_and_last_collective,
+         communication.first_and_last_collective_of_job, in_place="if joined"),
+    Rule("slow-clocks", of_job=jobs.slow_clocks),
     Rule("leave-it", quality.leave_it, is_remark=True),
 )  # fmt: skip

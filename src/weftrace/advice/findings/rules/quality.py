@@ -7,13 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from weftrace.advice.absent_ranks import absent_from
-from weftrace.advice.bounds import tried
+from weftrace.advice.bounds import span_between, tried
+from weftrace.advice.changed_plans import changed
 from weftrace.advice.changes import Scale
 from weftrace.advice.findings.evidence import Evidence, JobEvidence
 from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.analysis.findings import Number, Where
 from weftrace.errors import AdviceError
+from weftrace.plan.inference.values import Inferred
 from weftrace.units import duration, percent
 
 
@@ -109,21 +111,31 @@ def leave_it(evidence: Evidence) -> Iterator[Found]:
         if evidence.share(total) >= limits["least_share"]:
             found.append((total, name))
     for total, name in sorted(found, reverse=True):
+        change = Scale(selector=name, factor=0.5)
         try:
-            answer = tried(inferred, [Scale(selector=name, factor=0.5)])
+            answer, without = tried(inferred, [change]), _span_without_contention(inferred, change)
         except AdviceError:
             continue
-        saved = inferred.replay.replayed_ns - answer.low_ns
-        if saved <= limits["most_saved"] * inferred.replay.replayed_ns:
+        replayed = inferred.replay.replayed_ns
+        saved, more = max(replayed - without, 0), without - answer.span_ns
+        if saved <= limits["most_saved"] * replayed:
+            beside = f", and {percent(more / replayed)} more where kernels lose less beside it" if more > 0 else ""
             yield Found(
                 sentence=f"Leave {name} as it is: it takes {duration(total)} ({percent(evidence.share(total))} of the "
-                f"time), but twice as fast it would save {percent(max(saved, 0) / inferred.replay.replayed_ns)}.",
+                f"time), but twice as fast it would save {percent(saved / replayed)}{beside}.",
                 cost_ns=0,
                 evidence=(Number(name=f"time of {name}", value=total, unit="ns"),),
                 where=Where(ranks=_ranks(evidence)),
-                least=(Scale(selector=name, factor=0.5),),
+                least=(change,),
             )
             return
+
+
+def _span_without_contention(inferred: Inferred, change: Scale) -> int:
+    """Of the changed plan, with what kernels lose beside communication as it was."""
+    after = changed(inferred, [change])
+    span = span_between(after.plan, after.measured)
+    return span.last_ns - span.first_ns
 
 
 def _ranks(evidence: Evidence) -> tuple[int, ...]:

@@ -1,0 +1,227 @@
+"""What communication costs: rules 3, 4, 34 and 35."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from weftrace.advice.changes import FreeStreams
+from weftrace.advice.critical_paths import CriticalPath
+from weftrace.advice.findings.evidence import Evidence, JobEvidence
+from weftrace.advice.findings.found import Found, Missing
+from weftrace.advice.findings.rule_texts import rule_text
+from weftrace.advice.findings.rules.exposed import communication_of, exposed_of, shorter
+from weftrace.advice.findings.rules.places import where_of
+from weftrace.advice.findings.values import Number
+from weftrace.analysis.intervals import covered, of_events
+from weftrace.plan.inference.values import Inferred
+from weftrace.trace.work import Work
+from weftrace.units import US, duration, percent
+
+#: Kinds that bring parameters, and kinds that take gradients away.
+_GATHERS, _REDUCES = ("all_gather", "broadcast"), ("all_reduce", "reduce_scatter", "reduce")
+_FEWEST = 3  # of a kind in a step: of fewer none is the last of several
+_SMALL = 0.2  # of the longest of its kind: a norm's reduction after the gradients' is not the last of these
+_LEAST_SHARE = 0.02  # of the time
+_LATE_NS, _AT_ONCE_NS = 20 * US, 10 * US
+_WAITS = r"^(cuda|hip)StreamWaitEvent|^cuStreamWaitEvent|(cuda|hip)(Stream|Event|Device)Synchronize"
+
+
+def exposed_collective(evidence: Evidence) -> Iterator[Found | Missing]:
+    """3: work waits for communication that hides behind nothing."""
+    yield from _exposed(evidence.inferred, evidence.path, evidence.span_ns, max(1, evidence.num_steps))
+
+
+def exposed_collective_of_job(job: JobEvidence) -> Iterator[Found | Missing]:
+    """3, by the ranks' joined plan: waiting for a late rank is no part of it."""
+    if job.inferred is not None and job.path is not None:
+        yield from _exposed(job.inferred, job.path, job.span_ns, max(1, job.num_steps))
+
+
+def _exposed(inferred: Inferred, path: CriticalPath, span_ns: int, num_steps: int) -> Iterator[Found | Missing]:
+    if not (inferred.measured.get_column("what") == "communication").any():
+        yield Missing(what="no communication is recorded")
+        return
+    limits = rule_text("exposed-collective").thresholds
+    rows = exposed_of(path, inferred).filter(~pl.col("is_barrier"))
+    rows = rows.join(_edges(inferred, path), on="op", how="anti")
+    if rows.is_empty():
+        return
+    total, longest = int(rows.get_column("exposed_ns").sum()), int(rows.get_column("exposed_ns").max())  # type: ignore[arg-type]
+    if total < limits["least_share"] * span_ns and longest < limits["least_share_alone"] * span_ns / num_steps:
+        return
+    kinds = ("collective", "phase")
+    first = rows.group_by(kinds).agg(pl.col("exposed_ns").sum()).sort("exposed_ns", *kinds, descending=True)
+    top = first.row(0, named=True)
+    of_top = rows.join(first.head(1), on=kinds, how="semi", nulls_equal=True)
+    layer, layer_ns = _most_of(of_top, "layer")
+    at = f" of layer {layer}" if layer is not None and 2 * layer_ns > top["exposed_ns"] else ""
+    inside = f" in {top['phase']}{at}" if top["phase"] else at
+    most = duration(top["exposed_ns"]) if top["exposed_ns"] < total else "all"
+    waiter, _ = _most_of(of_top, "waiter")
+    waits = f", for which {waiter} waits" if waiter else ", behind which nothing runs"
+    yield Found(
+        sentence=f"Communication is exposed for {duration(total)} ({percent(total / max(1, span_ns))} of the time): "
+        f"{most} of it is {top['collective']}{inside}{waits}.",
+        cost_ns=total,
+        evidence=(
+            Number(name="exposed on the critical path", value=total, unit="ns"),
+            Number(name="exposed collectives", value=rows.height, unit="count"),
+            Number(name=f"{top['collective']}{inside}", value=top["exposed_ns"], unit="ns"),
+        ),
+        where=where_of(inferred.works, of_top, by="exposed_ns", phase=top["phase"] or ""),
+        least=(shorter("half of exposed communication hidden", inferred, _left(rows, inferred, 0.5)),),
+        most=(shorter("all exposed communication hidden", inferred, _left(rows, inferred, 0.0)),),
+        **_doubt_of(inferred.works),
+    )
+
+
+def _doubt_of(works: Sequence[Work]) -> dict[str, Any]:
+    world = max((work.trace.world_size or 1 for work in works), default=1)
+    if len(works) >= world:
+        return {}
+    return {"confidence": "medium", "reason": "part of it may be waiting for ranks that have no file here"}
+
+
+def _most_of(rows: pl.DataFrame, column: str) -> tuple[Any, int]:
+    sums = rows.group_by(column).agg(pl.col("exposed_ns").sum()).sort("exposed_ns", descending=True)
+    found: tuple[Any, int] = sums.row(0)
+    return found
+
+
+# --- the first gather and the last reduction of a step ---
+
+
+def first_and_last_collective(evidence: Evidence) -> Iterator[Found | Missing]:
+    """34: of communication that overlaps, the first and the last of a step cannot."""
+    if not evidence.steps:
+        yield Missing(what="no steps are recorded")
+        return
+    yield from _first_and_last(evidence.inferred, evidence.path, evidence.span_ns, evidence.num_steps)
+
+
+def first_and_last_collective_of_job(job: JobEvidence) -> Iterator[Found | Missing]:
+    """34, by the ranks' joined plan."""
+    if job.inferred is not None and job.path is not None:
+        yield from _first_and_last(job.inferred, job.path, job.span_ns, max(1, job.num_steps))
+
+
+def _first_and_last(inferred: Inferred, path: CriticalPath, span_ns: int, num_steps: int) -> Iterator[Found]:
+    rows = _edges(inferred, path)
+    least = rule_text("first-and-last-collective").thresholds["least_share_each"] * span_ns
+    total = int(rows.get_column("exposed_ns").sum())
+    if not total or total < least:
+        return
+    parts = [
+        (f"the {name} of a step ({mine.item(0, 'collective')})", int(mine.get_column("exposed_ns").sum()))
+        for name, is_first in (("last reduction", False), ("first gather", True))
+        if not (mine := rows.filter(is_first=is_first)).is_empty()
+    ]
+    parts = sorted((part for part in parts if part[1] >= least / 2), key=lambda part: -part[1])
+    if not parts:
+        return
+    names = " and ".join(f"{name} for {duration(ns // num_steps)}" for name, ns in parts)
+    are = "are" if len(parts) > 1 else "is"
+    yield Found(
+        sentence=f"Only the ends of overlap {are} exposed: {names}, {percent(total / span_ns)} of the time.",
+        cost_ns=total,
+        evidence=tuple(Number(name=name, value=ns, unit="ns") for name, ns in parts),
+        where=where_of(inferred.works, rows, by="exposed_ns"),
+        least=(shorter("half of the ends exposed", inferred, _left(rows, inferred, 0.5)),),
+        most=(shorter("no ends exposed", inferred, _left(rows, inferred, 0.0)),),
+        **_doubt_of(inferred.works),
+    )
+
+
+def _left(rows: pl.DataFrame, inferred: Inferred, part: float) -> pl.DataFrame:
+    """What exposed ops take if this part of what is exposed is left."""
+    took = inferred.plan.ops.get_column("duration_ns").gather(rows.get_column("op"))
+    left = (took - (1 - part) * rows.get_column("exposed_ns")).clip(lower_bound=0)
+    return rows.select("op", then_ns=left)
+
+
+def _edges(inferred: Inferred, path: CriticalPath) -> pl.DataFrame:
+    """Exposed communication that is the first gather or the last reduction of several in its step, where these are most
+    of what is exposed; with `is_first`."""
+    every = communication_of(inferred).filter(~pl.col("is_barrier"), pl.col("step").is_not_null())
+    keys = ("at", "step", "is_first")
+    every = every.filter(pl.col("collective").is_in((*_GATHERS, *_REDUCES)))
+    every = every.with_columns(
+        is_first=pl.col("collective").is_in(_GATHERS), took_ns=pl.col("end_ns") - pl.col("start_ns")
+    )
+    every = every.filter(pl.col("took_ns") >= _SMALL * pl.col("took_ns").max().over(keys))
+    place = pl.when("is_first").then(pl.col("start_ns").min().over(keys)).otherwise(pl.col("start_ns").max().over(keys))
+    edges = every.filter(pl.len().over(keys) >= _FEWEST, pl.col("start_ns") == place)
+    exposed = exposed_of(path, inferred).filter(~pl.col("is_barrier"))
+    found = exposed.join(edges.select("op", "is_first"), on="op")
+    if 2 * found.get_column("exposed_ns").sum() < exposed.get_column("exposed_ns").sum():
+        return found.clear()
+    return found
+
+
+# --- one connection ---
+
+
+def one_connection(evidence: Evidence) -> Iterator[Found | Missing]:
+    """4: streams that wait for nothing of each other never run together, but in the order of their launches."""
+    breakdown, limits = evidence.analysis.breakdown, rule_text("one-connection").thresholds
+    if not breakdown.communication_ns:
+        yield Missing(what="no communication is recorded")
+        return
+    if (breakdown.hidden_fraction or 0.0) >= limits["most_overlap"]:
+        return
+    late = _held_by_launch_order(evidence.work)
+    total = int(late.get_column("late_ns").sum())
+    least = max(limits["least_possible"] * breakdown.communication_ns, _LEAST_SHARE * evidence.span_ns)
+    if total < least:
+        return
+    one = evidence.trace.configuration.get("CUDA_DEVICE_MAX_CONNECTIONS") == "1"
+    yield Found(
+        sentence=f"{late.height:,} kernels wait {duration(total)} ({percent(evidence.share(total))} of the time) for "
+        "those launched before them on other streams, without a recorded wait: communication overlaps nothing.",
+        cost_ns=total,
+        evidence=(
+            Number(name="held by the order of launches", value=total, unit="ns"),
+            Number(name="communication that is hidden", value=breakdown.hidden_fraction or 0.0, unit="share"),
+            Number(name="kernels held", value=late.height, unit="count"),
+        ),
+        where=where_of([evidence.work], late, by="late_ns"),
+        most=(FreeStreams(),),
+        is_bound=True,
+        confidence="high" if one else "medium",
+        reason="" if one else "the trace does not tell CUDA_DEVICE_MAX_CONNECTIONS",
+    )
+
+
+def _held_by_launch_order(work: Work) -> pl.DataFrame:
+    """Kernels that start when what was launched before them, on another stream, ended, or when the next before them
+    started, though their own stream was free and no call between their launch and their stream's last makes it wait:
+    rows of events with at, and late_ns, of which computation or communication ran alone."""
+    calls = work.trace.events.select("name", "ts_ns").with_columns(pl.col("name").cast(pl.String))
+    waits = np.sort(calls.filter(pl.col("name").str.contains(_WAITS)).get_column("ts_ns").to_numpy())
+    events = work.events.with_row_index("event").drop_nulls("launch_ts_ns").sort("launch_ts_ns", "start_ns")
+    launch = events.get_column("launch_ts_ns").to_numpy()
+    events = events.with_columns(waits=pl.Series(np.searchsorted(waits, launch, side="right")))
+    before = pl.col("end_ns").cum_max().shift(1)
+    own_end, own_waits = (pl.col(name).shift(1).over("stream") for name in ("end_ns", "waits"))
+    ready = pl.max_horizontal(own_end, pl.col("launch_ts_ns"))
+    start = pl.col("start_ns")
+    ends_then = (start - before).is_between(-_AT_ONCE_NS, _AT_ONCE_NS) & (before > own_end)
+    other = pl.col("stream").shift(1) != pl.col("stream")
+    begins_then = other & (start - start.shift(1)).is_between(0, _AT_ONCE_NS)
+    late = events.with_columns(at=pl.lit(0, pl.Int32), late_ns=start - ready, ready_ns=ready).filter(
+        own_end.is_not_null(), pl.col("waits") == own_waits, start - ready >= _LATE_NS, ends_then | begins_then,
+    )  # fmt: skip
+    if late.is_empty():
+        return late
+    mine = pl.col("kind") == "communication"
+    parts = []
+    for is_mine in (True, False):  # a late kernel costs where what it could have run beside ran alone
+        held = late.filter(mine if is_mine else ~mine)
+        cover = of_events(events.filter(~mine if is_mine else mine))
+        bounds = (held.get_column(name).to_numpy() for name in ("ready_ns", "start_ns"))
+        parts.append(held.with_columns(late_ns=pl.Series(covered(cover, *bounds))))
+    return pl.concat(parts).filter(pl.col("late_ns") >= _LATE_NS)

@@ -1,0 +1,165 @@
+"""Which rank or stage of a job holds up the others: rules 5, 24, 25, 26 and 37, by the replays of the job's S."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from weftrace.advice.findings.evidence import JobEvidence
+from weftrace.advice.findings.found import Found, Missing
+from weftrace.advice.findings.rule_texts import rule_text
+from weftrace.advice.findings.values import Number, Where
+from weftrace.analysis.job_slowdown import Cause, CauseKind, JobSlowdown
+from weftrace.units import duration, percent
+
+#: How evidence of slow computation begins where no rank is slow in most steps.
+_AT_TIMES = ("in step ", "in steps ", "another rank in each step", "single ranks in single steps")
+_ALIKE = "all operations alike"
+
+
+def straggler(job: JobEvidence) -> Iterator[Found | Missing]:
+    """5: in most steps the others wait for the same rank, whose computation or host takes longer."""
+    if job.slowdown is None:
+        yield from _late(job)
+        return
+    least = rule_text("straggler").thresholds["least_share"]
+    for cause in _causes(job, "slow compute", "late host"):
+        if cause.ranks and cause.share >= least and not cause.evidence.startswith(_AT_TIMES):
+            yield _found(job, cause)
+
+
+def _late(job: JobEvidence) -> Iterator[Found | Missing]:
+    """The same by who comes last, of ranks that were not replayed together."""
+    late = job.analysis.lateness
+    if late is None:
+        yield Missing(what="no two ranks share a collective")
+        return
+    if late.late is None:
+        return
+    row = late.ranks.filter(at=late.late).row(0, named=True)
+    counted = len(job.ranks)
+    cost = int(row["origin_ns"]) // max(1, counted - 1)
+    if job.share(cost) < rule_text("straggler").thresholds["least_share"]:
+        return
+    rank = job.ranks[late.late]
+    name = f"Rank {rank.rank}" if rank.rank is not None else rank.name or "One rank"
+    yield Found(
+        sentence=f"{name} comes last into {row['num_last']:,} of {row['num_matched']:,} collectives: each other rank "
+        f"waits {duration(cost)} for it ({percent(job.share(cost))} of the time).",
+        cost_ns=cost,
+        evidence=(
+            Number(name="waiting of a rank that began with it", value=cost, unit="ns"),
+            Number(name="collectives it came last into", value=row["num_last"], unit="count"),
+        ),
+        where=Where(ranks=() if rank.rank is None else (rank.rank,), path=rank.path),
+        saves_ns=(min(int(row["caused_ns"]), cost), cost),
+        how="what others wait for this rank alone, and all waiting that began with it",
+    )
+
+
+def slow_clocks(job: JobEvidence) -> Iterator[Found | Missing]:
+    """37: all operations of a rank are slower by one factor."""
+    if job.slowdown is None:
+        yield Missing(what="the ranks could not be replayed together")
+        return
+    least = rule_text("slow-clocks").thresholds["least_ratio"]
+    ratio_of = dict(job.slowdown.workers.select("rank", "compute_ratio").iter_rows())
+    for cause in _causes(job, "slow compute"):
+        ratio = max((ratio_of.get(rank, 1.0) for rank in cause.ranks), default=1.0)
+        if ratio >= least and _ALIKE in cause.evidence and len(cause.ranks) * 2 <= len(ratio_of):
+            who = _named(job.slowdown, cause.ranks)
+            yield _found(
+                job, cause,
+                sentence=f"All operations of {who} take {ratio:.2f} times as long as its peers', alike, as "
+                f"with lower clocks: this costs {percent(cause.share)} of the time.",
+                confidence="medium",
+                reason="clocks are not recorded: the same would be seen of a rank with more of all work",
+            )  # fmt: skip
+
+
+def slow_stage(job: JobEvidence) -> Iterator[Found | Missing]:
+    """24: a pipeline stage computes longer than the mean of the stages."""
+    if job.slowdown is None or job.slowdown.stages.is_empty():
+        yield Missing(what="no pipeline stages are known")
+        return
+    ratios = dict(job.slowdown.stages.select("stage", "ratio").iter_rows())
+    for cause in _causes(job, "uneven stages"):
+        ratio = max((ratios.get(stage, 1.0) for stage in cause.stages), default=1.0)
+        if ratio >= rule_text("slow-stage").thresholds["least_ratio"]:
+            yield _found(job, cause, Number(name="over the mean of the stages", value=round(ratio, 3), unit="ratio"))
+
+
+def sequence_imbalance(job: JobEvidence) -> Iterator[Found | Missing]:
+    """25: micro-batches differ in length, and ranks wait for the one that has the longest."""
+    if job.slowdown is None:
+        yield Missing(what="the ranks could not be replayed together")
+        return
+    for cause in _causes(job, "uneven sequence lengths"):
+        if cause.share >= rule_text("sequence-imbalance").thresholds["least_share"]:
+            yield _found(job, cause)
+
+
+def gc_pause(job: JobEvidence) -> Iterator[Found]:
+    """26, of a job: single ranks stop at times, and the others wait."""
+    for cause in _causes(job, "garbage collection"):
+        if cause.share >= _WORTH:
+            is_named = "range" in cause.evidence
+            yield _found(
+                job, cause,
+                confidence="high" if is_named else "medium",
+                reason="" if is_named else "the stops have the pattern of garbage collection, but no range names them",
+            )  # fmt: skip
+
+
+_WORTH = 0.01
+
+
+def _causes(job: JobEvidence, *kinds: CauseKind) -> Iterator[Cause]:
+    if job.slowdown is not None:
+        yield from (cause for cause in job.slowdown.causes if cause.kind in kinds)
+
+
+def _found(job: JobEvidence, cause: Cause, *more: Number, sentence: str = "", **told: Any) -> Found:
+    """A cause of the job's S as a finding: its cost is what the replay without it saves."""
+    slowdown = job.slowdown
+    assert slowdown is not None
+    steps = job.num_steps or slowdown.num_steps
+    saved = max(0, cause.saved_ns) * steps
+    doubt = "" if slowdown.is_trusted else "the replay of the job is not to be trusted"
+    if doubt:
+        told |= {"confidence": "low", "reason": doubt}
+    path = next((rank.path for rank in job.ranks if rank.rank in cause.ranks[:1]), "")
+    return Found(
+        sentence=sentence or cause.sentence,
+        cost_ns=saved,
+        evidence=(
+            Number(name="lost a step", value=cause.saved_ns, unit="ns"),
+            *more,
+            Number(name="S of the job", value=round(slowdown.slowdown, 4), unit="ratio"),
+        ),
+        where=Where(ranks=cause.ranks, path=path),
+        saves_ns=None if doubt else (saved, saved),
+        how=f"replay of the job with {_repaired(cause)}",
+        not_told=doubt,
+        **told,
+    )
+
+
+def _repaired(cause: Cause) -> str:
+    match cause.kind:
+        case "uneven stages":
+            return f"stage {cause.stages[0]} at the pace of the others" if cause.stages else "even stages"
+        case "uneven sequence lengths":
+            return "micro-batches of equal length"
+        case "garbage collection":
+            return "no stops"
+        case _:
+            ranks = ", ".join(map(str, cause.ranks[:3])) + (" …" if len(cause.ranks) > 3 else "")
+            return f"rank {ranks} at its peers' pace"
+
+
+def _named(slowdown: JobSlowdown, ranks: Sequence[int]) -> str:
+    names = dict(slowdown.workers.select("rank", "name").iter_rows())
+    return " and ".join(
+        [", ".join(names[rank] for rank in ranks[:2]), *([f"{len(ranks) - 2} more"] if len(ranks) > 2 else [])]
+    )
