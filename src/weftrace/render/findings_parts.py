@@ -120,6 +120,15 @@ def told_words(finding: Finding) -> str:
     return f"saves {gain.words}" if gain is not None and finding.worth == "worth it" else finding.worth
 
 
+def head_markdown(report: AdviceReport, most: int = 3) -> str:
+    """The first findings as a list; empty where nothing is worth a change."""
+    lines = []
+    for number, each in enumerate(short_findings(report, most), 1):
+        do = "" if each.remedy is None else f" {each.remedy.remedy}"
+        lines.append(f"{number}. {markdown_cell(f'{each.title}: {told_words(each)}.{do}')}")
+    return "\n".join(lines)
+
+
 def short_findings(report: AdviceReport, most: int = 3) -> tuple[Finding, ...]:
     """The first findings, without those that are not worth a change."""
     return tuple(each for each in report.losses if each.worth != "not worth it")[:most]
@@ -170,17 +179,22 @@ class FindingCards:
     not_found: list[tuple[str, str, str]]
 
 
-def finding_cards(report: AdviceReport) -> FindingCards:
-    """The findings of advice as a page shows them."""
+def finding_cards(
+    report: AdviceReport, zeros_ns: Mapping[tuple[int | None, int | None], int] | None = None
+) -> FindingCards:
+    """The findings of advice as a page shows them. zeros_ns: (rank, device) -> the zero of its timeline; of others no
+    place in a timeline is told."""
     return FindingCards(
-        cards=[_card(each) for each in report.findings],
+        cards=[_card(each, zeros_ns or {}) for each in report.findings],
         together="" if report.together is None else together_words(report.together, len(report.together_of)),
         not_found=[(each.rule, each.title, "" if each.looked else each.why) for each in report.not_found],
     )
 
 
-def _card(finding: Finding) -> FindingCard:
+def _card(finding: Finding, zeros_ns: Mapping[tuple[int | None, int | None], int]) -> FindingCard:
     remedy, where = finding.remedy, finding.where
+    rank = where.ranks[0] if where.ranks else None
+    zero = zeros_ns.get((rank, where.device))
     return FindingCard(
         rule=finding.rule,
         kind=finding.kind,
@@ -197,10 +211,10 @@ def _card(finding: Finding) -> FindingCard:
         low=finding.gain_low_share,
         high=finding.gain_high_share,
         cost=finding.cost_share,
-        rank=where.ranks[0] if where.ranks else None,
+        rank=rank,
         device=where.device,
-        start_ns=where.start_ns,
-        end_ns=where.end_ns,
+        start_ns=None if zero is None or where.start_ns is None else where.start_ns - zero,
+        end_ns=None if zero is None or where.end_ns is None else where.end_ns - zero,
     )
 
 

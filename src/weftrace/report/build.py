@@ -29,6 +29,8 @@ from weftrace.trace.work import StepBy, Work, works_of
 from weftrace.units import duration, percent
 
 if TYPE_CHECKING:  # and imported where a report of FLOPs is at hand: traces are reported on without that wing
+    from weftrace.advice.findings.advising import RankAdvice
+    from weftrace.analysis.findings import AdviceReport
     from weftrace.analysis.job_slowdown import JobSlowdown
     from weftrace.flops.join.join import TraceJoin
     from weftrace.flops.values import FlopsReport
@@ -43,17 +45,21 @@ _LEAST_GAPS = 100  # of each rank of a large job
 MAX_PATH_EVENTS = 50_000
 #: Events of a job's devices, or its ranges, up to which its report replays it: what is done in some seconds.
 MAX_REPLAYED_EVENTS, MAX_REPLAYED_RANGES = 200_000, 1_000_000
+#: Ranks of a job up to which its report's advice replays them together; device events of a rank up to which it is
+#: looked at.
+_MOST_JOINED, _MAX_ADVISED_EVENTS = 16, 400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RankReport(InNotebook):
     """One device of one rank. timeline: its events, packed for the page; flops: a step's cost joined to its times;
-    work: what all of it was made of, where the page needs it again."""
+    work: what all of it was made of, where the page needs it again; advice: what the rules found on it."""
 
     analysis: RankAnalysis
     timeline: TimelinePayload | None = None
     flops: TraceJoin | None = None
     work: Work | None = None
+    advice: RankAdvice | None = None
 
     def _describe(self) -> Iterable[tuple[str, str]]:
         return self.analysis._describe()
@@ -101,7 +107,8 @@ class ReportOptions:
     also pack events for the page, about 200,000 over all ranks. most_stretches: of busy time of each lane in the
     document; beyond it neighbours are merged. flops: what a step of the same run costs; each rank then tells its FLOP/s
     and MFU by phase. hardware: the accelerator whose peaks count for that and for efficiency, by default the one that
-    the trace names. custom_ops: what operators of other libraries cost (`weftrace.costs.load_custom_ops`).
+    the trace names. custom_ops: what operators of other libraries cost (`weftrace.costs.load_custom_ops`). advice: also
+    look for what costs time, and replay what a remedy would save, in all of a recording.
     """
 
     rules: KernelRules | None = None
@@ -113,6 +120,7 @@ class ReportOptions:
     flops: FlopsReport | None = None
     hardware: Hardware | str | None = None
     custom_ops: tuple[CustomOp, ...] | None = None
+    advice: bool = True
 
 
 class OwnOptions(TypedDict, total=False):
@@ -127,6 +135,7 @@ class OwnOptions(TypedDict, total=False):
     flops: FlopsReport | None
     hardware: Hardware | str | None
     custom_ops: tuple[CustomOp, ...] | None
+    advice: bool
 
 
 def analyze(
@@ -156,7 +165,8 @@ def analyze(
     else:
         number = max(1, len(source.ranks or source.paths))
     shared = MAX_TIMELINE_EVENTS if number <= _MANY else _EVENTS_OF_MANY
-    each = partial(_devices, asked=asked, max_events=max(_LEAST_EVENTS, shared // number))
+    kept = MAX_REPLAYED_EVENTS // number if number <= _MOST_JOINED else 0
+    each = partial(_devices, asked=asked, max_events=max(_LEAST_EVENTS, shared // number), max_plan=kept)
     replaying = None
     if isinstance(source, Trace):
         if number >= _MANY_IN_A_FILE and asked.step is None and source.events.height <= MAX_REPLAYED_RANGES:
@@ -177,12 +187,17 @@ def analyze(
     if replaying is not None:
         slowdown, note = replaying.result()
     elif asked.step is None:
-        slowdown, note = _slowdown(source, analysis, workers)
+        slowdown, note = _slowdown(source, analysis, [rank.advice for rank in ranks], workers)
+    advice = _advice(analysis, [rank.advice for rank in ranks], slowdown)
     if note:
         analysis = replace(analysis, notes=(*analysis.notes, note))
     return Report(
         document=document_of(
-            analysis, flops=[rank.flops for rank in ranks], slowdown=slowdown, most_stretches=asked.most_stretches
+            analysis,
+            flops=[rank.flops for rank in ranks],
+            slowdown=slowdown,
+            most_stretches=asked.most_stretches,
+            advice=advice,
         ),
         timelines=tuple(rank.timeline for rank in ranks),
         analysis=analysis,
@@ -190,7 +205,9 @@ def analyze(
     )
 
 
-def _slowdown(source: Trace | Job, analysis: Analysis, workers: int | None) -> tuple[JobSlowdown | None, str]:
+def _slowdown(
+    source: Trace | Job, analysis: Analysis, advised: Sequence[RankAdvice | None], workers: int | None
+) -> tuple[JobSlowdown | None, str]:
     """How much slower a job is than at its ranks' common pace; or what is to be said of why that is not told."""
     ranks = [rank for rank in analysis.ranks if rank.apart is None]
     on_hosts = {rank.basis for rank in ranks} == {"host"}  # a run on CPUs, or a host that only launches
@@ -199,11 +216,18 @@ def _slowdown(source: Trace | Job, analysis: Analysis, workers: int | None) -> t
     events = sum(int(rank.kernels.kernels.get_column("num_events").sum()) for rank in ranks)
     if events > (MAX_REPLAYED_RANGES if ranks[0].basis == "ranges" else MAX_REPLAYED_EVENTS):
         return None, f"{events:,} events are too many to replay in a report: weftrace stragglers tells the job's S"
-    slowdown, note = _replayed(source, workers)
+    slowdown, note = _replayed(_kept(advised) or source, workers)
     return slowdown, "" if on_hosts else note
 
 
-def _replayed(source: Trace | Job, workers: int | None = None) -> tuple[JobSlowdown | None, str]:
+def _kept(advised: Sequence[RankAdvice | None]) -> list[Work]:
+    """What the ranks did, where advice kept the plans of all of them: their files need not be read again."""
+    plans = [rank.plan for rank in advised if rank is not None and rank.plan is not None]
+    works = [plan if isinstance(plan, Work) else plan.works[0] for plan in plans]
+    return works if len(works) == len(advised) else []
+
+
+def _replayed(source: Trace | Job | Sequence[Work], workers: int | None = None) -> tuple[JobSlowdown | None, str]:
     try:
         from weftrace.advice import infer_lanes_of, slowdown_of
     except ModuleNotFoundError:  # installed without that wing
@@ -216,21 +240,53 @@ def _replayed(source: Trace | Job, workers: int | None = None) -> tuple[JobSlowd
         return None, f"the job could not be replayed: {error}"
 
 
-def _devices(trace: Trace, *, asked: ReportOptions, max_events: int, keep_work: bool = False) -> list[RankReport]:
+def _advice(
+    analysis: Analysis, ranks: Sequence[RankAdvice | None], slowdown: JobSlowdown | None
+) -> AdviceReport | None:
+    """What to do about the run; None where nothing was looked for."""
+    found = [rank for rank in ranks if rank is not None]
+    if not found:
+        return None
+    from weftrace.advice.findings.advising import advice_of
+
+    try:
+        return advice_of(analysis, found, slowdown=slowdown, replays_job=False)
+    except Exception:  # what is beside the report must not cost the report
+        return None
+
+
+def _rank_advice(work: Work, analysis: RankAnalysis, asked: ReportOptions, max_plan: int) -> RankAdvice | None:
+    """What the rules found on a device. max_plan: events up to which its plan is kept for the job's."""
+    events = work.events.height
+    if not asked.advice or asked.step is not None or not 0 < events <= _MAX_ADVISED_EVENTS:
+        return None
+    try:
+        from weftrace.advice.findings.advising import advise_work
+    except ModuleNotFoundError:  # installed without that wing
+        return None
+    chip = asked.hardware if isinstance(asked.hardware, Hardware) else None
+    try:
+        return advise_work(work, given=analysis, chip=chip, keep_plan=events <= max_plan)
+    except Exception:  # as above
+        return None
+
+
+def _devices(
+    trace: Trace, *, asked: ReportOptions, max_events: int, max_plan: int, keep_work: bool = False
+) -> list[RankReport]:
     works = works_of(trace, rules=asked.rules, step=asked.step, step_by=asked.step_by)
     named, steps_by = with_steps(trace) if asked.step is None else (trace, None)
     stepped = [None] * len(works) if steps_by is None else works_of(named, rules=asked.rules)
     by = each_of(asked.by)
 
     def one(work: Work, again: Work | None) -> RankReport:
+        analysis = analyze_rank(work, by=by, stepped=again, hardware=asked.hardware, custom_ops=asked.custom_ops)
         return RankReport(
-            analysis=replace(
-                analyze_rank(work, by=by, stepped=again, hardware=asked.hardware, custom_ops=asked.custom_ops),
-                steps_by=steps_by,
-            ),
+            analysis=replace(analysis, steps_by=steps_by),
             timeline=_timeline(work, max_events) if asked.timelines else None,
             flops=None if asked.flops is None else _joined(asked.flops, work, asked.hardware),
             work=work if keep_work and work.events.height <= MAX_PATH_EVENTS else None,
+            advice=_rank_advice(work, analysis, asked, max_plan),
         )
 
     if len(works) < _MANY_IN_A_FILE:

@@ -13,6 +13,7 @@ import msgspec
 import polars as pl
 
 from weftrace.analysis.activity import Stretches, fewer, stretches_of
+from weftrace.analysis.findings import AdviceReport
 from weftrace.analysis.intervals import EMPTY
 from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.analysis.lane_boxes import Lane, coarser
@@ -65,12 +66,13 @@ def document_of(
     flops: Sequence[TraceJoin | None] = (),
     slowdown: JobSlowdown | None = None,
     most_stretches: int = MOST_STRETCHES,
+    advice: AdviceReport | None = None,
 ) -> ReportDocument:
     """The whole report as JSON-able values.
 
     flops: of each rank of the analysis, what was joined to it, if anything. slowdown: of a job that was replayed.
     most_stretches: of busy time of each lane;
-    of a job's, fewer.
+    of a job's, fewer. advice: what to do about the run, where that was looked for.
     """
     joined = [*flops, *[None] * (len(analysis.ranks) - len(flops))]
     most = _Most.of(len(joined), most_stretches)
@@ -80,7 +82,7 @@ def document_of(
     ranks = [_rank(rank, work, most, zero + ahead, waits) for rank, work, ahead, waits in each]
     counted = [rank for rank in ranks if rank["apart"] is None]
     replayed: Block | None = to_document(slowdown)
-    return {
+    document: ReportDocument = {
         "schema": SCHEMA,
         "weftrace": __version__,
         "source": file_name(analysis.source),
@@ -98,6 +100,7 @@ def document_of(
         "notes": list(analysis.notes),
         "ranks": ranks,
     }
+    return document if advice is None else {**document, "advice": to_document(advice)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from weftrace.analysis.call_paths import ToldBy
 from weftrace.analysis.clocks import ClockOffset
 from weftrace.analysis.data_quality import Quality
 from weftrace.analysis.efficiency import Efficiency
+from weftrace.analysis.findings import AdviceReport
 from weftrace.analysis.headroom_bound import Headroom
 from weftrace.analysis.hidden_communication import CollectiveRow, OverlapMatrix
 from weftrace.analysis.idle_causes import IdleCauses
@@ -472,6 +473,12 @@ class ReportDocument(TypedDict):
             Meta(
                 description="S of a job, by replay; null of one rank, and where the job was too large to be replayed."
             ),
+        ]
+    ]
+    advice: NotRequired[
+        Annotated[
+            Annotated[Block, As(AdviceReport)],
+            Meta(description="What to do, most gain first; missing where it was not looked for, of a step alone, say."),
         ]
     ]
     bandwidth: NotRequired[

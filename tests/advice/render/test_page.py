@@ -85,7 +85,7 @@ def read_back(output: Output, value: Any) -> Any:
 
 
 def test_modules_are_joined_in_order_and_none_is_left_over() -> None:
-    check_modules(HOME, ("path", "sensitivity", "stragglers", "what_if"))
+    check_modules(HOME, ("advice", "path", "sensitivity", "stragglers", "what_if"))
 
 
 def test_the_block_says_what_the_frames_say(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
+from weftrace.advice.changes import Change
 from weftrace.advice.findings.evidence import Evidence, JobEvidence
 from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.gains import Replays
@@ -14,16 +16,17 @@ from weftrace.advice.findings.registry import RULES, Rule
 from weftrace.advice.findings.rule_texts import RemedyText, RuleText, rule_text
 from weftrace.advice.findings.sentences import headline_of
 from weftrace.advice.jobs import join_ranks, lanes_of, works_to_replay
+from weftrace.advice.op_times import OpTimes
 from weftrace.advice.slowdown.answers import slowdown_of
 from weftrace.analysis.findings import AdviceReport, Finding, Gain, NotFound, Remedy
 from weftrace.analysis.job_slowdown import JobSlowdown
-from weftrace.analysis.rank import RankAnalysis, analyze_rank, collect
+from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank, collect
 from weftrace.errors import AdviceError, TraceError, WeftraceError
 from weftrace.facts import Hardware
 from weftrace.facts import hardware as hardware_named
 from weftrace.files.values import filled
 from weftrace.plan.inference.values import Inferred
-from weftrace.trace.job import Failure, Job, open_trace
+from weftrace.trace.job import Job, open_trace
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, works_of
 
@@ -45,7 +48,6 @@ class RankAdvice:
     num_steps: int
     plan: Inferred | Work | None = None
     gains: tuple[tuple[Gain | None, str], ...] = ()
-    replays: Replays | None = None
 
 
 def advise(
@@ -75,7 +77,7 @@ def advise(
         name = source.source
     if not ranks:
         raise TraceError(failures[0].error if failures else f"{name}: there is nothing to advise on.")
-    return advice_of(name, ranks, failures, chip=chip)
+    return advice_of(collect(name, [rank.analysis for rank in ranks], failures, chip), ranks)
 
 
 def advise_devices(trace: Trace, *, chip: Hardware | None = None, keep_plan: bool = False) -> list[RankAdvice]:
@@ -89,12 +91,8 @@ def advise_work(
     """What the rules found on one device. given: its analysis, where it is known. keep_plan: keep the plan, to be
     joined with other ranks'; else gains are by the rank's own plan."""
     evidence = Evidence(work=work, given=given or analyze_rank(work, hardware=chip), asked_hardware=chip)
-    found = tuple(
-        (rule.id, one)
-        for rule in RULES
-        if rule.of_device is not None and work.basis in rule.bases
-        for one in rule.of_device(evidence)
-    )
+    rules = [rule for rule in RULES if rule.of_device is not None and work.basis in rule.bases]
+    found = tuple((rule.id, one) for rule in rules for one in _found(rule.of_device, evidence))
     told = {"analysis": evidence.analysis, "found": found, "frameworks": evidence.frameworks,
             "num_steps": evidence.num_steps}  # fmt: skip
     if keep_plan:
@@ -102,6 +100,17 @@ def advise_work(
     replays = replays_of(evidence)
     gains = tuple((None, "") if isinstance(one, Missing) else replays.gain_of(one) for _, one in found)
     return RankAdvice(**told, gains=gains)  # type: ignore[arg-type]
+
+
+def _found(look: Callable[[Any], Iterable[Found | Missing]] | None, evidence: Any) -> list[Found | Missing]:
+    """What a rule found. A bug in one must not cost the others."""
+    assert look is not None
+    try:
+        return list(look(evidence))
+    except WeftraceError as error:
+        return [Missing(what=str(error))]
+    except Exception as error:
+        return [Missing(what=f"this rule failed, which is a bug: {type(error).__name__}: {error}")]
 
 
 def replays_of(evidence: Evidence) -> Replays:
@@ -115,13 +124,18 @@ def replays_of(evidence: Evidence) -> Replays:
 
 
 def advice_of(
-    name: str, ranks: Sequence[RankAdvice], failures: Sequence[Failure] = (), *, chip: Hardware | None = None
+    analysis: Analysis, ranks: Sequence[RankAdvice], *, slowdown: JobSlowdown | None = None, replays_job: bool = True
 ) -> AdviceReport:
-    """Put together what was found on the ranks of a job, or on one."""
-    analysis = collect(name, [rank.analysis for rank in ranks], failures, chip)
-    counted = [rank for rank, of in zip(ranks, analysis.ranks, strict=False) if of.apart is None] or list(ranks)
+    """Put together what was found on the ranks of a job, or on one.
+
+    analysis: of the same ranks, in any order. slowdown: of the job, where it is known; else it is found by a replay,
+    unless replays_job is False.
+    """
+    apart = {(of.path, of.rank, of.device) for of in analysis.ranks if of.apart is not None}
+    counted = [rank for rank in ranks if _who(rank.analysis) not in apart] or list(ranks)
     steps = max(rank.num_steps for rank in ranks)
-    plan, why = _joined([rank.plan for rank in ranks if rank.plan is not None])
+    plans = [rank.plan for rank in counted if rank.plan is not None]
+    plan, why = _joined(plans) if len(plans) == len(counted) else (None, "the job is too large to be replayed here")
     span = max((rank.analysis.breakdown.span_ns for rank in counted), default=0)
     replays = Replays(inferred=plan, num_steps=steps, span_ns=span, why_not=why)
     frameworks = tuple(dict.fromkeys(each for rank in ranks for each in rank.frameworks))
@@ -130,13 +144,14 @@ def advice_of(
     missing: dict[str, str] = {}
     if len(ranks) > 1 or ranks[0].analysis.basis == "ranges":
         job = JobEvidence(
-            analysis=analysis, inferred=plan, slowdown=_slowdown(plan), frameworks=frameworks, num_steps=steps,
+            analysis=analysis, inferred=plan, frameworks=frameworks, num_steps=steps,
+            slowdown=slowdown_of_plan(plan) if slowdown is None and replays_job else slowdown,
             works=() if plan is None else plan.works,
         )  # fmt: skip
         for rule in RULES:
             if rule.of_job is None or (rule.in_place == "if joined" and plan is None):
                 continue
-            of_job = list(rule.of_job(job))
+            of_job = _found(rule.of_job, job)
             if of_job or rule.in_place != "if found":
                 job_rules.add(rule.id)
             for one in of_job:
@@ -145,12 +160,12 @@ def advice_of(
                 else:
                     found.append((rule, one, replays.gain_of(one)))
     by_id = {rule.id: rule for rule in RULES}
-    for rule_id, of_ranks in _by_rule(ranks, missing).items():
+    for rule_id, of_ranks in _by_rule(counted, missing, joined=plan is not None).items():
         if rule_id in job_rules:
             continue
         for same in of_ranks:
             one = _of_ranks([each for each, _ in same], len(counted))
-            gain = replays.gain_of(one) if plan is not None else _worst([gain for _, gain in same])
+            gain = replays.gain_of(one) if plan is not None else _worst([gain for _, gain in same], len(counted))
             found.append((by_id[rule_id], one, gain))
     findings = [_finding(rule, one, gain, replays, frameworks, steps) for rule, one, gain in found]
     order = sorted(range(len(findings)), key=lambda at: _order(findings[at]))
@@ -159,7 +174,7 @@ def advice_of(
     together = replays.together([found[at][1] for at in first])
     told, trust = {each.rule for each in ordered}, replays.trust
     return AdviceReport(
-        source=name,
+        source=analysis.source,
         device_name=next((rank.analysis.device_name for rank in ranks if rank.analysis.device_name), ""),
         ranks=[rank.analysis.rank for rank in counted if rank.analysis.rank is not None],
         headline=headline_of(ordered),
@@ -173,7 +188,7 @@ def advice_of(
         together=together,
         together_of=tuple(findings[at].rule for at in first) if together is not None else (),
         not_found=tuple(_not_found(told, missing)),
-        notes=(*analysis.notes, *(f"left out: {failure.error}" for failure in failures)),
+        notes=(*analysis.notes, *(f"left out: {failure.error}" for failure in analysis.failures)),
         sources={rule: tuple(f"{s.ref}: {s.says}" for s in rule_text(rule).sources) for rule in sorted(told)},
     )
 
@@ -203,23 +218,37 @@ def _joined(plans: Sequence[Inferred | Work]) -> tuple[Inferred | None, str]:
         return None, f"no plan could be inferred: {error}"
 
 
-def _slowdown(plan: Inferred | None) -> JobSlowdown | None:
+def _who(rank: RankAnalysis) -> tuple[str, int | None, int | None]:
+    return rank.path, rank.rank, rank.device
+
+
+def slowdown_of_plan(plan: Inferred | None) -> JobSlowdown | None:
+    """S of a job, from its joined plan; None where its ranks do nothing together."""
     if plan is None:
         return None
     try:
         return slowdown_of(plan if plan.names else lanes_of(plan.works))
-    except (AdviceError, TraceError):  # ranks that do nothing together
+    except (AdviceError, TraceError):
         return None
+
+
+def _own_gains(rank: RankAdvice) -> Sequence[tuple[Gain | None, str]]:
+    """What each finding of a rank saves by its own plan."""
+    if rank.gains:
+        return rank.gains
+    plan = rank.plan if isinstance(rank.plan, Inferred) else None
+    replays = Replays(inferred=plan, num_steps=rank.num_steps, span_ns=rank.analysis.breakdown.span_ns)
+    return [(None, "") if isinstance(one, Missing) else replays.gain_of(one) for _, one in rank.found]
 
 
 _Same = list[tuple[Found, tuple[Gain | None, str]]]
 
 
-def _by_rule(ranks: Sequence[RankAdvice], missing: dict[str, str]) -> dict[str, list[_Same]]:
+def _by_rule(ranks: Sequence[RankAdvice], missing: dict[str, str], *, joined: bool) -> dict[str, list[_Same]]:
     """Rule -> what the ranks found, those of one key together, with each rank's own gain."""
     gathered: dict[str, dict[str, _Same]] = {}
     for rank in ranks:
-        gains = rank.gains or ((None, ""),) * len(rank.found)
+        gains = [(None, "")] * len(rank.found) if joined else _own_gains(rank)
         for (rule, one), gain in zip(rank.found, gains, strict=True):
             if isinstance(one, Missing):
                 missing.setdefault(rule, one.what)
@@ -242,15 +271,24 @@ def _of_ranks(same: Sequence[Found], num_ranks: int) -> Found:
         sentence=f"{whose}{others}: {worst.sentence[0].lower()}{worst.sentence[1:]}",
         cost_ns=sum(one.cost_ns for one in same) // num_ranks,
         where=replace(worst.where, ranks=numbers),
-        least=tuple(dict.fromkeys(change for one in same for change in one.least)),
-        most=tuple(dict.fromkeys(change for one in same for change in one.most)),
+        least=_merged(change for one in same for change in one.least),
+        most=_merged(change for one in same for change in one.most),
     )
 
 
-def _worst(gains: Sequence[tuple[Gain | None, str]]) -> tuple[Gain | None, str]:
+def _merged(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Each once; of other times of events, those of all ranks."""
+    merged: dict[Change, Change] = {}
+    for change in changes:
+        known = merged.get(change)
+        merged[change] = known + change if isinstance(known, OpTimes) and isinstance(change, OpTimes) else change
+    return tuple(merged.values())
+
+
+def _worst(gains: Sequence[tuple[Gain | None, str]], num_ranks: int) -> tuple[Gain | None, str]:
     """Of ranks that were replayed alone the one that saves most: others may then decide, so it is a bound."""
     told = [gain for gain, _ in gains if gain is not None]
-    if not told:
+    if not told or num_ranks < 2:
         return gains[0]
     most = max(told, key=lambda gain: gain.high_ns)
     return replace(most, low_ns=min(0, most.low_ns), low_share=min(0.0, most.low_share), method="bound"), ""
@@ -276,7 +314,7 @@ def _finding(
         worth=replays.worth_of(gain),
         confidence=one.confidence,
         reason=one.reason,
-        remedy=first and _remedy(first),
+        remedy=_remedy(first),
         others=tuple(_remedy(each) for each in text.remedies if each is not first),
         when_not=text.when_not,
     )

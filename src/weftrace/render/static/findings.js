@@ -56,7 +56,13 @@ export function showNotFound(holder, rules) {
       "ul",
       { class: "not-found" },
       rules.map(([rule, title, why]) =>
-        h("li", {}, h("code", { text: rule }), ` ${title}`, why ? h("span", { class: "muted", text: ` · ${why}` }) : null),
+        h(
+          "li",
+          {},
+          h("code", { text: rule }),
+          ` ${title}`,
+          why ? h("span", { class: "muted", text: ` · ${why}` }) : null,
+        ),
       ),
     ),
   );
@@ -78,7 +84,12 @@ function findingCard(card, number, largest, onOpen) {
   return h(
     "li",
     { class: "finding", data: { rule: card.rule } },
-    h("div", { class: "finding-head" }, h("span", { class: "finding-number", text: number }), h("b", { text: card.title })),
+    h(
+      "div",
+      { class: "finding-head" },
+      h("span", { class: "finding-number", text: number }),
+      h("b", { text: card.title }),
+    ),
     h("div", { class: "finding-told", text: card.told }),
     gainBar(card, largest),
     h(
@@ -92,11 +103,21 @@ function findingCard(card, number, largest, onOpen) {
         "details",
         {},
         h("summary", { text: "Evidence, and when not" }),
-        h("ul", {}, card.evidence.map((text) => h("li", { text }))),
+        h(
+          "ul",
+          {},
+          card.evidence.map((text) => h("li", { text })),
+        ),
         card.when_not ? h("p", {}, h("b", { text: "Not when: " }), card.when_not) : null,
         h("p", { class: "muted", text: `${card.rule} · ${card.basis}` }),
         card.others.map(([framework, remedy, code]) =>
-          h("p", { class: "muted" }, h("b", { text: `${framework}: ` }), remedy, code ? h("code", { text: ` ${code}` }) : null),
+          h(
+            "p",
+            { class: "muted" },
+            h("b", { text: `${framework}: ` }),
+            remedy,
+            code ? h("code", { text: ` ${code}` }) : null,
+          ),
         ),
       ),
       place ? actionButton("Show in the timeline", () => onOpen(card)) : null,

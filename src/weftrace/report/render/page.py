@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from weftrace.analysis.efficiency import OperatorRateRow, ShapeRow, WindowRateRow
+from weftrace.analysis.findings import AdviceReport
 from weftrace.analysis.hidden_communication import CollectiveRow
 from weftrace.analysis.kernel_times import FamilyRow, KernelRow, UnnamedRow
 from weftrace.analysis.launch_delays import HostCallRow, HostStallRow
@@ -17,7 +18,9 @@ from weftrace.analysis.rank_tables import TABLES, tables_terms
 from weftrace.analysis.transfer_bandwidth import BandwidthRow
 from weftrace.analysis.waiting.idle_account import IdleCauseRow, SeparatedRow
 from weftrace.files.columns import Shown
+from weftrace.files.values import from_document, to_document
 from weftrace.render.configuration import configured_terms
+from weftrace.render.findings_parts import FINDING_TERMS, finding_cards
 from weftrace.render.packed import packed_rows
 from weftrace.render.page import render_page
 from weftrace.report import document_types as types
@@ -65,13 +68,19 @@ def render_html(
     paths: likewise critical paths, of `path_blocks`; a rank without one has no tab for it.
     Raises ValueError where the document holds a NaN or an infinity, which JSON cannot.
     """
+    advised = document.get("advice")
     shown = {**document, "ranks": [{k: v for k, v in rank.items() if k != "shares"} for rank in document["ranks"]]}
+    shown.pop("advice", None)
     blocks: list[tuple[str, Mapping[str, Any]]] = [("weftrace-report", packed_rows(shown))]
     for number, (timeline, rank) in enumerate(zip(timelines, document["ranks"], strict=False)):
         if timeline is not None:
             # Times in the page count from the rank's start. Absolute nanoseconds do not fit a float64: joined here.
             shift_ns = timeline["start_ns"] - rank["start_ns"] if rank["start_ns"] is not None else 0
             blocks.append((f"weftrace-timeline-{number}", {**timeline, "shift_ns": shift_ns}))
+    if advised is not None:
+        zeros = {(rank["rank"], rank["device"]): rank["start_ns"] or 0 for rank in document["ranks"]}
+        cards = finding_cards(from_document(AdviceReport, advised, what="advice"), zeros)
+        blocks.append(("weftrace-advice", to_document(cards)))
     blocks += [(f"weftrace-path-{number}", path) for number, path in enumerate(paths) if path is not None]
     tables = {name for rank in document["ranks"] for name in rank.get("tables", {})}
     summary = {name for rank in document["ranks"] if "configuration" in rank for name in rank["configuration"]}
@@ -79,10 +88,23 @@ def render_html(
         "page.html",
         home=HOME,
         entry=ENTRY,
-        styles=["render/page.css", "render/charts.css", "render/icicle.css", "render/path.css", "render/slowdown.css"],
+        styles=[
+            "render/page.css",
+            "render/charts.css",
+            "render/icicle.css",
+            "render/path.css",
+            "render/slowdown.css",
+            "render/findings.css",
+        ],
         blocks=blocks,
         tables=ROWS | {name: table.row for name, table in TABLES.items()},
-        terms={**TERMS, **tables_terms(tables), **(path_terms() if any(paths) else {}), **configured_terms(summary)},
+        terms={
+            **TERMS,
+            **({} if advised is None else FINDING_TERMS),
+            **tables_terms(tables),
+            **(path_terms() if any(paths) else {}),
+            **configured_terms(summary),
+        },
         title=document["source"],
         headline=document["headline"],
         version=document["weftrace"],

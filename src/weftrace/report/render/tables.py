@@ -7,12 +7,14 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from weftrace.analysis.findings import AdviceReport
 from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.analysis.kernel_times import KernelRow
 from weftrace.analysis.module_times import CodeNode
 from weftrace.files.columns import frame_schema
 from weftrace.files.values import from_document
 from weftrace.render.console_text import clean
+from weftrace.render.findings_parts import head_markdown
 from weftrace.render.markdown import markdown_cell
 from weftrace.render.slowdown_parts import slowdown_markdown
 from weftrace.report.document_types import Block, CodeDocument, LatenessDocument, RankDocument, ReportDocument
@@ -44,6 +46,8 @@ def to_markdown(document: ReportDocument) -> str:
         f"**{markdown_cell(document['headline'])}**",
         f"weftrace {document['weftrace']} of {markdown_cell(document['source'])}",
     ]
+    if advised := document.get("advice"):
+        parts += filter(None, [head_markdown(from_document(AdviceReport, advised, what="advice"))])
     ranks = sorted(document["ranks"], key=lambda rank: -rank["span_ns"])
     if ranks:
         heads = ("rank", "span", *(name for _, name, _ in PARTS), "communication hidden", "")

@@ -12,10 +12,12 @@ from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from weftrace.analysis.findings import AdviceReport
 from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.files.values import from_document
 from weftrace.render.console_parts import BOLD, ERROR, WARNING, frame, print_blocks, section, table
 from weftrace.render.console_text import clean, joined
+from weftrace.render.findings_parts import head_block
 from weftrace.render.slowdown_parts import slowdown_blocks
 from weftrace.report.document_types import RankDocument, ReportDocument
 from weftrace.report.render.parts import ACCOUNT_HEADS, ACCOUNT_KEYS, rank_name, several_devices
@@ -67,6 +69,9 @@ def _opening(document: ReportDocument) -> list[RenderableType]:
             shown.append(Text(f"… and {len(failures) - MAX_FAILURES:,} more, listed in the JSON report"))
         head = f"{len(failures):,} of {len(failures) + len(document['ranks']):,} files could not be used"
         blocks.append(frame(head, shown, ERROR))
+    if advised := document.get("advice"):
+        first = head_block(from_document(AdviceReport, advised, what="advice"))
+        blocks += [] if first is None else [first]
     if notes := document["notes"]:
         blocks.append(frame("Not the whole job", [Text(clean(note)) for note in notes], WARNING))
     return blocks

@@ -7,6 +7,7 @@ import { showSlowdown } from "render/slowdown.js";
 import { startPage } from "render/start.js";
 import { onTheme } from "render/theme.js";
 import { accounts, breakdown } from "./account.js";
+import { showAdvice } from "./advice.js";
 import { showBandwidth } from "./bandwidth.js";
 import { showCode } from "./code.js";
 import { readTimeline } from "./data.js";
@@ -161,6 +162,21 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     byId("opened").scrollIntoView({ block: "start" });
   }
 
+  /**
+   * Shows a stretch of a rank in its timeline, with some of what is around it.
+   * @param {number} position
+   * @param {number} start ns from the rank's start
+   * @param {number} end
+   */
+  function openAt(position, start, end) {
+    if (position !== current) showRank(position);
+    const around = Math.max(10_000, 0.5 * (end - start));
+    timeline.zoomTo(start - around, end + around);
+    timeline.range(start, end, true);
+    byId("timeline").scrollIntoView({ block: "start" });
+    changed();
+  }
+
   /** @param {string} name */
   function findInTimeline(name) {
     timeline.find(name.slice(0, FIND_CHARS));
@@ -197,6 +213,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     overview?.timeline.view.set(...(all ?? overview.timeline.view.home));
   }
 
+  showAdvice(report, openAt);
   onTheme(() => {
     if (report.ranks.length) showMatrix(report.ranks[current]);
   });
