@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.advice.runs import trace_of
-from tests.tracefile import GEMM, TraceFile
+from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.advice.changed_plans import changed, span_ns
 from weftrace.advice.changes import Change, FreeStreams, NoBlocking, Remove, Scale
 from weftrace.advice.jobs import infer_job
@@ -102,6 +103,27 @@ def test_of_joined_ranks_each_is_changed_on_its_own_clock(tmp_path: Path) -> Non
     assert SPAN + 100 - span(inferred, Remove(selector="operator:aten::to")) == 80
     last = op_times("last", inferred.works[1], [5], 4_000)
     assert SPAN + 100 - span(inferred, last) == 6
+
+
+def test_ranges_are_where_they_were_though_clocks_of_ranks_differ(tmp_path: Path) -> None:
+    """Rank 1's stamps are a second and a half ahead; each of four rounds ends with an all-reduce of both."""
+    paths = []
+    for rank, ahead in ((0, 0), (1, 1_500_000)):
+        file = TraceFile(rank=rank, world_size=2)
+        for number in range(4):
+            at = 1_000 + 500 * number + ahead
+            file.host("load", at + 20, 100).kernel(GEMM, at + 210, 40, launch=at + 200)
+            told: dict[str, Any] = {
+                "Collective name": "allreduce", "In msg nelems": 1_000, "Out msg nelems": 1_000, "dtype": "Float",
+                "Group size": 2, "Process Group Name": "0", "Process Group Ranks": "[0, 1]", "Seq": number,
+            }  # fmt: skip
+            file.kernel(ALL_REDUCE, at + 250, 30, launch=at + 202, **told)
+        paths.append(file.write(tmp_path / f"rank{rank}.json"))
+    inferred = infer_job([trace_of(path) for path in paths])
+    assert inferred.plan.ops.get_column("meet").n_unique() == 5
+    assert span(inferred) == 1_500 + 70
+    assert span(inferred, Scale(selector="host:load", factor=0)) == 1_500 + 70 - 3 * 100
+    assert span(inferred, Scale(selector="host:load", factor=0.5)) == 1_500 + 70 - 3 * 50
 
 
 def test_a_plan_of_phases_is_changed_by_the_kernels_in_it(tmp_path: Path) -> None:

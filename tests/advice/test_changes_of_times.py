@@ -10,7 +10,7 @@ import pytest
 from tests.advice.runs import trace_of
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.advice.changed_plans import changed, span_ns
-from weftrace.advice.changes import Change
+from weftrace.advice.changes import Change, Remove
 from weftrace.advice.jobs import infer_job
 from weftrace.advice.kernel_times import at_efficiency, fused
 from weftrace.advice.message_times import messages_of
@@ -133,3 +133,20 @@ def test_a_line_needs_four_sizes_and_messages_need_others(tmp_path: Path) -> Non
     for asked in wrong:
         with pytest.raises(AdviceError, match="say how many become one"):
             messages_of("wrong", inferred, **asked)
+
+
+def test_of_one_rank_of_two_the_truth_lies_between(tmp_path: Path) -> None:
+    """Rank 1 comes 20 later to the first collective; of rank 0 alone nobody knows that."""
+    paths = [collectives(tmp_path, 0), collectives(tmp_path, 1, later=20)]
+    both, alone = infer_job([trace_of(path) for path in paths]), infer(trace_of(paths[0]))
+    truth, answer = (what_if(of, [messages_of("pairs", of, factor=2)]) for of in (both, alone))
+    assert answer.is_interval and not truth.is_interval
+    assert answer.low_ns <= truth.after_ns <= answer.high_ns
+
+
+def test_collectives_that_are_not_done_hold_no_ranks_together(tmp_path: Path) -> None:
+    paths = [collectives(tmp_path, 0), collectives(tmp_path, 1, later=20)]
+    inferred = infer_job([trace_of(path) for path in paths])
+    after = changed(inferred, [Remove(selector="communication")])
+    assert after.plan.ops.get_column("meet").null_count() == len(after.plan)
+    assert what_if(inferred, [Remove(selector="communication")]).limits

@@ -12,7 +12,9 @@ from tests.causes.programs import Plant, Run, Setting
 from tests.causes.recorder import Recording, save
 from tests.causes.simulator import World
 from weftrace.advice.changes import Change, NoBlocking, Scale
+from weftrace.advice.selecting import selected
 from weftrace.advice.whatifs import what_if
+from weftrace.errors import AdviceError
 from weftrace.plan.inference.inferring import infer
 from weftrace.trace import Trace, open_trace
 
@@ -56,3 +58,22 @@ def test_what_a_change_saves_is_what_the_program_without_the_cause_saves(
     gain = saved(world, healthy)
     assert gain > 0.05
     assert answered(world, tmp_path, change) == pytest.approx(gain, abs=0.01)
+
+
+def test_modules_and_functions_name_what_was_launched_in_them(tmp_path: Path) -> None:
+    world = run(Setting(num_steps=2, layers=2, stacks=True, training=False), Plant())
+    save(world, Recording(stacks=True, steps=True), tmp_path / "run.json.gz")
+    trace = open_trace(tmp_path / "run.json.gz", frames=True)
+    assert isinstance(trace, Trace)
+    inferred = infer(trace)
+    flash = selected(inferred, "kernel:flash_fwd")
+    assert flash.sum() == 4
+    for selector in ("module:Attention", r"frame:model.py\(58\): forward", "operator:flash_attention_forward"):
+        assert (selected(inferred, selector) == flash).all(), selector
+    second = selected(inferred, r"module:Transformer_0\.Block_1\.Attention")
+    assert second.sum() == 2 and (flash | ~second).all()
+    unread = open_trace(tmp_path / "run.json.gz")
+    assert isinstance(unread, Trace)
+    for selector in ("module:Attention", "frame:forward"):
+        with pytest.raises(AdviceError, match="frames=True"):
+            selected(infer(unread), selector)

@@ -150,7 +150,9 @@ def others_of(inferred: Inferred, absent: Absent, changes: Iterable[Change]) -> 
                 what = inferred.measured.get_column("what").to_numpy()[after != 1]
                 if absent.are_all_global and not change.frees_launches and (what == "communication").all():
                     continue
-                low, high = 0.0 if change.frees_launches else float(after.min()), float(after.max())
+                low, high = float(after.min()), float(after.max())
+                if change.frees_launches:  # what takes longer does the work of what is gone
+                    low, high = 0.0, 1.0
             case SmSplit():  # by the same rules as what the plan's own ops are changed by
                 now = present_split(inferred)
                 left = (now.num_sms - now.communication) / (now.num_sms - change.communication)
