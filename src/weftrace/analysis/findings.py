@@ -212,5 +212,5 @@ def saves(finding: Finding) -> str:
 def together_words(gain: Gain, num: int) -> str:
     """ "The first 5 together: −31 % of a step."."""
     low, high = (percent(max(share, 0), 0) for share in (gain.low_share, gain.high_share))
-    share = f"−{high}" if low == high else f"−{low} to −{high}"
+    share = f"−{high}" if low == high else f"−{low} to −{high}" if gain.low_share > 0 else f"up to −{high}"
     return f"The first {num} together, replayed at once: {share} of a step."

@@ -8,11 +8,12 @@ from types import MappingProxyType
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
+from rich.style import Style
 from rich.text import Text
 
-from weftrace.analysis.findings import AdviceReport, Finding, Number, Remedy, saves, together_words
+from weftrace.analysis.findings import AdviceReport, Finding, Gain, Number, Remedy, saves, together_words
 from weftrace.render.console_parts import BOLD, DIM, WARNING, section
-from weftrace.render.console_text import clean
+from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.render.markdown import markdown_cell
 from weftrace.units import duration, percent, si, size
 
@@ -39,6 +40,8 @@ FINDING_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 
+_MOST_OF_NAME = 60
+_MOST_OF_CHANGE = 48
 _HOW = {"replay": "replay: {}", "bound": "bound: {}", "measured": "{}"}
 
 
@@ -65,19 +68,30 @@ def place_words(finding: Finding) -> str:
     """Where it is, the line of code first."""
     where = finding.where
     ranks = ", ".join(map(str, where.ranks[:4])) + ("…" if len(where.ranks) > 4 else "")
-    parts = [where.code, where.module, where.operator, where.phase, *where.kernels[:1]]
+    parts = [short_code(where.code), where.module, where.operator, where.phase]
+    parts += [shorten_middle(kernel_label(name), _MOST_OF_NAME) for name in where.kernels[:1]]
     parts += [f"step {where.step}"] * (where.step is not None)
     parts += [f"rank{'s' * (len(where.ranks) > 1)} {ranks}"] * bool(where.ranks)
     return " · ".join(dict.fromkeys(filter(None, parts)))
+
+
+def short_code(code: str) -> str:
+    """A line of code without the folders of its file, but for the last: "owlv2/modeling_owlv2.py(410): forward"."""
+    file, colon, function = code.partition("(")
+    return "/".join(file.split("/")[-2:]) + colon + function
 
 
 def basis_words(finding: Finding) -> str:
     """How the gain is known, and how sure the cause is."""
     how = ""
     if finding.gain is not None:
-        how = _HOW[finding.gain.method].format(", ".join(finding.gain.changes) or "measured")
+        how = _HOW[finding.gain.method].format(", ".join(_short_changes(finding.gain)) or "measured")
     sure = f"{finding.confidence} confidence" + (f": {finding.reason}" if finding.reason else "")
     return " · ".join(filter(None, (how, sure)))
+
+
+def _short_changes(gain: Gain) -> list[str]:
+    return [shorten_middle(change, _MOST_OF_CHANGE) for change in gain.changes[:3]] + ["…"] * (len(gain.changes) > 3)
 
 
 def remark_block(finding: Finding) -> RenderableType:
@@ -87,9 +101,10 @@ def remark_block(finding: Finding) -> RenderableType:
 
 def finding_block(number: int, finding: Finding) -> RenderableType:
     """All of a finding: what, where, what to do, what it saves and how that is known."""
-    gain, told = finding.gain, told_words(finding)
-    head = Text.assemble(f"{number:>2}  ", (clean(finding.title), BOLD), "  ", (told, BOLD if gain else DIM))
-    lines: list[RenderableType] = [Text(clean(finding.sentence))]
+    told = told_words(finding)
+    head = Text.assemble(f"{number:>2}  ", (clean(finding.title), BOLD))
+    style = Style(color="green", bold=True) if finding.worth == "worth it" else DIM
+    lines: list[RenderableType] = [Text(clean(told[0].upper() + told[1:]), style=style), Text(clean(finding.sentence))]
     if place := place_words(finding):
         lines.append(Text(clean(place), style=DIM))
     if finding.remedy is not None:
@@ -98,7 +113,7 @@ def finding_block(number: int, finding: Finding) -> RenderableType:
             lines.append(Padding(Text(clean(finding.remedy.switch)), (0, 0, 0, 4)))
     if finding.when_not:
         lines.append(Text.assemble(("Not when: ", DIM), (clean(finding.when_not), DIM)))
-    if gain is None:
+    if finding.gain is None:
         lines.append(Text(clean(f"No gain is told: {finding.not_told}."), style=DIM))
     lines.append(Text(clean(f"[{finding.rule}] {basis_words(finding)}"), style=DIM))
     return Group(head, Padding(Group(*lines), (0, 0, 0, 4)))

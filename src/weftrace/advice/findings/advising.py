@@ -265,7 +265,8 @@ def _of_ranks(same: Sequence[Found], num_ranks: int) -> Found:
     ordered = sorted(same, key=lambda one: -one.cost_ns)
     numbers = tuple(dict.fromkeys(rank for one in ordered for rank in one.where.ranks))
     whose = f"Rank {numbers[0]}" if numbers else "One rank"
-    others = f", the worst of {len(same)} of {num_ranks} ranks" if len(same) > 1 else f" of {num_ranks}"
+    of_all = f"{len(same)}" if len(same) == num_ranks else f"{len(same)} of {num_ranks}"
+    others = f", the worst of {of_all} ranks" if len(same) > 1 else f" of {num_ranks}"
     return replace(
         worst,
         sentence=f"{whose}{others}: {worst.sentence[0].lower()}{worst.sentence[1:]}",
