@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,20 @@ import pytest
 import weftrace as wt
 from tests.findings.confusion import Told, judge
 from tests.findings.planted import Case, cases
-from tests.findings.planted.catalogue import CAUSES, HEALTHY, STRENGTHS, planted
+from tests.findings.planted.catalogue import (
+    CAUSES,
+    HEALTHY,
+    NEAR_MISSES,
+    STRENGTHS,
+    near_miss,
+    planted,
+    together,
+    together_case,
+    transformer,
+    words,
+)
 
-QUICK = range(2, len(list(planted())), 24)
+QUICK = range(2, len(list(planted())), 36)
 
 
 def case_number(number: int) -> Case:
@@ -49,13 +61,80 @@ def events_of(case: Case, folder: Path) -> tuple[dict[str, Any], list[dict[str, 
 
 
 def test_a_file_has_shapes_blocks_and_the_device(tmp_path: Path) -> None:
-    document, events = events_of(next(iter(cases(every=1_000_000, offset=len(list(planted()))))), tmp_path)
+    document, events = events_of(case_number(len([*planted(), *together()])), tmp_path)
     assert document["deviceProperties"][0]["numSms"] == 132
     categories = Counter(event.get("cat") for event in events)
     assert categories["kernel"] > 300
     linear = next(event for event in events if event["name"] == "aten::addmm")
     assert linear["args"]["Input Dims"] == [[6144], [8192, 2048], [2048, 6144]]
     assert next(event for event in events if event.get("cat") == "kernel")["args"]["block"] == [128, 1, 1]
+
+
+#: What of kernels' time a mild cause must at least take: the rule's threshold, and what is measured against it.
+SHARES: dict[str, tuple[float, str, str]] = {
+    "fp32-gemm": (0.05, r"sgemm", r"gemm"),
+    "old-gemm-kernels": (0.10, r"^ampere_|^volta_", r"gemm"),
+    "unfused-attention": (0.05, r"softmax_warp", ""),
+    "unfused-elementwise": (0.25, r"elementwise|MeanOps|norm_kernel|layer_norm", ""),
+    "casts-and-copies": (0.08, r"copy_kernel|CatArray", ""),
+    "layout-transforms": (0.03, r"nchwToNhwc|nhwcToNchw|batched_transpose", ""),
+}
+
+
+def first_of(rule: str) -> Case:
+    """The rule's mild case in its first program."""
+    number = 0
+    for cause in CAUSES:
+        if cause.rule == rule:
+            return case_number(number)
+        number += len(cause.programs) * len(cause.sizes)
+    raise AssertionError(rule)
+
+
+@pytest.mark.parametrize("rule", SHARES)
+def test_a_mild_cause_takes_half_more_than_its_rule_asks_for(rule: str, tmp_path: Path) -> None:
+    least, part, whole = SHARES[rule]
+    _, events = events_of(first_of(rule), tmp_path)
+    took = Counter[str]()
+    for event in events:
+        if event.get("cat") == "kernel":
+            took[event["name"]] += event["dur"]
+    share: float = sum(us for name, us in took.items() if re.search(part, name))
+    share /= sum(us for name, us in took.items() if re.search(whole, name))
+    assert 1.3 * least < share < 2.6 * least
+
+
+#: Where the device waits: the share of the span that the rule asks for, and a mild cause costs at least.
+COSTS = {
+    "host-bound": 0.20, "sync-every-step": 0.01, "data-loading": 0.05, "decode-gap": 0.10, "sm-wait": 0.01,
+    "allocator": 0.01, "pageable-copies": 0.01, "fsdp-rate-limiter": 0.01, "graph-breaks": 0.10, "graph-launch": 0.10,
+    "recomputation": 0.10, "gc-pause": 0.05, "recompilation": 0.05,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", COSTS)
+def test_a_mild_cause_costs_more_than_its_rule_asks_for(rule: str) -> None:
+    assert COSTS[rule] < first_of(rule).gain[rule] < 3.5 * COSTS[rule]
+
+
+def test_a_healthy_device_hardly_waits(tmp_path: Path) -> None:
+    programs = [*HEALTHY, *(make() for _, make in NEAR_MISSES)]
+    for program in programs[::4]:
+        _, world = program.whole()
+        assert world.idle_ns() < 0.10 * world.span_ns(), words(program)
+
+
+def test_together_causes_save_less_than_the_sum_of_each_and_more_than_any() -> None:
+    rules = ("data-loading", "fp32-gemm")
+    case = together_case(rules, transformer(loss_read=True), 1, 4)
+    assert case.causes == set(rules)
+    assert max(case.gain.values()) < case.all_gain < sum(case.gain.values()) + 0.01
+
+
+def test_what_is_justified_is_no_cause() -> None:
+    name, make = NEAR_MISSES[0]
+    case = near_miss(name, 0, make)
+    assert not case.causes and not case.gain and case.all_gain == 0
 
 
 def made_case(*causes: str, also_fine: tuple[str, ...] = (), **gain: float) -> Case:

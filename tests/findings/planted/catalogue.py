@@ -14,8 +14,8 @@ from tests.findings.planted.case import Case
 from tests.findings.planted.convnet import ConvNet
 from tests.findings.planted.devices import A100, DEVICES, H100, MI300X, Device
 from tests.findings.planted.engine import Engine
-from tests.findings.planted.process import Form, Process
-from tests.findings.planted.sharded import GATHER, Sharded
+from tests.findings.planted.process import Form, Process, rounded
+from tests.findings.planted.sharded import GATHER, QUICK_GATHER, Sharded
 from tests.findings.planted.transformer import Transformer
 
 #: A size for a cause, from the form that it is planted in and the share of the time that it shall take.
@@ -80,6 +80,13 @@ def transformer(device: Device = H100, **changes: object) -> Program:
     return Program(kind=Transformer, form=replace(form, **changes))  # type: ignore[arg-type]
 
 
+def narrow(device: Device = H100, **changes: object) -> Program:
+    """One of few channels, and so with much to move for what it computes."""
+    width = 1_024 if device is H100 else 640
+    form = Form(device=device, layers=4, num_steps=4, width=width, tokens=32_768, sequence=512, vocab=2_048)
+    return Program(kind=Transformer, form=replace(form, **changes))  # type: ignore[arg-type]
+
+
 def small(device: Device = H100, **changes: object) -> Program:
     """One whose host is not far ahead of its device."""
     fast = {H100.name: 4_096, A100.name: 2_048, MI300X.name: 5_120}[device.name]
@@ -99,7 +106,15 @@ def sharded(device: Device = H100, **changes: object) -> Program:
 
 def engine(device: Device = H100, **changes: object) -> Program:
     form = Form(
-        device=device, layers=8, num_steps=8, width=4_096, tokens=64, vocab=64_000, training=False, steps=True, host=2.0
+        device=device,
+        layers=12,
+        num_steps=8,
+        width=4_096,
+        tokens=64,
+        vocab=64_000,
+        training=False,
+        steps=True,
+        host=2.0,
     )
     return Program(kind=Engine, form=replace(form, **changes))  # type: ignore[arg-type]
 
@@ -127,7 +142,7 @@ def loader(program: Program, share: float) -> float:
 
 def each_layer(program: Program, share: float) -> float:
     """Microseconds for each of a step's layers, less what it takes anyway to get going again."""
-    return max(10.0, per_step(program, share) / program.form.layers - 45)
+    return max(10.0, per_step(program, share) / program.form.layers - 35)
 
 
 def once(program: Program, share: float) -> float:
@@ -183,8 +198,13 @@ def hooks_us(program: Program, share: float) -> float:
     process = program.kind(program.form)
     assert isinstance(process, Sharded)
     process.start()
-    forward = process.gather_ns / GATHER / 1e3
-    return (1 - GATHER) * forward - 60 + per_step(program, share) / program.form.layers
+    forward = process.gather_ns / QUICK_GATHER / 1e3
+    return (1 - GATHER) * forward - 60 + per_step(program, share) / (program.form.layers - 2)
+
+
+def lost_share(program: Program, share: float) -> float:
+    """The share of a graph's kernels; or microseconds for each layer."""
+    return share if program.kind is Engine else per_step(program, share) / program.form.layers
 
 
 def trained_share(program: Program, share: float) -> float:
@@ -201,7 +221,7 @@ HOST_TRAINING = tuple(
     for maker, device in ((transformer, H100), (transformer, A100), (compiled, H100), (transformer, MI300X))
 )
 SMALL = (small(), small(A100), small(MI300X), small(training=False, layers=8))
-ENGINES = (engine(), engine(A100), engine(MI300X), engine(seed=1))
+ENGINES = (engine(), engine(A100, tokens=32), engine(MI300X), engine(seed=1))
 
 CAUSES = (
     Cause(
@@ -218,12 +238,12 @@ CAUSES = (
             transformer(MI300X, seed=2),
             transformer(training=False, layers=8),
         ),
-        sizes=(0.015, 0.05, 0.15),
+        sizes=(0.02, 0.06, 0.15),
         sized=each_layer,
     ),
     Cause(
         rule="data-loading",
-        programs=(*HOST_TRAINING, transformer(), convnet(A100)),
+        programs=(*HOST_TRAINING, transformer(), convnet(A100), transformer(stacks=True, loss_read=True)),
         sizes=(0.075, 0.20, 0.45),
         sized=loader,
         # Without the read of the loss at the step's end, the host would run ahead and hide the loader.
@@ -254,6 +274,7 @@ CAUSES = (
         programs=(transformer(), transformer(A100), transformer(training=False), small()),
         sizes=(0.075, 0.30, 0.60),
         sized=side_width,
+        also_fine=("old-gemm-kernels",),  # there is no newer kernel for FP32
     ),
     Cause(
         rule="old-gemm-kernels",
@@ -267,8 +288,8 @@ CAUSES = (
     ),
     Cause(
         rule="unfused-elementwise",
-        programs=(transformer(), transformer(A100), transformer(MI300X), transformer(training=False)),
-        sizes=(1, 2, 3),
+        programs=(narrow(), narrow(A100), narrow(MI300X), narrow(training=False)),
+        sizes=(2, 3, 3),
     ),
     Cause(
         rule="tiny-kernels",
@@ -282,17 +303,18 @@ CAUSES = (
         programs=(transformer(), transformer(A100), transformer(MI300X), transformer(tokens=4_096)),
         sizes=(0.045, 0.10, 0.20),
         sized=trained_share,
+        strong_also_fine=("unfused-elementwise",),  # its kernels are element-wise too
     ),
     Cause(
         rule="allocator",
         programs=(transformer(), transformer(A100), transformer(MI300X)),
-        sizes=(0.015, 0.05, 0.20),
+        sizes=(0.02, 0.06, 0.20),
         sized=each_layer,
     ),
     Cause(
         rule="pageable-copies",
         programs=(*HOST_TRAINING, convnet(H100), transformer(training=False, layers=8)),
-        sizes=(0.015, 0.06, 0.25),
+        sizes=(0.02, 0.06, 0.25),
         sized=copied_bytes,
     ),
     Cause(
@@ -344,7 +366,7 @@ CAUSES = (
     ),
     Cause(
         rule="layout-transforms",
-        programs=(convnet(), convnet(A100), convnet(MI300X), convnet(width=384)),
+        programs=(convnet(), convnet(A100, width=320), convnet(MI300X, width=320), convnet(width=384)),
         sizes=(1, 2, 2),
         also_fine=("casts-and-copies",),
     ),
@@ -358,18 +380,20 @@ CAUSES = (
         programs=tuple(small(device, ddp=True, world_size=8) for device in (H100, A100, MI300X)),
         sizes=(0.02, 0.06, 0.15),
         sized=searched,
+        also_fine=("host-bound",),
     ),
     Cause(
         rule="fsdp-rate-limiter",
         programs=(sharded(), sharded(A100), sharded(MI300X)),
-        sizes=(0.03, 0.06, 0.12),
+        sizes=(0.035, 0.08, 0.14),
         sized=hooks_us,
-        also_fine=("exposed-collective",),
+        also_fine=("exposed-collective", "first-and-last-collective"),
     ),
     Cause(
         rule="unrecorded-work",
-        programs=ENGINES,
+        programs=(*ENGINES, transformer(), transformer(MI300X, training=False)),
         sizes=(0.10, 0.2, 0.4),
+        sized=lost_share,
         has_gain=False,
     ),
 )
@@ -385,7 +409,7 @@ def case_of(name: str, program: Program, also_fine: frozenset[str], with_gain: f
     """Runs the program, and again without each cause."""
     process, world = program.whole()
     span = world.span_ns()
-    causes = frozenset(program.form.plants)
+    causes = frozenset(program.form.plants) - program.form.justified
 
     def write(folder: Path) -> Path:
         path = folder / f"{name.replace(' ', '_')}.json.gz"
@@ -405,21 +429,15 @@ def words(program: Program) -> str:
     return " ".join([device, kind, form.style, "training" if form.training else "inference"])
 
 
-def planted_case(cause: Cause, program: Program, strength: int, seed: int) -> Case:
-    """One cause in one program, so strong."""
-    share = cause.sizes[strength]
-    size = cause.sized(program, share) if cause.sized else share
-    changes: dict[str, object] = {}
+def changes_of(cause: Cause, program: Program, strength: int) -> dict[str, object]:
+    """What else the program needs for a cause of this strength."""
     if cause.rule == "unfused-attention":
-        changes["sequence"] = round(size)
+        return {"sequence": round(cause.sizes[strength])}
+    if cause.rule == "unfused-elementwise" and strength == 2:
+        return {"width": rounded(0.55 * program.form.width)}
     if cause.rule == "layout-transforms" and strength == 2:
-        changes["width"] = program.form.width // 2
-    return case_of(
-        f"{cause.rule} {STRENGTHS[strength]} {words(program)} {seed}",
-        program.having(plants={cause.rule: size}, seed=seed, **changes),
-        frozenset(cause.also_fine + (cause.strong_also_fine if strength else ())),
-        frozenset({cause.rule} if cause.has_gain else ()),
-    )
+        return {"width": program.form.width // 2}
+    return {}
 
 
 def planted() -> Iterator[Callable[[], Case]]:
@@ -430,7 +448,7 @@ def planted() -> Iterator[Callable[[], Case]]:
             for strength in range(len(cause.sizes)):
                 seed = 4 * next(seeds) + program.form.seed
 
-                yield partial(planted_case, cause, program, strength, seed)
+                yield partial(together_case, (cause.rule,), program, strength, seed)
 
 
 HEALTHY: tuple[Program, ...] = (
@@ -454,13 +472,102 @@ HEALTHY: tuple[Program, ...] = (
 )
 
 
+def kept(program: Program, rule: str, size: float) -> Program:
+    """The program with something that looks like a cause, and is none."""
+    form = program.form
+    return program.having(plants={**form.plants, rule: size}, justified=form.justified | {rule})
+
+
+#: What looks like a cause: hidden behind work that was launched before, too little to matter, or needed.
+NEAR_MISSES: tuple[tuple[str, Callable[[], Program]], ...] = (
+    ("loader hidden", lambda: kept(transformer(), "data-loading", 9_000)),
+    ("loader hidden", lambda: kept(convnet(A100), "data-loading", 20_000)),
+    ("loader quick", lambda: kept(transformer(A100, loss_read=True), "data-loading", 600)),
+    ("one small read a layer", lambda: kept(transformer(A100), "sync-every-step", 20)),
+    ("few small pageable copies", lambda: kept(transformer(MI300X), "pageable-copies", 200_000)),
+    ("small head in FP32", lambda: kept(transformer(), "fp32-gemm", 48)),
+    ("small head in FP32", lambda: kept(transformer(A100, training=False, layers=8), "fp32-gemm", 64)),
+    ("few casts", lambda: kept(transformer(), "casts-and-copies", 0.8)),
+    ("few casts", lambda: kept(transformer(MI300X, training=False, layers=8), "casts-and-copies", 1.0)),
+    ("tiny kernels hidden", lambda: kept(transformer(training=False), "tiny-kernels", 4)),
+    ("collection hidden", lambda: kept(transformer(A100, stacks=True), "gc-pause", 4_000)),
+    ("recomputes, memory full", lambda: kept(transformer(filled=0.88), "recomputation", 4).having(num_steps=5)),
+    ("recomputes, memory full", lambda: kept(transformer(A100, filled=0.88), "recomputation", 4)),
+    ("few parameters one by one", lambda: kept(transformer(), "optimizer-step", 0.04)),
+    ("gap of an engine", lambda: engine(loss_read=True, tokens=256)),
+    ("graph launch hidden", lambda: kept(engine(), "graph-launch", 300)),
+    ("sharded", sharded),
+    ("sharded", lambda: sharded(A100, layers=8)),
+    ("sharded", lambda: sharded(MI300X, layers=8)),
+)
+
+#: Causes that are planted together, and where.
+TOGETHER: tuple[tuple[tuple[str, ...], tuple[Program, ...]], ...] = (
+    (("data-loading", "fp32-gemm"), (transformer(loss_read=True), transformer(A100, loss_read=True))),
+    (("data-loading", "pageable-copies"), (transformer(loss_read=True), transformer(MI300X, loss_read=True))),
+    (("sync-every-step", "casts-and-copies"), (transformer(), transformer(A100), transformer(MI300X))),
+    (("unfused-attention", "optimizer-step"), (transformer(), transformer(A100), transformer(MI300X))),
+    (("allocator", "unfused-elementwise"), (narrow(), narrow(A100), narrow(MI300X))),
+    (("recomputation", "old-gemm-kernels"), (transformer(), transformer(A100))),
+    (("gc-pause", "data-loading"), (transformer(loss_read=True, stacks=True), transformer(MI300X, loss_read=True))),
+    (("recompilation", "old-gemm-kernels"), (compiled(loss_read=True), compiled(A100, loss_read=True))),
+    (("layout-transforms", "data-loading"), (convnet(loss_read=True), convnet(MI300X, loss_read=True))),
+    (("decode-gap", "decode-outside-graphs"), ENGINES),
+    (("warm-up-in-sample", "pageable-copies"), (transformer(loss_read=True), transformer(A100, loss_read=True))),
+    (
+        ("data-loading", "fp32-gemm", "casts-and-copies"),
+        (transformer(loss_read=True), transformer(A100, loss_read=True)),
+    ),
+    (("sync-every-step", "unfused-attention", "optimizer-step"), (transformer(), transformer(MI300X))),
+    (
+        ("pageable-copies", "layout-transforms", "data-loading"),
+        (convnet(loss_read=True), convnet(A100, loss_read=True)),
+    ),
+    (("allocator", "recomputation", "fp32-gemm"), (transformer(), transformer(A100))),
+)
+
+
+def together_case(rules: tuple[str, ...], program: Program, strength: int, seed: int) -> Case:
+    """Several causes in one program, each so strong."""
+    causes = [next(cause for cause in CAUSES if cause.rule == rule) for rule in rules]
+    changed = program
+    for cause in causes:
+        changed = changed.having(**changes_of(cause, program, strength))
+    plants: dict[str, float] = {}
+    fine: frozenset[str] = frozenset()
+    with_gain: frozenset[str] = frozenset()
+    for rule, cause in zip(rules, causes, strict=True):
+        share = cause.sizes[strength]
+        plants[rule] = cause.sized(changed, share) if cause.sized else share
+        fine |= frozenset(cause.also_fine + (cause.strong_also_fine if strength else ()))
+        with_gain |= frozenset({rule} if cause.has_gain else ())
+    name = f"{' + '.join(rules)} {STRENGTHS[strength]} {words(program)} {seed}"
+    return case_of(name, changed.having(plants=plants, seed=seed), fine, with_gain)
+
+
+def together() -> Iterator[Callable[[], Case]]:
+    """Two or three causes in a program, in three strengths."""
+    seeds = count(2_001)
+    for rules, programs in TOGETHER:
+        for program in programs:
+            for strength in range(len(STRENGTHS)):
+                yield partial(together_case, rules, program, strength, 4 * next(seeds) + program.form.seed)
+
+
+def near_miss(name: str, number: int, make: Callable[[], Program]) -> Case:
+    program = make()
+    return case_of(f"healthy, {name}, {words(program)} {number}", program, frozenset(), frozenset())
+
+
 def healthy() -> Iterator[Callable[[], Case]]:
     for number, program in enumerate(HEALTHY):
         yield partial(case_of, f"healthy {words(program)} {number}", program, frozenset(), frozenset())
+    for number, (name, make) in enumerate(NEAR_MISSES, start=len(HEALTHY)):
+        yield partial(near_miss, name, number, make)
 
 
 def cases(*, every: int = 1, offset: int = 0) -> Iterator[Case]:
-    """Every `every`-th case from the `offset`-th on: planted ones, then healthy ones. Nothing else is run."""
-    makers = [*planted(), *healthy()]
+    """Every `every`-th case from the `offset`-th on: one cause, several, none. Nothing else is run."""
+    makers = [*planted(), *together(), *healthy()]
     for make in makers[offset::every]:
         yield make()

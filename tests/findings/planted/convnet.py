@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tests.causes.programs import elementwise
 from tests.findings.planted.devices import Kernel
-from tests.findings.planted.transformer import Piece, Transformer
+from tests.findings.planted.layers import Call, Piece
+from tests.findings.planted.process import Shape
+from tests.findings.planted.transformer import Transformer
 
 RELU = elementwise("(anonymous namespace)::launch_clamp_scalar(at::TensorIteratorBase&)")
 RELU_BACKWARD = elementwise("(anonymous namespace)::threshold_kernel_impl<c10::BFloat16>").replace("2ul", "3ul")
@@ -44,7 +46,7 @@ class ConvNet(Transformer):
             )
         return Kernel(name=name, ns=2_000 + 1e9 * flops / (0.8 * device.native * device.bf16), blocks=1_024)
 
-    def transposed(self, back: bool = False) -> tuple[str, Kernel]:
+    def transposed(self, *, back: bool = False) -> Kernel:
         """A change of layout around a convolution."""
         if self.device.vendor == "amd":
             name = "batched_transpose_64x32_pack_2x2_ediv_1_half.kd"
@@ -53,7 +55,24 @@ class ConvNet(Transformer):
             name = (
                 f"void cudnn::ops::{kind}<__nv_bfloat16, __nv_bfloat16, float, false, true, (cudnnKernelDataType_t)0>"
             )
-        return "", self.device.moving(name, 2 * self.tensor)
+        return self.device.moving(name, 2 * self.tensor)
+
+    def piece(
+        self, module: str, node: str, operators: str, forward: list[Kernel], backward_operators: str,
+        backward: list[Kernel], shapes: tuple[Shape, ...], backward_shapes: tuple[Shape, ...], *, taken: float = 0.0,
+    ) -> Piece:  # fmt: skip
+        """A module, each of whose kernels is launched by a call of its own."""
+        return Piece(
+            module=module,
+            node=node,
+            forward=tuple(Call(operators=operators, kernel=kernel, shapes=shapes) for kernel in forward),
+            backward=tuple(
+                Call(operators=backward_operators, kernel=kernel, shapes=backward_shapes) for kernel in backward
+            ),
+            glue=taken > 0,
+            taken=taken,
+            given=self.tensor if taken else 0.0,
+        )
 
     def layer(self) -> list[Piece]:
         form, device, tensor = self.form, self.device, self.tensor
@@ -65,43 +84,23 @@ class ConvNet(Transformer):
             convolve = convolve.replace("cudnn", "miopen")
         pieces = []
         for number in range(2):
-            forward = [(convolve, self.convolution("fprop"))]
-            backward = [("aten::convolution_backward", self.convolution(way)) for way in ("dgrad", "wgrad")]
+            forward = [self.convolution("fprop")]
+            backward = [self.convolution(way) for way in ("dgrad", "wgrad")]
             if number < self.cost("layout-transforms"):
-                forward = [self.transposed(), *forward, self.transposed(back=True)]
-                backward = [self.transposed(), backward[0], self.transposed(back=True), self.transposed(), backward[1]]
+                there, back = self.transposed(), self.transposed(back=True)
+                forward = [there, *forward, back]
+                backward = [there, backward[0], back, there, backward[1]]
             pieces += [
-                Piece(
-                    module="Conv2d",
-                    node="ConvolutionBackward0",
-                    forward=tuple((name or convolve, kernel) for name, kernel in forward),
-                    backward=tuple((name or "aten::convolution_backward", kernel) for name, kernel in backward),
-                    shapes=(shape, weight),
-                ),
-                Piece(
-                    module="BatchNorm2d",
-                    node="NativeBatchNormBackward0",
-                    forward=(
-                        ("aten::batch_norm aten::native_batch_norm", device.moving(STATISTICS, tensor)),
-                        ("aten::batch_norm aten::native_batch_norm", device.moving(TRANSFORM, 2 * tensor)),
-                    ),
-                    backward=(("aten::native_batch_norm_backward", device.moving(NORM_BACKWARD, 5 * tensor)),),
-                    shapes=(shape,),
-                    glue=True,
-                    taken=2 * tensor,
-                    given=tensor,
-                ),
-                Piece(
-                    module="ReLU",
-                    node="ReluBackward0",
-                    forward=(("aten::relu aten::clamp_min", device.moving(RELU, 2 * tensor)),),
-                    backward=(("aten::threshold_backward", device.moving(RELU_BACKWARD, 3 * tensor)),),
-                    shapes=(shape,),
-                    glue=True,
-                    taken=tensor,
-                    given=tensor,
-                ),
-            ]
+                self.piece("Conv2d", "ConvolutionBackward0", convolve, forward, "aten::convolution_backward", backward,
+                           (shape, weight), (shape, shape, weight)),
+                self.piece("BatchNorm2d", "NativeBatchNormBackward0", "aten::batch_norm aten::native_batch_norm",
+                           [device.moving(STATISTICS, tensor), device.moving(TRANSFORM, 2 * tensor)],
+                           "aten::native_batch_norm_backward", [device.moving(NORM_BACKWARD, 5 * tensor)],
+                           (shape,), (shape, shape), taken=2 * tensor),
+                self.piece("ReLU", "ReluBackward0", "aten::relu aten::clamp_min", [device.moving(RELU, 2 * tensor)],
+                           "aten::threshold_backward", [device.moving(RELU_BACKWARD, 3 * tensor)],
+                           (shape,), (shape, shape), taken=tensor),
+            ]  # fmt: skip
         return pieces
 
     def head(self) -> None:

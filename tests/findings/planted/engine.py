@@ -21,6 +21,8 @@ ARGMAX = (
     "long, 4, 4> >(at::native::ReduceOp<float>)"
 )
 CONTEXT = 384
+#: What an engine's Python takes for an operator outside of graphs.
+PYTHON_US = 30
 
 
 class Engine(Process):
@@ -78,7 +80,7 @@ class Engine(Process):
             with self.frames("vllm/v1/worker/gpu_model_runner.py(2301): _model_forward"):
                 for name, kernel in kernels:
                     self.op(f"vllm::unified {name}", kernel, (requests, self.form.width))
-                    host.now += round(0.8 * kernel.ns)
+                    self.busy(PYTHON_US)
         else:
             self.launch_step(kernels)
         scores = 2.0 * requests * self.form.vocab

@@ -7,9 +7,11 @@ A program is a `Process` with a `one_step`. Its causes are `plants`: rule ids wi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from statistics import NormalDist
 
 from tests.causes.programs import Plant, Run, Setting
 from tests.causes.recorder import Recording
@@ -19,13 +21,32 @@ from tests.findings.planted.devices import BF16, H100, Device, Kernel
 #: Streams beside that of the kernels (7).
 COMMUNICATION, COPIES = 20, 13
 
+Shape = tuple[int, ...]
+
+#: The noise of kernels' durations, as a logarithm.
+NOISE = NormalDist(0.0, 0.03)
+
+#: What operators take beside tensors, in the order of their arguments: stride, padding, dilation and so on.
+_CONVOLVED = ("[1, 1]", "[1, 1]", "[1, 1]")
+SCALARS: dict[str, tuple[str, ...]] = {
+    "aten::add": ("1",),
+    "aten::conv2d": ("", *_CONVOLVED, "1"),
+    "aten::convolution": ("", *_CONVOLVED, "False", "[0, 0]", "1"),
+    "aten::_convolution": ("", *_CONVOLVED, "False", "[0, 0]", "1", "False", "False", "True", "True"),
+    "aten::cudnn_convolution": (*_CONVOLVED, "1", "False", "False", "True"),
+    "aten::miopen_convolution": ("", *_CONVOLVED, "1", "False", "False"),
+    "aten::convolution_backward": ("[0]", *_CONVOLVED, "False", "[0, 0]", "1", "[True, True, False]"),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Form(Setting):
     """Which program runs on what, and how it is recorded.
 
     width, tokens, sequence, vocab: of a transformer: hidden size, tokens a step, tokens a sequence, words.
-    limit_ns: what kernels take at least; queue_depth: of the device.
+    filled: the share of the device's memory that is taken before the first step.
+    plants: causes, each with a size. removed: of them, what was mended. justified: of them, what is right as it is:
+    hidden, too little to matter, or needed.
     """
 
     device: Device = H100
@@ -37,6 +58,8 @@ class Form(Setting):
     world_size: int = 1
     plants: Mapping[str, float] = field(default_factory=dict)
     removed: frozenset[str] = frozenset()
+    justified: frozenset[str] = frozenset()
+    filled: float = 0.4
 
     def without(self, *rules: str) -> Form:
         """The same with these causes removed."""
@@ -50,7 +73,8 @@ class Process(Run):
         super().__init__(replace(form, vendor=form.device.vendor), Plant())
         self.form = form
         self.device = form.device
-        self.allocated = round(0.4 * form.device.memory)
+        self.launched: dict[str, int] = {}
+        self.allocated = round(form.filled * form.device.memory)
 
     def planted(self, rule: str) -> bool:
         """Whether the cause is there, and not removed."""
@@ -105,18 +129,11 @@ class Process(Run):
 
     @contextmanager
     def operator(
-        self, name: str, *shapes: Sequence[int], kind: str = BF16, host: Host | None = None, us: float = 3.6
+        self, name: str, *shapes: Shape, kind: str = BF16, host: Host | None = None, us: float = 3.6
     ) -> Iterator[None]:
         """An operator with the shapes of its inputs."""
         host = host or self.main
-        found = {}
-        if self.form.shapes:
-            found = {
-                "Input Dims": [list(shape) for shape in shapes],
-                "Input type": [kind] * len(shapes),
-                "Concrete Inputs": [""] * len(shapes),
-            }
-        with host.inside("operator", name, **found):
+        with host.inside("operator", name, **(inputs(name, shapes, kind) if self.form.shapes else {})):
             host.work(us * US)
             yield
             host.work(0.4 * us * US)
@@ -126,15 +143,20 @@ class Process(Run):
         (host or self.main).now += round(us * US * self.rng.uniform(0.97, 1.03))
 
     def run(self, kernel: Kernel, *, host: Host | None = None, stream: int = 7) -> None:
-        """Launches a kernel."""
-        work = (host or self.main).launch(kernel.name, kernel.ns, call=kernel.call, stream=stream)
+        """Launches a kernel. Its noise depends on how often one of its name ran before, and so stays as it is where
+        another cause is removed.
+        """
+        number = self.launched[kernel.name] = self.launched.get(kernel.name, 0) + 1
+        drawn = (zlib.crc32(f"{self.form.seed} {kernel.name} {number}".encode()) + 0.5) / 2**32
+        ns = kernel.ns * math.exp(NOISE.inv_cdf(drawn))
+        work = (host or self.main).launch(kernel.name, ns, call=kernel.call, stream=stream, exact=True)
         work.args = kernel.args
 
     def op(
         self,
         names: str,
         kernel: Kernel | None,
-        *shapes: Sequence[int],
+        *shapes: Shape,
         kind: str = BF16,
         host: Host | None = None,
         stream: int = 7,
@@ -190,7 +212,7 @@ class Process(Run):
                 host.now,
                 host.thread,
                 {
-                    "Total Reserved": max(self.allocated, round(0.5 * self.device.memory)),
+                    "Total Reserved": max(self.allocated, round((self.form.filled + 0.05) * self.device.memory)),
                     "Total Allocated": self.allocated,
                     "Bytes": num_bytes,
                     "Addr": 0x7F0000000000 + abs(num_bytes),
@@ -205,3 +227,19 @@ class Process(Run):
 def rounded(number: float, to: int = 64) -> int:
     """The next multiple of `to`."""
     return max(to, math.ceil(number / to) * to)
+
+
+def inputs(operator: str, shapes: tuple[Shape, ...], kind: str) -> dict[str, object]:
+    """What record_shapes writes of an operator: its tensors, then its scalars."""
+    if operator == "aten::linear":
+        bias, taken, weight = shapes if len(shapes) == 3 else ((), *shapes)
+        shapes = (taken, weight[::-1], bias)
+    if operator in ("aten::_flash_attention_forward", "aten::_flash_attention_backward"):
+        shapes = tuple((batch, sequence, heads, width) for batch, heads, sequence, width in shapes)
+    scalars = SCALARS.get(operator, ())
+    return {
+        "Input Dims": [list(shape) for shape in shapes] + [[]] * len(scalars),
+        "Input type": [kind if shape else "" for shape in shapes]
+        + [("ScalarList" if "[" in scalar else "Scalar") if scalar else "" for scalar in scalars],
+        "Concrete Inputs": [""] * len(shapes) + list(scalars),
+    }

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from tests.causes.simulator import US, Host
 from tests.findings.planted.devices import Kernel
+from tests.findings.planted.layers import Piece
+from tests.findings.planted.names import ALL_GATHER
 from tests.findings.planted.process import COMMUNICATION
-from tests.findings.planted.transformer import ALL_GATHER, Piece, Transformer
+from tests.findings.planted.transformer import Transformer
 
 REDUCE_SCATTER = "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-#: How long a layer is gathered, over the time of its forward pass.
-GATHER = 0.6
+#: How long a layer is gathered, over the time of its forward pass: where the link is slow, and where it is not.
+GATHER, QUICK_GATHER = 0.6, 0.2
 
 
 class Sharded(Transformer):
@@ -23,7 +25,8 @@ class Sharded(Transformer):
         super().start()
         self.done: list[int] = []
         self.ready_at: dict[int, int] = {}
-        self.gather_ns = GATHER * sum(kernel.ns for piece in self.pieces for _, kernel in piece.forward)
+        share = GATHER if "fsdp-rate-limiter" in self.form.plants else QUICK_GATHER
+        self.gather_ns = share * sum(call.kernel.ns for piece in self.pieces for call in piece.forward)
 
     def gather(self, number: int, host: Host) -> None:
         """The parameters of a layer are gathered."""

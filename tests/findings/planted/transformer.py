@@ -1,335 +1,24 @@
-"""A transformer: trained or asked, eager or compiled, alone, with DDP or with FSDP.
-
-A layer is a list of pieces: a piece is what one module launches forward and backward. Glue is what only moves bytes;
-compiled, neighbours of it become one kernel that reads what comes in once and writes what goes out once.
-"""
+"""A transformer: trained or asked, eager or compiled, alone or with DDP."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import replace
 
-from tests.causes.programs import ALL_REDUCE, NORM
+from tests.causes.programs import ALL_REDUCE
 from tests.causes.simulator import US, Host
-from tests.findings.planted.devices import BF16, FP32, Kernel, three_tensors, two_tensors
-from tests.findings.planted.process import COMMUNICATION, Process, rounded
+from tests.findings.planted.devices import BF16, FP32, Kernel, two_tensors
+from tests.findings.planted.layers import Call, Layers, Piece
+from tests.findings.planted.names import CAST, DISPATCH, EMBEDDING, FUSED_ADAM, LOG_SOFTMAX, SCALE
+from tests.findings.planted.process import COMMUNICATION, rounded
 
-SOFTMAX = (
-    "void (anonymous namespace)::softmax_warp_{way}<c10::BFloat16, c10::BFloat16, float, 11, false, false>"
-    "(c10::BFloat16*, c10::BFloat16 const*, int, int, int, bool const*, int, bool)"
-)
-ADD = three_tensors("CUDAFunctor_add<c10::BFloat16>")
-MUL = three_tensors(
-    "BinaryFunctor<c10::BFloat16, c10::BFloat16, c10::BFloat16, at::native::binary_internal::MulFunctor<float> >"
-)
-SCALE = two_tensors(
-    "AUnaryFunctor<c10::BFloat16, c10::BFloat16, c10::BFloat16, at::native::binary_internal::MulFunctor<float> >"
-)
-POW = two_tensors("pow_tensor_scalar_kernel_impl<c10::BFloat16, c10::BFloat16>")
-TANH = two_tensors("tanh_kernel_cuda")
-GELU = two_tensors("GeluCUDAKernelImpl")
-GELU_BACKWARD = three_tensors("GeluBackwardCUDAKernelImpl")
-RSQRT = two_tensors("rsqrt_kernel_cuda")
-MEAN = (
-    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<c10::BFloat16, at::native::MeanOps<c10::BFloat16, "
-    "float, float, c10::BFloat16>, unsigned int, c10::BFloat16, 4, 4> >(at::native::ReduceOp<c10::BFloat16>)"
-)
-NORM_BACKWARD = (
-    "void at::native::(anonymous namespace)::layer_norm_grad_input_kernel_vectorized<c10::BFloat16, float, false>"
-    "(c10::BFloat16 const*, c10::BFloat16 const*, float const*, float const*, c10::BFloat16 const*, c10::BFloat16*)"
-)
-NORM_GAMMA = (
-    "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<c10::BFloat16, float, 64u, 1u, 32u, "
-    "true, true, false>(long, long, c10::BFloat16 const*, c10::BFloat16 const*, float const*, float const*)"
-)
-CAST = (
-    "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::"
-    "{lambda()#3}::operator()() const::{lambda()#10}::operator()() const::{lambda(c10::BFloat16)#1}, "
-    "std::array<char*, 2ul>, 4, TrivialOffsetCalculator<1, unsigned int>, TrivialOffsetCalculator<1, unsigned int>, "
-    "at::native::memory::LoadWithCast<1>, at::native::memory::StoreWithCast<1> >(int)"
-)
-CAT = (
-    "void at::native::(anonymous namespace)::CatArrayBatchedCopy_aligned16_contig<at::native::(anonymous namespace)::"
-    "OpaqueType<2u>, unsigned int, 3, 128, 1>(at::native::(anonymous namespace)::OpaqueType<2u>*)"
-)
-CONTIGUOUS = (
-    "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::"
-    "direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda(c10::BFloat16)#1}> >(int)"
-)
-EMBEDDING = (
-    "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int, long, long, long, long, bool)"
-)
-LOG_SOFTMAX = (
-    "void at::native::(anonymous namespace)::cunn_SoftMax{way}<4, float, float, float, at::native::"
-    "(anonymous namespace)::LogSoftMax{way}Epilogue>(float*, float const*, int)"
-)
-FUSED_ADAM = (
-    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::"
-    "FusedOptimizerTensorListMetadata<4>, at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4, "
-    "(at::native::(anonymous namespace)::ADAM_MODE)1, false> >"
-)
-ALL_GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-DISPATCH = (
-    "void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*, int*, long*, float*, int*, int*, int4 const*, "
-    "float const*, long const*, float const*, bool const*, int const*, int, int, int, int, int, int, void**, int, int)"
-)
 #: What a dispatch holds of the SMs.
 TAKEN_SMS = 24
 
 
-@dataclass(frozen=True, kw_only=True)
-class Piece:
-    """What a module does.
-
-    forward, backward: operators (one in the other, parted by spaces) with the kernel that the last launches.
-    taken, given: bytes that glue reads and writes however it is fused; beside: what it reads from, and keeps for,
-    others in the midst of a chain.
-    """
-
-    module: str
-    node: str
-    forward: tuple[tuple[str, Kernel], ...]
-    backward: tuple[tuple[str, Kernel], ...]
-    role: str = ""
-    shapes: tuple[tuple[int, ...], ...]
-    kind: str = BF16
-    glue: bool = False
-    taken: float = 0.0
-    given: float = 0.0
-    beside: float = 0.0
-
-
-class Transformer(Process):
+class Transformer(Layers):
     """A decoder of `layers` layers."""
-
-    # the pieces ------------------------------------------------------------------------------------------------------
-
-    @property
-    def tensor(self) -> float:
-        """Bytes of one hidden state of all tokens."""
-        return 2.0 * self.form.tokens * self.form.width
-
-    def linear(self, name: str, k: int, n: int, *, kind: str = "bf16") -> Piece:
-        device, m = self.device, self.form.tokens
-        operators = {"fp32": FP32, "tf32": FP32}.get(kind, BF16)
-        return Piece(
-            module="Linear",
-            role=name,
-            node="AddmmBackward0",
-            forward=(("aten::linear aten::addmm", device.matmul(m, n, k, kind=kind)),),
-            backward=(
-                ("aten::mm", device.matmul(m, k, n, kind=kind)),
-                ("aten::mm", device.matmul(n, k, m, kind=kind)),
-            ),
-            shapes=((n,), (m, k), (k, n)),
-            kind=operators,
-        )
-
-    def glue(
-        self, operator: str, name: str, num_bytes: float, *, module: str = "Block", back: float = 1.5,
-        beside: float = 0.0, scale: int = 1, node: str = "", back_name: str = "",
-    ) -> Piece:  # fmt: skip
-        """An operator that reads and writes tensors; `back`: bytes of its backward pass over those."""
-        device = self.device
-        backward: tuple[tuple[str, Kernel], ...] = ()
-        if back:
-            backward = ((f"{operator}_backward", device.moving(back_name or name, back * num_bytes)),)
-        return Piece(
-            module=module,
-            node=node or operator.rsplit("::", 1)[1].strip("_").capitalize() + "Backward0",
-            forward=((operator, device.moving(name, num_bytes)),),
-            backward=backward,
-            shapes=((self.form.tokens, self.form.width * scale),),
-            glue=True,
-            taken=self.tensor * scale,
-            given=self.tensor * scale,
-            beside=beside,
-        )
-
-    def norm(self) -> list[Piece]:
-        """LayerNorm; or RMSNorm as it is written down, operator by operator."""
-        tensor, device = self.tensor, self.device
-        if self.planted("unfused-elementwise"):
-            rows = 4.0 * self.form.tokens
-            return [
-                self.glue("aten::pow", POW, 2 * tensor, module="RMSNorm"),
-                self.glue("aten::mean", MEAN, tensor, module="RMSNorm", back=1.0),
-                self.glue("aten::add", ADD, 2 * rows, module="RMSNorm", back=0.0),
-                self.glue("aten::rsqrt", RSQRT, 2 * rows, module="RMSNorm"),
-                self.glue("aten::mul", MUL, 2 * tensor, module="RMSNorm"),
-                self.glue("aten::mul", MUL, 2 * tensor, module="RMSNorm"),
-            ]
-        return [
-            Piece(
-                module="LayerNorm",
-                node="NativeLayerNormBackward0",
-                forward=(("aten::layer_norm aten::native_layer_norm", device.moving(NORM, 2 * tensor)),),
-                backward=(
-                    ("aten::native_layer_norm_backward", device.moving(NORM_BACKWARD, 3 * tensor)),
-                    ("aten::native_layer_norm_backward", device.moving(NORM_GAMMA, 0.3 * tensor)),
-                ),
-                shapes=((self.form.tokens, self.form.width),),
-                glue=True,
-                taken=tensor,
-                given=tensor,
-            )
-        ]
-
-    def activation(self) -> list[Piece]:
-        """GELU; or, of the strong forms, as the formula says it, operator by operator."""
-        wide = 4 * self.tensor
-        if self.cost("unfused-elementwise") >= 2:
-            names = [("aten::mul", SCALE), ("aten::pow", POW), ("aten::mul", SCALE), ("aten::add", ADD)]
-            names += [("aten::mul", SCALE), ("aten::tanh", TANH), ("aten::add", SCALE), ("aten::mul", MUL)]
-            if self.cost("unfused-elementwise") < 3:
-                names = names[-4:]
-            return [self.glue(operator, name, 2 * wide, module="NewGELU", scale=4) for operator, name in names]
-        return [
-            self.glue(
-                "aten::gelu", GELU, 2 * wide, module="GELU", scale=4, node="GeluBackward0", back_name=GELU_BACKWARD
-            )
-        ]
-
-    def residual(self) -> list[Piece]:
-        """The hidden state is added to; backward its gradient is."""
-        return [self.glue("aten::add", ADD, 3 * self.tensor, back=1.0, beside=2 * self.tensor)]
-
-    def attention(self) -> list[Piece]:
-        form, device = self.form, self.device
-        heads, batch = form.width // 64, form.tokens // form.sequence
-        sequence = form.sequence
-        flops = 4.0 * form.tokens * sequence * form.width
-        shape = ((batch, heads, sequence, 64),) * 3
-        if not self.planted("unfused-attention"):
-            return [
-                Piece(
-                    module="Attention",
-                    node="ScaledDotProductFlashAttentionBackward0",
-                    forward=(
-                        (
-                            "aten::scaled_dot_product_attention aten::_scaled_dot_product_flash_attention "
-                            "aten::_flash_attention_forward",
-                            device.flash(flops / 2),
-                        ),
-                    ),
-                    backward=(("aten::_flash_attention_backward", device.flash(1.25 * flops, backward=True)),),
-                    shapes=shape,
-                )
-            ]
-        scores = 2.0 * batch * heads * sequence * sequence
-        first = device.matmul(sequence, sequence, 64, batch=batch * heads)
-        second = device.matmul(sequence, 64, sequence, batch=batch * heads)
-        return [
-            Piece(
-                module="Attention",
-                node="BmmBackward0",
-                forward=(("aten::matmul aten::bmm", first),),
-                backward=(("aten::bmm", second), ("aten::bmm", second)),
-                shapes=((batch * heads, sequence, 64), (batch * heads, 64, sequence)),
-            ),
-            Piece(
-                module="Attention",
-                node="SoftmaxBackward0",
-                forward=(("aten::softmax aten::_softmax", device.moving(SOFTMAX.format(way="forward"), 2 * scores)),),
-                backward=(("aten::_softmax_backward_data", device.moving(SOFTMAX.format(way="backward"), 3 * scores)),),
-                shapes=((batch, heads, sequence, sequence),),
-            ),
-            Piece(
-                module="Attention",
-                node="BmmBackward0",
-                forward=(("aten::matmul aten::bmm", second),),
-                backward=(("aten::bmm", first), ("aten::bmm", second)),
-                shapes=((batch * heads, sequence, sequence), (batch * heads, sequence, 64)),
-            ),
-        ]
-
-    def gemm_kind(self, name: str) -> str:
-        """By which kernels a GEMM runs."""
-        old = {1: ("proj",), 2: ("qkv", "proj"), 3: ("qkv", "fc1", "fc2")}.get(round(self.cost("old-gemm-kernels")), ())
-        return "old" if name in old else "bf16"
-
-    def side(self) -> list[Piece]:
-        """A side branch in FP32, which TF32 would do for."""
-        if "fp32-gemm" not in self.form.plants:
-            return []
-        n = rounded(self.size("fp32-gemm"))
-        kind = "fp32" if self.planted("fp32-gemm") else "tf32"
-        return [self.linear("side", self.form.width, n, kind=kind)]
-
-    def copies(self) -> list[Piece]:
-        """Casts, concatenations and changes of layout that are needless. Size: bytes over a tensor's."""
-        found: list[Piece] = []
-        left = self.cost("casts-and-copies")
-        names = [("aten::to aten::_to_copy aten::copy_", CAST, 3.0), ("aten::cat", CAT, 2.0)]
-        names.append(("aten::contiguous aten::clone aten::copy_", CONTIGUOUS, 2.0))
-        while left > 0.05:
-            operators, name, share = names[len(found) % 3]
-            share = min(share, left)
-            left -= share
-            kernel = self.device.moving(name, share * self.tensor)
-            found.append(
-                Piece(
-                    module="Attention",
-                    node="CatBackward0" if name == CAT else "ToCopyBackward0",
-                    forward=((operators, kernel),),
-                    backward=((operators, kernel),),
-                    shapes=((self.form.tokens, self.form.width),),
-                )
-            )
-        return found
-
-    def layer(self) -> list[Piece]:
-        width = self.form.width
-        return [
-            *self.norm(),
-            self.linear("qkv", width, 3 * width, kind=self.gemm_kind("qkv")),
-            *self.copies(),
-            *self.attention(),
-            self.linear("proj", width, width, kind=self.gemm_kind("proj")),
-            *self.residual(),
-            *self.norm(),
-            *self.side(),
-            self.linear("fc1", width, 4 * width, kind=self.gemm_kind("fc1")),
-            *self.activation(),
-            self.linear("fc2", 4 * width, width, kind=self.gemm_kind("fc2")),
-            *self.residual(),
-        ]
-
-    @property
-    def is_compiled(self) -> bool:
-        """torch.compile is also the remedy for unfused glue."""
-        form = self.form
-        return form.style == "compiled" or "unfused-elementwise" in form.plants.keys() & form.removed
-
-    def fused(self, pieces: list[Piece]) -> list[Piece]:
-        """Neighbours of glue become one."""
-        found: list[Piece] = []
-        for is_glue, chain in groupby(pieces, key=lambda piece: piece.glue):
-            chained = list(chain)
-            if not is_glue:
-                found += chained
-                continue
-            moved = chained[0].taken + chained[-1].given + sum(piece.beside for piece in chained)
-            name = f"triton_per_fused_add_native_layer_norm_{len(found)}"
-            if any(piece.module in ("GELU", "NewGELU") for piece in chained):
-                name = f"triton_poi_fused_gelu_{len(found)}"
-            found.append(
-                Piece(
-                    module="Block",
-                    node="CompiledFunctionBackward",
-                    forward=((name, self.device.moving(name, moved, call="cuLaunchKernel")),),
-                    backward=(
-                        (f"{name}_backward", self.device.moving(f"{name}9", 1.5 * moved, call="cuLaunchKernel")),
-                    ),
-                    shapes=chained[0].shapes,
-                    glue=True,
-                )
-            )
-        return found
-
-    # a step ----------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         pieces = self.layer()
@@ -346,38 +35,6 @@ class Transformer(Process):
             self.optimizer_step()
         if self.form.loss_read:
             self.item()
-
-    def batch(self) -> None:
-        """The next batch: from a loader, and to the device."""
-        size = self.cost("data-loading")
-        workers = self.form.seed % 2
-        kind = "_MultiProcessingDataLoaderIter" if workers else "_SingleProcessDataLoaderIter"
-        with (
-            self.frames("torch/utils/data/dataloader.py(733): __next__"),
-            self.annotation(f"enumerate(DataLoader)#{kind}.__next__"),
-        ):
-            if workers:
-                with self.frames("torch/utils/data/dataloader.py(1275): _try_get_data", "queue.py(171): get"):
-                    self.busy(size)
-            elif size:
-                with self.frames("torch/utils/data/_utils/fetch.py(44): fetch", "dataset.py(41): __getitem__"):
-                    self.busy(0.9 * size)
-                self.op("aten::stack aten::cat", None)
-                self.busy(0.1 * size)
-            self.main.work(40 * US)
-        copied = self.size("pageable-copies") or 8.0 * self.form.tokens
-        with self.frames("train.py(127): to_device"):
-            self.copied(copied, pinned=not self.planted("pageable-copies"))
-        if self.step == 0 and self.planted("warm-up-in-sample"):
-            self.warm_up()
-
-    def warm_up(self) -> None:
-        """What the first step alone does: memory is asked for, code is loaded, handles are made."""
-        host, size = self.main, self.cost("warm-up-in-sample")
-        self.op("aten::empty aten::fill_", self.device.moving(SCALE, 1e5))
-        for call in ("cudaMalloc", "cuModuleLoadData", "cudaMalloc", "cuLibraryLoadData"):
-            with self.operator("aten::empty"), host.call(call):
-                self.busy(0.25 * size)
 
     def forward(self) -> None:
         with self.wrapped():
@@ -406,14 +63,9 @@ class Transformer(Process):
         if self.form.ddp and self.form.training and self.planted("ddp-overhead"):
             self.search_unused()
 
-    def search_unused(self) -> None:
-        """find_unused_parameters=True: the graph is walked before each backward pass."""
-        name = f"<built-in method prepare_for_backward of PyCapsule object at {self.address()}>"
-        with self.frames(name), self.operator("torch.distributed.ddp.reducer::search_unused_parameters", us=8):
-            self.busy(self.size("ddp-overhead"))
-
     def layer_forward(self, number: int, pieces: list[Piece]) -> None:
         """A layer, operator by operator."""
+        self.memory_event(round(8 * self.tensor))
         for place, piece in enumerate(pieces):
             with self.module(piece.module, f"model.py({30 + place}): forward"):
                 if place == 3 and self.planted("allocator"):
@@ -422,76 +74,38 @@ class Transformer(Process):
                     self.unrecorded(self.size("unrecorded-work") * US)
                 if piece.module == "GELU" and "sm-wait" in self.form.plants:
                     self.after(7, COMMUNICATION)
-                for names, kernel in piece.forward:
+                for call in piece.forward:
                     if piece.role == "fc1" and "sm-wait" in self.form.plants:
-                        self.dispatched_beside(names, kernel, piece)
+                        self.dispatched_beside(call)
                     else:
-                        self.op(names, kernel, *piece.shapes, kind=piece.kind)
+                        self.called(call)
             self.main.work(3 * US)
         self.read_value()
         if number == 1 and self.step == 3 and self.planted("gc-pause"):
-            kind = "gc" if self.form.stacks else "hidden"
-            with self.main.inside(kind, "Python GC"):
-                self.busy(self.size("gc-pause"))
+            self.collect_garbage()
         if "tiny-kernels" in self.form.plants:
             self.tiny()
 
-    def dispatched_beside(self, names: str, kernel: Kernel, piece: Piece) -> None:
+    def called(self, call: Call, *, host: Host | None = None) -> None:
+        """Runs a call; of compiled code only its last operator is there."""
+        operators = call.operators.rsplit(" ", 1)[-1] if self.is_compiled else call.operators
+        self.op(operators, call.kernel, *call.shapes, kind=call.kind, host=host)
+
+    def dispatched_beside(self, call: Call) -> None:
         """A GEMM that holds all SMs, and the dispatch of other tokens, which needs `TAKEN_SMS` of them at once.
         Launched second, it starts as the GEMM ends; launched first, both run, the GEMM on the SMs that are left.
         """
         took = self.size("sm-wait") * US
         dispatch = Kernel(name=DISPATCH, ns=took, blocks=TAKEN_SMS, threads=768, call="cudaLaunchKernelExC")
-        before = self.world.ready(7)
+        self.after(COMMUNICATION, 7)
         if self.planted("sm-wait"):
-            self.op(names, kernel, *piece.shapes, kind=piece.kind)
+            self.called(call)
             self.world.waits[COMMUNICATION] = self.world.ready(7)
             self.run(dispatch, stream=COMMUNICATION)
             return
-        self.world.waits[COMMUNICATION] = before
         self.run(dispatch, stream=COMMUNICATION)
-        slower = min(took, kernel.ns) * TAKEN_SMS / (self.device.num_sms - TAKEN_SMS)
-        self.op(names, replace(kernel, ns=kernel.ns + slower), *piece.shapes, kind=piece.kind)
-
-    def unrecorded(self, ns: float) -> None:
-        """A kernel of another library, which the profiler does not see."""
-        self.world.losing = True
-        self.main.launch("hidden", ns)
-        self.world.losing = False
-
-    def read_value(self) -> None:
-        """A value of the device is read, and the host works on; without the cause it works all the same."""
-        if "sync-every-step" not in self.form.plants:
-            return
-        with self.frames("model.py(75): route"):
-            if self.planted("sync-every-step"):
-                self.blocking_read(self.form.seed % 4)
-            self.busy(self.size("sync-every-step"))
-
-    def blocking_read(self, kind: int) -> None:
-        """item(), nonzero(), tolist() or a masked select: eight bytes that the host waits for."""
-        if kind in (0, 2):
-            self.item()
-            return
-        name, frame = (("aten::nonzero", "nonzero"), ("aten::masked_select", "masked_select"))[kind // 2]
-        with self.frames(f"<built-in method {frame} of Tensor object at {self.address()}>"), ExitStack() as stack:
-            for operator in (name,) if kind == 1 else (name, "aten::nonzero"):
-                stack.enter_context(self.operator(operator, (self.form.tokens,), kind="bool"))
-            self.run(self.device.moving("void at_cuda_detail::cub::DeviceReduceSingleTileKernel<int>(int)", 1e4))
-            self.blocking_copy("Memcpy DtoH (Device -> Pageable)", ns=1_900, num_bytes=4)
-            self.run(self.device.moving("void at_cuda_detail::cub::DeviceSelectSweepKernel<int>(int)", 2e4))
-
-    def allocate_anew(self) -> None:
-        """The cache has no block that fits: memory is given back, for which the driver waits, and asked for anew."""
-        host, size = self.main, self.size("allocator")
-        with self.operator("aten::empty", us=1):
-            with host.call("cudaFree"):
-                host.wait_until(self.world.all_done())
-                self.busy(0.4 * size)
-            self.memory_event(-(512 << 20))
-            with host.call("cudaMalloc"):
-                self.busy(0.6 * size)
-            self.memory_event(512 << 20)
+        slower = min(took, call.kernel.ns) * TAKEN_SMS / (self.device.num_sms - TAKEN_SMS)
+        self.called(replace(call, kernel=replace(call.kernel, ns=call.kernel.ns + slower)))
 
     def tiny(self) -> None:
         """A chain of operators on a few numbers. Size: how many; as a graph where it is mended."""
@@ -503,19 +117,6 @@ class Transformer(Process):
             self.main.launch_graph(
                 [(kernel.name, kernel.ns)] * number, call="cudaGraphLaunch", call_ns=8 * US, block_ns=0
             )
-
-    def compile_again(self) -> None:
-        """A shape changed: torch.compile traces and compiles once more."""
-        size = self.size("recompilation")
-        with (
-            self.frames(
-                "torch/_dynamo/eval_frame.py(1076): compile_wrapper", "torch/_dynamo/convert_frame.py(1633): _compile"
-            ),
-            self.operators("dynamo", "entire_frame_compile", "_compile.compile_inner (dynamo_timed)"),
-        ):
-            self.busy(0.4 * size)
-            with self.operators("compile_fx.<locals>.fw_compiler_base", "compile_fx_inner (dynamo_timed)"):
-                self.busy(0.6 * size)
 
     def compiled_layers(self) -> None:
         """Inductor's code calls kernels with little between; each break of the graph is a region of its own."""
@@ -534,8 +135,8 @@ class Transformer(Process):
                 with self.operators(*names), self.frames("torch/_inductor/output_code.py(612): __call__"):
                     host.work(30 * US)
                     for piece in all_of[part * each : (part + 1) * each]:
-                        for operators, kernel in piece.forward:
-                            self.op(operators.rsplit(" ", 1)[-1], kernel, *piece.shapes, kind=piece.kind)
+                        for call in piece.forward:
+                            self.called(call)
                         host.work(1.5 * US)
 
     def head(self) -> None:
@@ -557,14 +158,16 @@ class Transformer(Process):
         form, device = self.form, self.device
         scores = 4.0 * form.tokens * form.vocab
         name = LOG_SOFTMAX.format(way="Backward")
-        for node, operator, kernel in (
-            ("LogSoftmaxBackward0", "aten::_log_softmax_backward_data", device.moving(name, 3 * scores)),
-            ("ToCopyBackward0", "aten::to aten::_to_copy aten::copy_", device.moving(CAST, 1.5 * scores)),
-            ("MmBackward0", "aten::mm", device.matmul(form.tokens, form.width, form.vocab)),
-            ("MmBackward0", "aten::mm", device.matmul(form.vocab, form.width, form.tokens)),
+        m, n, k = form.tokens, form.vocab, form.width
+        copied = "aten::to aten::_to_copy aten::copy_"
+        for node, operator, kernel, shapes in (
+            ("LogSoftmaxBackward0", "aten::_log_softmax_backward_data", device.moving(name, 3 * scores), ((m, n),) * 2),
+            ("ToCopyBackward0", copied, device.moving(CAST, 1.5 * scores), ((m, n),)),
+            ("MmBackward0", "aten::mm", device.matmul(m, k, n), ((m, n), (n, k))),
+            ("MmBackward0", "aten::mm", device.matmul(n, k, m), ((n, m), (m, k))),
         ):
             with self.node(node, host):
-                self.op(operator, kernel, (form.tokens, form.vocab), host=host)
+                self.op(operator, kernel, *shapes, host=host, kind=FP32 if "softmax" in operator else BF16)
 
     @contextmanager
     def node(self, name: str, host: Host) -> Iterator[None]:
@@ -583,8 +186,8 @@ class Transformer(Process):
                     host.work(40 * US)
                     for _ in range(self.form.layers):
                         for piece in reversed(self.pieces):
-                            for operators, kernel in piece.backward:
-                                self.op(operators.rsplit(" ", 1)[-1], kernel, *piece.shapes, kind=piece.kind, host=host)
+                            for call in piece.backward:
+                                self.called(call, host=host)
             else:
                 for number in reversed(range(self.form.layers)):
                     self.layer_backward(number, host)
@@ -596,19 +199,22 @@ class Transformer(Process):
         if self.planted("recomputation") and number < self.size("recomputation"):
             with self.node("CheckpointFunctionBackward", host):
                 for piece in self.pieces:
-                    for operators, kernel in piece.forward:
-                        self.op(operators, kernel, *piece.shapes, kind=piece.kind, host=host)
+                    for call in piece.forward:
+                        self.called(call, host=host)
         for piece in reversed(self.pieces):
             if piece.backward:
                 with self.node(piece.node, host):
-                    for operators, kernel in piece.backward:
-                        self.op(operators, kernel, *piece.shapes, kind=piece.kind, host=host)
+                    for call in piece.backward:
+                        self.called(call, host=host)
+        self.memory_event(-round(8 * self.tensor), host)
         if self.form.ddp:
-            self.all_reduced(host)
+            self.all_reduced(number, host)
 
-    def all_reduced(self, host: Host) -> None:
-        """The gradients of a layer are summed over ranks, on another stream, while the backward pass goes on."""
-        num_bytes = 4.0 * 12 * self.form.width**2
+    def all_reduced(self, number: int, host: Host) -> None:
+        """The gradients of a layer are summed over ranks, on another stream, while the backward pass goes on; the last
+        bucket is a small one.
+        """
+        num_bytes = 4.0 * 12 * self.form.width**2 * (1.0 if number else 0.1)
         kernel = Kernel(
             name=ALL_REDUCE,
             ns=20 * US + 1e9 * 1.75 * num_bytes / 300e9,
