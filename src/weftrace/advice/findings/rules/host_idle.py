@@ -136,7 +136,7 @@ def calls_of(evidence: Evidence, chosen: Mask) -> Array:
 
 def of_step(evidence: Evidence, time_ns: int, what: str = "idle time") -> str:
     """ "8.1 ms of idle time, 21 % of the step"; of the recording where no steps are known."""
-    whole = "step" if evidence.num_steps else "time"
+    whole = "step" if evidence.num_steps else "recording"
     what = f" of {what}" if what else ""
     return f"{duration(evidence.per_step(time_ns))}{what}, {percent(evidence.share(time_ns))} of the {whole}"
 
