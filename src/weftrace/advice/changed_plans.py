@@ -313,16 +313,18 @@ def _with_free_streams(draft: Draft) -> Draft:
 
 
 def _has_call_between(inferred: Inferred, op: NDArray[Any], on: NDArray[Any]) -> NDArray[np.bool_]:
-    """Of each wait whether, on the host, a call that makes a stream wait lies between the launches of the two."""
-    num_before = np.zeros(len(inferred.plan), np.int64)
+    """Of each wait whether, on the host, a call that makes a stream wait lies between the launches of the two, or may
+    lie there, as a launch is not known."""
+    num_before = np.full(len(inferred.plan), -1)
     for at, work in enumerate(inferred.works):
         rows, events = device_rows(inferred, at)
         names = work.trace.events.get_column("name").unique()
         names = names.filter(names.cast(pl.String).str.contains(_STREAM_WAITS))
         calls = work.trace.events.filter(pl.col("name").is_in(names.implode())).get_column("ts_ns").sort().to_numpy()
-        launched = work.events.get_column("launch_ts_ns").gather(events).fill_null(-1).to_numpy()
-        num_before[rows] = np.searchsorted(calls, launched, "right")
-    between: NDArray[np.bool_] = num_before[op] != num_before[on]
+        launched = work.events.get_column("launch_ts_ns").gather(events)
+        before = np.searchsorted(calls, launched.fill_null(0).to_numpy(), "right")
+        num_before[rows] = np.where(launched.is_null().to_numpy(), -1, before)
+    between: NDArray[np.bool_] = (num_before[op] != num_before[on]) | (num_before[op] < 0)
     return between
 
 
