@@ -9,6 +9,7 @@ from typing import Literal
 from weftrace.advice.findings.evidence import Evidence, JobEvidence
 from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rules import (
+    calls,
     communication,
     copies,
     fusion,
@@ -16,6 +17,7 @@ from weftrace.advice.findings.rules import (
     host,
     jobs,
     loading,
+    optimizer,
     pauses,
     quality,
     recomputing,
@@ -58,6 +60,11 @@ RULES: tuple[Rule, ...] = (
     Rule("sync-every-step", host.sync_every_step),
     Rule("data-loading", loading.data_loading, bases=("device", "host")),
     Rule("tiny-kernels", tiny_kernels.tiny_kernels),
+    Rule("optimizer-step", optimizer.optimizer_step),
+    Rule("allocator", calls.allocator),
+    Rule("pageable-copies", calls.pageable_copies),
+    Rule("fsdp-rate-limiter", calls.fsdp_rate_limiter),
+    Rule("ddp-overhead", optimizer.ddp_overhead),
     Rule("gc-pause", pauses.gc_pause, jobs.gc_pause, in_place="if found"),
     Rule("recompilation", pauses.recompilation),
     Rule("exposed-collective", communication.exposed_collective, communication.exposed_collective_of_job,

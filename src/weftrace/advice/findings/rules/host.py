@@ -38,10 +38,8 @@ _UNNAMED = ("annotation", "backward_thread", "nothing_recorded")
 #: What a run does once, and a long one hardly pays for.
 _ONCE = ("compilation", "first_use", "checkpoint")
 #: Operators whose result has a size, or a value, that the host needs to go on.
-_READS = (
-    r"^aten::(_local_scalar_dense|item|is_nonzero|equal|nonzero\w*|masked_select|_?unique\w*|index|where|bincount)$"
-)
-_RATE_LIMITER = r"(?i)FSDP|FullySharded"
+READS = r"^aten::(_local_scalar_dense|item|is_nonzero|equal|nonzero\w*|masked_select|_?unique\w*|index|where|bincount)$"
+_FSDP, _LIMITER, _OF_EVENTS = r"(?i)FSDP|FullySharded", r"rate_limiter", r"^(cuda|hip)EventSynchronize"
 #: Other idle time of the host up to this share of its own work's is none to speak of.
 _FEW = 0.2
 #: Unrecorded work from this share of the time on casts doubt.
@@ -163,7 +161,7 @@ def sync_every_step(evidence: Evidence) -> Iterator[Found | Missing]:
             Number(name="waits per step", value=per_step, unit="count"),
         ),
         where=place_where(evidence, place, calls),
-        most=(NoBlocking(pattern=pattern_of(_waiting_names(evidence, waits))),),
+        most=(NoBlocking(pattern=pattern_of(waiting_names(evidence, waits))),),
         confidence="high" if evidence.is_training else "medium",
         reason="" if evidence.is_training else "what is launched next may need what was read",
         key=place.operator or place.name,
@@ -192,11 +190,17 @@ def after_waits(evidence: Evidence) -> Mask:
 def _waits(evidence: Evidence) -> Mask:
     """Idle time that is charged to waits, but for copies of other memory and FSDP's limit on what is in flight."""
     pieces = evidence.idle_pieces
-    reads = charged(evidence, ("blocking_copy",)) & _inside(evidence, _READS)
-    return (charged(evidence, ("blocking_sync",)) | reads) & ~_inside(evidence, _RATE_LIMITER) & (pieces.named >= 0)
+    reads = charged(evidence, ("blocking_copy",)) & inside(evidence, READS)
+    return (charged(evidence, ("blocking_sync",)) | reads) & ~is_rate_limited(evidence) & (pieces.named >= 0)
 
 
-def _inside(evidence: Evidence, pattern: str) -> Mask:
+def is_rate_limited(evidence: Evidence) -> Mask:
+    """Idle time after waits of FSDP until fewer all-gathers are in flight."""
+    limiter = inside(evidence, _LIMITER) | (inside(evidence, _OF_EVENTS) & inside(evidence, _FSDP))
+    return charged(evidence, ("blocking_sync",)) & limiter
+
+
+def inside(evidence: Evidence, pattern: str) -> Mask:
     """Pieces within a range of a name that the pattern finds."""
     paths, named = evidence.idle_pieces.paths, evidence.idle_pieces.named
     found = paths.names.str.contains(pattern).to_numpy()[paths.name] if len(paths.name) else np.zeros(0, np.bool_)
@@ -206,7 +210,7 @@ def _inside(evidence: Evidence, pattern: str) -> Mask:
     return inside
 
 
-def _waiting_names(evidence: Evidence, chosen: Mask) -> set[str]:
+def waiting_names(evidence: Evidence, chosen: Mask) -> set[str]:
     """The operators around the waits; of those in none the calls."""
     paths = evidence.idle_pieces.paths
     found = set()

@@ -1,0 +1,176 @@
+"""Calls that hold up the host for memory: allocations, pageable copies, FSDP's limit. Rules 18, 19 and 20."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from weftrace.advice.changes import Change, NoBlocking
+from weftrace.advice.findings.evidence import Evidence
+from weftrace.advice.findings.found import Found
+from weftrace.advice.findings.rule_texts import rule_text
+from weftrace.advice.findings.rules.host import READS, inside, is_rate_limited, waiting_names
+from weftrace.advice.findings.rules.host_idle import (
+    Mask,
+    by_step,
+    calls_of,
+    charged,
+    of_step,
+    pattern_of,
+    place_of,
+    place_where,
+    step_of,
+    time_of,
+)
+from weftrace.advice.findings.values import Number
+from weftrace.advice.op_times import op_times
+from weftrace.analysis.intervals import Array, covered, of_events, sums_by_group
+from weftrace.analysis.waiting.call_names import PAGEABLE
+from weftrace.units import counted, size
+
+#: Calls for pinned memory of the host: another allocator's.
+_OF_HOST = r"(?i)^(cuda|hip|cu)\w*host"
+#: Of the published rate of the link to the host, what copies of pinned memory reach.
+_OF_PEAK = 0.8
+
+
+# 18: allocations ----------------------------------------------------------------------------------------------------
+
+
+def allocator(evidence: Evidence) -> Iterator[Found]:
+    """18: the caching allocator asks the driver for memory, or gives some back, when it should have all it needs."""
+    limits = rule_text("allocator").thresholds
+    chosen = charged(evidence, ("allocation",)) & ~inside(evidence, _OF_HOST)
+    numbers = [step.step for step in evidence.steps[int(limits["first_step"]) :]]
+    if evidence.steps:
+        chosen &= np.isin(step_of(evidence), numbers)
+    ns = time_of(evidence, chosen)
+    if not ns or evidence.share(ns) < limits["least_share"]:
+        return
+    place, calls = place_of(evidence, chosen), calls_of(evidence, chosen)
+    steps = f" in {counted(len(numbers), 'step')} after warm-up" if evidence.steps else ""
+    yield Found(
+        sentence=f"The allocator asks the driver for memory or frees it{place.words}, {counted(len(calls), 'call')}"
+        f"{steps}: {of_step(evidence, ns)}.",
+        cost_ns=ns,
+        evidence=(
+            Number(name="idle time in these calls and after them", value=ns, unit="ns"),
+            Number(name="calls", value=len(calls), unit="count"),
+        ),
+        where=place_where(evidence, place, calls),
+        saves_ns=(ns, ns),
+        how="the idle time in these calls and after them",
+        confidence="high" if evidence.steps else "medium",
+        reason="" if evidence.steps else "no steps are recorded, so this may be a warm-up",
+    )
+
+
+# 19: copies ---------------------------------------------------------------------------------------------------------
+
+
+def pageable_copies(evidence: Evidence) -> Iterator[Found]:
+    """19: copies from or to pageable memory hold up the host, and nothing else runs on the device meanwhile."""
+    limits = rule_text("pageable-copies").thresholds
+    events = evidence.work.events.with_row_index("at")
+    names = events.get_column("name").unique()
+    pageable = names.filter(names.cast(pl.String).str.contains(PAGEABLE)).implode()
+    is_large = pl.col("moved_bytes").fill_null(0) >= limits["least_bytes"]
+    copies = events.filter(pl.col("name").is_in(pageable) & is_large)
+    if copies.is_empty():
+        return
+    others = of_events(events.join(copies.select("at"), on="at", how="anti"))
+    start, end = copies.get_column("start_ns").to_numpy(), copies.get_column("end_ns").to_numpy()
+    alone = end - start - covered(others, start, end)
+    waits = _around(evidence, copies.get_column("row").to_numpy())
+    copying_ns, waiting_ns = int(alone.sum()), time_of(evidence, waits)
+    ns = copying_ns + waiting_ns
+    if evidence.share(ns) < limits["least_share"] or _usual(evidence, copies, alone, waits) < limits["least_share"]:
+        return
+    moved = int(copies.get_column("moved_bytes").sum())
+    place = place_of(evidence, waits)
+    longest = copies.get_column("row").to_numpy()[np.argsort(start - end, kind="stable")].astype(np.int64)
+    least, most = _pinned(evidence, copies, waits)
+    a_step = " a step" * bool(evidence.num_steps)
+    yield Found(
+        sentence=f"Copies of pageable memory block the host{place.words}, {size(evidence.per_step(moved))}{a_step}: "
+        f"{of_step(evidence, ns, 'copying and idle time')}.",
+        cost_ns=ns,
+        evidence=(
+            Number(name="time in which only these copies run", value=copying_ns, unit="ns"),
+            Number(name="idle time in which the host waits for them", value=waiting_ns, unit="ns"),
+            Number(name="bytes", value=moved, unit="bytes"),
+        ),
+        where=place_where(evidence, place, longest),
+        least=least,
+        most=most,
+        not_told="" if most else "the rate of the link to the host is not known",
+        key=place.operator,
+    )
+
+
+def _around(evidence: Evidence, copies: Array) -> Mask:
+    """Idle time of waits for these copies, rows of the trace's events: it ends with one, or comes after one."""
+    gaps = evidence.idle_pieces.gaps.events
+    beside = np.isin(gaps.get_column("row").to_numpy(), copies)
+    beside |= np.isin(gaps.get_column("before").fill_null(1 << 31).to_numpy(), copies)
+    waits: Mask = charged(evidence, ("blocking_copy",)) & beside[evidence.idle_pieces.gap] & ~inside(evidence, READS)
+    return waits
+
+
+def _usual(evidence: Evidence, copies: pl.DataFrame, alone: Array, waits: Mask) -> float:
+    """The median share over steps but the first; infinite where there are none."""
+    idle = by_step(evidence, waits)
+    if not len(idle):
+        return float("inf")
+    numbers = np.array([step.step for step in evidence.steps], np.int64)[-len(idle) :]
+    mine = copies.get_column("step").fill_null(-1).to_numpy()
+    known = np.isin(mine, numbers)
+    copying = sums_by_group(np.searchsorted(numbers, mine[known]), alone[known], len(numbers))
+    return float(np.median(idle + copying)) / max(1, evidence.step_ns)
+
+
+def _pinned(evidence: Evidence, copies: pl.DataFrame, waits: Mask) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+    """Copies at the rate of pinned memory; and, of those to the device, without the host's waits for them."""
+    from_device = copies.filter(pl.col("family").cast(pl.String) == "memcpy_d2h").height  # whose bytes the host needs
+    names = set() if from_device else waiting_names(evidence, waits)
+    free = (NoBlocking(pattern=pattern_of(names)),) if names else ()
+    link = evidence.hardware.pcie_bytes_per_s if evidence.hardware else None
+    if link is None:
+        return (), free
+    took = (copies.get_column("end_ns") - copies.get_column("start_ns")).to_numpy()
+    pinned = np.minimum(took, copies.get_column("moved_bytes").to_numpy() / (_OF_PEAK * link) * 1e9)
+    whose = "" if evidence.trace.rank is None else f" on rank {evidence.trace.rank}"
+    change = op_times(
+        f"pageable copies at {_OF_PEAK:.0%} of the link{whose}, device {evidence.work.device}",
+        evidence.work, copies.get_column("at").to_numpy(), pinned,
+    )  # fmt: skip
+    return (change,), (change, *free)
+
+
+# 20: FSDP's limit ---------------------------------------------------------------------------------------------------
+
+
+def fsdp_rate_limiter(evidence: Evidence) -> Iterator[Found]:
+    """20: FSDP waits for an earlier all-gather to be freed before it launches the next, and the device runs dry."""
+    chosen = is_rate_limited(evidence)
+    ns = time_of(evidence, chosen)
+    if not ns or evidence.share(ns) < rule_text("fsdp-rate-limiter").thresholds["least_share"]:
+        return
+    calls = calls_of(evidence, chosen)
+    place = place_of(evidence, chosen)
+    times = counted(max(1, round(len(calls) / max(1, evidence.num_steps))), "time")
+    times += " a step" * bool(evidence.num_steps)
+    yield Found(
+        sentence=f"FSDP waits before all-gathers {times} until memory is free, and "
+        f"the device runs dry: {of_step(evidence, ns)}.",
+        cost_ns=ns,
+        evidence=(
+            Number(name="idle time after these waits", value=ns, unit="ns"),
+            Number(name="waits per step", value=len(calls) / max(1, evidence.num_steps), unit="count"),
+        ),
+        where=place_where(evidence, place, calls),
+        most=(NoBlocking(pattern="rate_limiter|EventSynchronize"),),
+        is_bound=True,
+    )
