@@ -120,11 +120,15 @@ class Rank:
         for piece in range(pieces):
             num_bytes = int(megabytes * MB / pieces) // 4096 * 4096 or 4096
             meet = (name, self.step, piece, group)
-            ns = setup.transfer_ns(what, num_bytes, len(group)) * setup.noise(f"{meet}", 0.02)
+            ns = setup.transfer_ns(what, num_bytes, len(group)) * setup.noise(f"{meet}", 0.02) + self.lag(meet)
             op = Op(self.rank, lane, COMMUNICATION, name, ns, self.step, after=list(after), meet=meet, family=what,
                     num_bytes=num_bytes, group=group, blocks=24, peer=peer)  # fmt: skip
             last = self.launch(op, what, min(setup.launch_ns, 25 * US))
         return last
+
+    def lag(self, meet: tuple[object, ...]) -> float:
+        """Ranks do not leave a collective at the very same instant."""
+        return 600.0 * self.setup.noise(self.key(f"{meet}"), 0.5)
 
     def barrier(self, name: str, family: str, *, after: Iterable[int] = ()) -> int:
         """DeepEP's exchange of counts: it waits for all ranks."""
@@ -351,7 +355,7 @@ def hop(me: Rank, what: str, way: str, number: int, sender: int, receiver: int, 
     pair = (setup.ranks[sender], setup.ranks[receiver])
     meet = (way, me.step, number, pair)
     num_bytes = int(setup.activation_mb * MB)
-    ns = setup.transfer_ns("send", num_bytes, 2) * setup.noise(f"{meet}", 0.02)
+    ns = setup.transfer_ns("send", num_bytes, 2) * setup.noise(f"{meet}", 0.02) + me.lag(meet)
     op = Op(me.rank, f"{way} {what}", COMMUNICATION, f"{way} {number}", ns, me.step, after=list(after), meet=meet,
             family=what, num_bytes=num_bytes, group=setup.ranks, blocks=4,
             peer=pair[1] if what == "send" else pair[0])  # fmt: skip
@@ -363,7 +367,9 @@ def program(setup: Setup) -> Program:
     found = Program(setup)
     for rank in setup.ranks:
         me = Rank(found, rank)
-        me.host("start", setup.noise(f"{rank} start", 0.5) * 60 * US)
+        loaders = dict(setup.loader_ns)  # devices begin together: who loads longer began to load earlier
+        early = max(loaders.values(), default=120 * US) - loaders.get(rank, 120 * US)
+        me.host("start", setup.noise(f"{rank} start", 0.5) * 60 * US + early)
         for step in range(setup.steps):
             me.step = step
             with me.range(f"ProfilerStep#{step}"):
