@@ -1,33 +1,30 @@
-"""What communication costs: rules 3, 4, 34 and 35."""
+"""Communication that work waits for: rules 3 and 34."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from weftrace.advice.changes import FreeStreams
 from weftrace.advice.critical_paths import CriticalPath
 from weftrace.advice.findings.evidence import Evidence, JobEvidence
 from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.exposed import communication_of, exposed_of, shorter
+from weftrace.advice.findings.rules.launch_order import are_held_by_launch_order
 from weftrace.advice.findings.rules.places import where_of
 from weftrace.advice.findings.values import Number
-from weftrace.analysis.intervals import covered, of_events
 from weftrace.plan.inference.values import Inferred
 from weftrace.trace.work import Work
-from weftrace.units import US, duration, percent
+from weftrace.units import duration, percent
 
 #: Kinds that bring parameters, and kinds that take gradients away.
 _GATHERS, _REDUCES = ("all_gather", "broadcast"), ("all_reduce", "reduce_scatter", "reduce")
 _FEWEST = 3  # of a kind in a step: of fewer none is the last of several
 _SMALL = 0.2  # of the longest of its kind: a norm's reduction after the gradients' is not the last of these
-_LEAST_SHARE = 0.02  # of the time
-_LATE_NS, _AT_ONCE_NS = 20 * US, 10 * US
-_WAITS = r"^(cuda|hip)StreamWaitEvent|^cuStreamWaitEvent|(cuda|hip)(Stream|Event|Device)Synchronize"
+#: Between stages of a pipeline: its bubble is told apart.
+SENDS = r"(?i)send|recv"
 
 
 def exposed_collective(evidence: Evidence) -> Iterator[Found | Missing]:
@@ -46,7 +43,9 @@ def _exposed(inferred: Inferred, path: CriticalPath, span_ns: int, num_steps: in
         yield Missing(what="no communication is recorded")
         return
     limits = rule_text("exposed-collective").thresholds
-    rows = exposed_of(path, inferred).filter(~pl.col("is_barrier"))
+    if are_held_by_launch_order(inferred.works):
+        return
+    rows = exposed_of(path, inferred).filter(~pl.col("is_barrier"), ~pl.col("collective").str.contains(SENDS))
     rows = rows.join(_edges(inferred, path), on="op", how="anti")
     if rows.is_empty():
         return
@@ -124,9 +123,8 @@ def _first_and_last(inferred: Inferred, path: CriticalPath, span_ns: int, num_st
     if not parts:
         return
     names = " and ".join(f"{name} for {duration(ns // num_steps)}" for name, ns in parts)
-    are = "are" if len(parts) > 1 else "is"
     yield Found(
-        sentence=f"Only the ends of overlap {are} exposed: {names}, {percent(total / span_ns)} of the time.",
+        sentence=f"Communication is exposed at the ends of a step: {names} ({percent(total / span_ns)} of the time).",
         cost_ns=total,
         evidence=tuple(Number(name=name, value=ns, unit="ns") for name, ns in parts),
         where=where_of(inferred.works, rows, by="exposed_ns"),
@@ -160,68 +158,3 @@ def _edges(inferred: Inferred, path: CriticalPath) -> pl.DataFrame:
     if 2 * found.get_column("exposed_ns").sum() < exposed.get_column("exposed_ns").sum():
         return found.clear()
     return found
-
-
-# --- one connection ---
-
-
-def one_connection(evidence: Evidence) -> Iterator[Found | Missing]:
-    """4: streams that wait for nothing of each other never run together, but in the order of their launches."""
-    breakdown, limits = evidence.analysis.breakdown, rule_text("one-connection").thresholds
-    if not breakdown.communication_ns:
-        yield Missing(what="no communication is recorded")
-        return
-    if (breakdown.hidden_fraction or 0.0) >= limits["most_overlap"]:
-        return
-    late = _held_by_launch_order(evidence.work)
-    total = int(late.get_column("late_ns").sum())
-    least = max(limits["least_possible"] * breakdown.communication_ns, _LEAST_SHARE * evidence.span_ns)
-    if total < least:
-        return
-    one = evidence.trace.configuration.get("CUDA_DEVICE_MAX_CONNECTIONS") == "1"
-    yield Found(
-        sentence=f"{late.height:,} kernels wait {duration(total)} ({percent(evidence.share(total))} of the time) for "
-        "those launched before them on other streams, without a recorded wait: communication overlaps nothing.",
-        cost_ns=total,
-        evidence=(
-            Number(name="held by the order of launches", value=total, unit="ns"),
-            Number(name="communication that is hidden", value=breakdown.hidden_fraction or 0.0, unit="share"),
-            Number(name="kernels held", value=late.height, unit="count"),
-        ),
-        where=where_of([evidence.work], late, by="late_ns"),
-        most=(FreeStreams(),),
-        is_bound=True,
-        confidence="high" if one else "medium",
-        reason="" if one else "the trace does not tell CUDA_DEVICE_MAX_CONNECTIONS",
-    )
-
-
-def _held_by_launch_order(work: Work) -> pl.DataFrame:
-    """Kernels that start when what was launched before them, on another stream, ended, or when the next before them
-    started, though their own stream was free and no call between their launch and their stream's last makes it wait:
-    rows of events with at, and late_ns, of which computation or communication ran alone."""
-    calls = work.trace.events.select("name", "ts_ns").with_columns(pl.col("name").cast(pl.String))
-    waits = np.sort(calls.filter(pl.col("name").str.contains(_WAITS)).get_column("ts_ns").to_numpy())
-    events = work.events.with_row_index("event").drop_nulls("launch_ts_ns").sort("launch_ts_ns", "start_ns")
-    launch = events.get_column("launch_ts_ns").to_numpy()
-    events = events.with_columns(waits=pl.Series(np.searchsorted(waits, launch, side="right")))
-    before = pl.col("end_ns").cum_max().shift(1)
-    own_end, own_waits = (pl.col(name).shift(1).over("stream") for name in ("end_ns", "waits"))
-    ready = pl.max_horizontal(own_end, pl.col("launch_ts_ns"))
-    start = pl.col("start_ns")
-    ends_then = (start - before).is_between(-_AT_ONCE_NS, _AT_ONCE_NS) & (before > own_end)
-    other = pl.col("stream").shift(1) != pl.col("stream")
-    begins_then = other & (start - start.shift(1)).is_between(0, _AT_ONCE_NS)
-    late = events.with_columns(at=pl.lit(0, pl.Int32), late_ns=start - ready, ready_ns=ready).filter(
-        own_end.is_not_null(), pl.col("waits") == own_waits, start - ready >= _LATE_NS, ends_then | begins_then,
-    )  # fmt: skip
-    if late.is_empty():
-        return late
-    mine = pl.col("kind") == "communication"
-    parts = []
-    for is_mine in (True, False):  # a late kernel costs where what it could have run beside ran alone
-        held = late.filter(mine if is_mine else ~mine)
-        cover = of_events(events.filter(~mine if is_mine else mine))
-        bounds = (held.get_column(name).to_numpy() for name in ("ready_ns", "start_ns"))
-        parts.append(held.with_columns(late_ns=pl.Series(covered(cover, *bounds))))
-    return pl.concat(parts).filter(pl.col("late_ns") >= _LATE_NS)

@@ -11,6 +11,7 @@ import polars as pl
 
 from weftrace.advice.critical_paths import CriticalPath
 from weftrace.advice.op_times import OpTimes, op_times
+from weftrace.analysis.hidden_communication import DTYPE_BYTES
 from weftrace.analysis.intervals import covered, union
 from weftrace.plan.inference.values import Inferred
 
@@ -29,6 +30,8 @@ EXPOSED_SCHEMA: dict[str, pl.DataType] = {
     "waiter": pl.String(),  # phase, or family, of the next work on the path that is no communication
     "group": pl.String(),
     "group_size": pl.Int32(),
+    "bytes": pl.Int64(),
+    "duration_ns": pl.Int64(),  # in the plan
     "start_ns": pl.Int64(),  # as measured, on the trace's clock
     "end_ns": pl.Int64(),
 }
@@ -43,7 +46,8 @@ def exposed_of(path: CriticalPath, inferred: Inferred) -> pl.DataFrame:
 
 
 def communication_of(inferred: Inferred) -> pl.DataFrame:
-    """All communication of a plan: the same columns but exposed_ns and waiter, with duration_ns, in order of start."""
+    """All communication of a plan: the same columns but exposed_ns and waiter, with duration_ns and bytes (null where
+    they are not recorded), in order of start."""
     ops = inferred.plan.ops.select("phase", "layer", "duration_ns", "name").with_row_index("op")
     ops = ops.hstack(inferred.measured.select("at", "event", "what", "role"))
     ops = ops.filter(what="communication").drop_nulls("event")
@@ -51,7 +55,10 @@ def communication_of(inferred: Inferred) -> pl.DataFrame:
     for at, work in enumerate(inferred.works):
         mine = ops.filter(at=at)
         columns = ("row", "collective", "step", "group_ranks", "group", "group_size", "start_ns", "end_ns")
-        parts.append(mine.hstack(work.events.select(columns)[mine.get_column("event")]))
+        num_bytes = pl.col("payload_elems") * pl.col("dtype").cast(pl.String).replace_strict(
+            DTYPE_BYTES, default=None, return_dtype=pl.Int64
+        )  # fmt: skip
+        parts.append(mine.hstack(work.events.select(*columns, bytes=num_bytes)[mine.get_column("event")]))
     found = pl.concat(parts) if parts else ops.clear()
     text = pl.col("collective", "group", "phase", "name", "group_ranks").cast(pl.String)
     return found.with_columns(text).with_columns(
