@@ -1,6 +1,6 @@
 """Prints which planted causes the advice finds, what it finds besides, and how right the gains are that it tells.
 
-python -m tests.findings.confusion [--markdown] [--only REGEX] [--every N] [--offset K] [--show]
+python -m tests.findings.confusion [--markdown] [--of MODULE] [--only REGEX] [--every N] [--offset K] [--show]
 
 A cause is found where it is among the first three findings. Remarks (warm-up in the sample, unrecorded work, missing
 ranks, leave it) take no place among the three unless they were planted. A gain is right where the simulation with the
@@ -92,9 +92,9 @@ def advised(path: Path) -> list[Told]:
     ]
 
 
-def all_cases(every: int, offset: int) -> Iterator[Case]:
+def all_cases(names: Sequence[str], every: int, offset: int) -> Iterator[Case]:
     """Those of one process, then those of jobs, where these are there."""
-    for name in GENERATORS:
+    for name in names:
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError as error:
@@ -106,7 +106,7 @@ def all_cases(every: int, offset: int) -> Iterator[Case]:
 
 
 def judge_all(chosen: argparse.Namespace) -> Iterator[Judged]:
-    for case in all_cases(chosen.every, chosen.offset):
+    for case in all_cases(chosen.of or GENERATORS, chosen.every, chosen.offset):
         if not re.search(chosen.only, case.name):
             continue
         with tempfile.TemporaryDirectory() as folder:
@@ -162,6 +162,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--markdown", action="store_true", help="the table for the docs")
     parser.add_argument("--only", default="", help="a regular expression: cases whose name matches")
+    parser.add_argument("--of", action="append", choices=GENERATORS, help="a module with cases; otherwise all")
     parser.add_argument("--every", type=int, default=1, help="every N-th case")
     parser.add_argument("--offset", type=int, default=0, help="from the K-th case on")
     parser.add_argument("--show", action="store_true", help="each case with a miss, a false finding or a wrong gain")

@@ -123,6 +123,11 @@ def compiled(device: Device = H100, **changes: object) -> Program:
     return transformer(device, style="compiled", **changes)
 
 
+def graphs(device: Device = H100, **changes: object) -> Program:
+    """torch.compile(mode="reduce-overhead"): compiled code, replayed as graphs."""
+    return transformer(device, style="graph", **changes)
+
+
 # sizes for a share of the time -------------------------------------------------------------------------------------
 
 
@@ -161,10 +166,14 @@ def copied_bytes(program: Program, share: float) -> float:
     return per_step(program, share) * 6e3
 
 
+#: What it takes to launch one tiny kernel.
+TINY_NS = 10_500
+
+
 def number_of_tiny(program: Program, share: float) -> float:
     """Kernels for each layer that take the share, with the time in which the device waits for the host."""
     slack = healthy_step_ns(program) - host_step_ns(program)
-    return (1e3 * per_step(program, share) + slack) / 14e3 / program.form.layers
+    return (1e3 * per_step(program, share) + slack) / TINY_NS / program.form.layers
 
 
 def side_width(program: Program, share: float) -> float:
@@ -216,9 +225,12 @@ def trained_share(program: Program, share: float) -> float:
     return min(1.0, share / (1 - share) * rest / (84 / 28 * fused))
 
 
-HOST_TRAINING = tuple(
-    maker(device, loss_read=True)
-    for maker, device in ((transformer, H100), (transformer, A100), (compiled, H100), (transformer, MI300X))
+HOST_TRAINING = (
+    transformer(loss_read=True),
+    transformer(A100, loss_read=True, seed=1),
+    compiled(loss_read=True, seed=1),
+    transformer(MI300X, loss_read=True, seed=2),
+    graphs(loss_read=True),
 )
 SMALL = (small(), small(A100), small(MI300X), small(training=False, layers=8))
 ENGINES = (engine(), engine(A100, tokens=32), engine(MI300X), engine(seed=1))
@@ -236,14 +248,14 @@ CAUSES = (
             transformer(),
             transformer(A100, seed=1),
             transformer(MI300X, seed=2),
-            transformer(training=False, layers=8),
+            transformer(training=False, layers=8, seed=3),
         ),
         sizes=(0.02, 0.06, 0.15),
         sized=each_layer,
     ),
     Cause(
         rule="data-loading",
-        programs=(*HOST_TRAINING, transformer(), convnet(A100), transformer(stacks=True, loss_read=True)),
+        programs=(*HOST_TRAINING, transformer(), convnet(A100), transformer(stacks=True, loss_read=True, seed=2)),
         sizes=(0.075, 0.20, 0.45),
         sized=loader,
         # Without the read of the loss at the step's end, the host would run ahead and hide the loader.
@@ -278,7 +290,7 @@ CAUSES = (
     ),
     Cause(
         rule="old-gemm-kernels",
-        programs=(transformer(), transformer(training=False), transformer(A100), compiled()),
+        programs=(transformer(), transformer(training=False), transformer(A100), compiled(), graphs()),
         sizes=(1, 2, 3),
     ),
     Cause(
@@ -296,7 +308,7 @@ CAUSES = (
         programs=(small(training=False), small(A100, training=False), small(MI300X, training=False)),
         sizes=(0.20, 0.35, 0.55),
         sized=number_of_tiny,
-        also_fine=("host-bound",),
+        also_fine=("host-bound", "unfused-elementwise"),  # they are element-wise, and launched one by one
     ),
     Cause(
         rule="optimizer-step",
@@ -332,6 +344,8 @@ CAUSES = (
         programs=(
             *(compiled(device, loss_read=True) for device in DEVICES),
             compiled(training=False, loss_read=True),
+            transformer(loss_read=True),
+            transformer(MI300X, loss_read=True),
         ),
         sizes=(0.10, 0.40, 0.80),
         sized=once,
@@ -457,6 +471,8 @@ HEALTHY: tuple[Program, ...] = (
     *(transformer(device, training=False, layers=8) for device in (H100, A100, MI300X)),
     *(compiled(device) for device in (H100, A100, MI300X)),
     *(compiled(device, training=False) for device in (H100, A100, MI300X)),
+    *(graphs(device) for device in (H100, MI300X)),
+    graphs(loss_read=True),
     *(convnet(device) for device in (H100, A100, MI300X)),
     *(engine(device) for device in (H100, A100, MI300X)),
     *(small(device) for device in (H100, A100, MI300X)),

@@ -64,16 +64,6 @@ class Piece:
 class Layers(Stalls):
     """A decoder's layer."""
 
-    @property
-    def hidden(self) -> Shape:
-        """The shape of a hidden state of all tokens."""
-        return (self.form.tokens, self.form.width)
-
-    @property
-    def tensor(self) -> float:
-        """Its bytes."""
-        return 2.0 * self.form.tokens * self.form.width
-
     def linear(self, role: str, k: int, n: int, *, kind: str = "bf16") -> Piece:
         device, m = self.device, self.form.tokens
         of = FP32 if kind.endswith("32") else BF16
@@ -272,7 +262,7 @@ class Layers(Stalls):
     def is_compiled(self) -> bool:
         """torch.compile is also the remedy for unfused glue."""
         form = self.form
-        return form.style == "compiled" or "unfused-elementwise" in form.plants.keys() & form.removed
+        return form.style in ("compiled", "graph") or "unfused-elementwise" in form.plants.keys() & form.removed
 
     def fused(self, pieces: list[Piece]) -> list[Piece]:
         """Neighbours of glue become one."""

@@ -89,6 +89,16 @@ class Process(Run):
         return self.size(rule) if self.planted(rule) else 0.0
 
     @property
+    def hidden(self) -> Shape:
+        """The shape of a hidden state of all tokens."""
+        return (self.form.tokens, self.form.width)
+
+    @property
+    def tensor(self) -> float:
+        """Its bytes."""
+        return 2.0 * self.form.tokens * self.form.width
+
+    @property
     def recording(self) -> Recording:
         """How the run is recorded."""
         form = self.form
@@ -202,6 +212,10 @@ class Process(Run):
                 found.end = host.now
                 if self.device.vendor != "amd":
                     host.synchronize("cudaStreamSynchronize", stream=stream)
+
+    def collective_name(self, name: str) -> str:
+        """RCCL runs every collective under one name."""
+        return "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)" if self.device.vendor == "amd" else name
 
     def memory_event(self, num_bytes: int, host: Host | None = None) -> None:
         """What the allocator gives or takes back."""

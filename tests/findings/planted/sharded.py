@@ -65,7 +65,7 @@ class Sharded(Transformer):
             host.inside("annotation", f"nccl:{name}"),
         ):
             self.run(
-                Kernel(name=kernel, ns=ns, blocks=16, threads=544, call="cudaLaunchKernelExC"),
+                Kernel(name=self.collective_name(kernel), ns=ns, blocks=16, threads=544, call="cudaLaunchKernelExC"),
                 host=host,
                 stream=COMMUNICATION,
             )

@@ -13,9 +13,21 @@ class Stalls(Process):
     """Causes that a program has on its host."""
 
     def batch(self) -> None:
-        """The next batch: from a loader, and to the device."""
-        size = self.cost("data-loading")
-        workers = self.form.seed % 2
+        """The next batch: from a loader (workers', this process's own, or one of the user's), and to the device."""
+        size, kind = self.cost("data-loading"), self.form.seed % 4
+        if kind == 2:
+            with self.frames("train.py(88): get_batch", "numpy/_core/memmap.py(358): __getitem__"):
+                self.busy(size + 40)
+        else:
+            self.from_loader(size, workers=kind % 2 == 1)
+        copied = self.size("pageable-copies") or 8.0 * self.form.tokens
+        with self.frames("train.py(127): to_device"):
+            self.copied(copied, pinned=not self.planted("pageable-copies"))
+        if self.step == 0 and self.planted("warm-up-in-sample"):
+            self.warm_up()
+
+    def from_loader(self, us: float, *, workers: bool) -> None:
+        """A DataLoader's next batch: what workers have ready, or what this thread decodes and collates."""
         kind = "_MultiProcessingDataLoaderIter" if workers else "_SingleProcessDataLoaderIter"
         with (
             self.frames("torch/utils/data/dataloader.py(733): __next__"),
@@ -23,24 +35,19 @@ class Stalls(Process):
         ):
             if workers:
                 with self.frames("torch/utils/data/dataloader.py(1275): _try_get_data", "queue.py(171): get"):
-                    self.busy(size)
-            elif size:
+                    self.busy(us)
+            elif us:
                 with self.frames("torch/utils/data/_utils/fetch.py(44): fetch", "dataset.py(41): __getitem__"):
-                    self.busy(0.9 * size)
+                    self.busy(0.9 * us)
                 self.op("aten::stack aten::cat", None)
-                self.busy(0.1 * size)
+                self.busy(0.1 * us)
             self.main.work(40 * US)
-        copied = self.size("pageable-copies") or 8.0 * self.form.tokens
-        with self.frames("train.py(127): to_device"):
-            self.copied(copied, pinned=not self.planted("pageable-copies"))
-        if self.step == 0 and self.planted("warm-up-in-sample"):
-            self.warm_up()
 
     def warm_up(self) -> None:
         """What the first step alone does: memory is asked for, code is loaded, handles are made."""
         host, size = self.main, self.cost("warm-up-in-sample")
         self.op("aten::empty aten::fill_", self.device.moving(SCALE, 1e5))
-        for call in ("cudaMalloc", "cuModuleLoadData", "cudaMalloc", "cuLibraryLoadData"):
+        for call in ("cudaMalloc", "cuModuleLoadData", "cudaMalloc", "cuModuleLoadData"):
             with self.operator("aten::empty"), host.call(call):
                 self.busy(0.25 * size)
 
@@ -66,9 +73,16 @@ class Stalls(Process):
             self.busy(self.size("sync-every-step"))
 
     def blocking_read(self, kind: int) -> None:
-        """item(), nonzero(), tolist() or a masked select: eight bytes that the host waits for."""
-        if kind in (0, 2):
+        """item(), nonzero(), tolist() or a masked select: a few bytes that the host waits for."""
+        if kind == 0:
             self.item()
+            return
+        if kind == 2:
+            with (
+                self.frames(f"<built-in method tolist of Tensor object at {self.address()}>"),
+                self.operators("aten::to", "aten::_to_copy", "aten::copy_"),
+            ):
+                self.blocking_copy("Memcpy DtoH (Device -> Pageable)", ns=2_000, num_bytes=256)
             return
         name, frame = (("aten::nonzero", "nonzero"), ("aten::masked_select", "masked_select"))[kind // 2]
         with self.frames(f"<built-in method {frame} of Tensor object at {self.address()}>"), ExitStack() as stack:
@@ -89,6 +103,20 @@ class Stalls(Process):
             with host.call("cudaMalloc"):
                 self.busy(0.6 * size)
             self.memory_event(512 << 20)
+
+    def tune(self) -> None:
+        """A Triton kernel meets a new shape: variants of it are compiled, loaded and timed."""
+        size, host = self.size("recompilation"), self.main
+        kernel = self.device.moving("fused_rotary_kernel", 2 * self.tensor, call="cuLaunchKernel")
+        with self.frames("triton/runtime/autotuner.py(187): run", "triton/testing.py(96): do_bench"):
+            for _ in range(4):
+                with self.frames("triton/compiler/compiler.py(226): compile"):
+                    self.busy(0.24 * size)
+                with host.call("cuModuleLoadData"):
+                    self.busy(0.01 * size)
+                for _ in range(10):
+                    self.run(kernel)
+                host.synchronize("cudaDeviceSynchronize")
 
     def compile_again(self) -> None:
         """A shape changed: torch.compile traces and compiles once more."""

@@ -39,7 +39,7 @@ class Transformer(Layers):
     def forward(self) -> None:
         with self.wrapped():
             if self.planted("recompilation") and self.step == 2:
-                self.compile_again()
+                self.compile_again() if self.is_compiled else self.tune()
             embedded = self.device.moving(EMBEDDING, 2 * self.tensor)
             self.op("aten::embedding aten::index_select", embedded, (self.form.vocab, self.form.width))
             if self.is_compiled:
@@ -134,10 +134,23 @@ class Transformer(Layers):
                 names = [f"Torch-Compiled Region: {part}/0"] + ["CompiledFunction"] * self.form.training
                 with self.operators(*names), self.frames("torch/_inductor/output_code.py(612): __call__"):
                     host.work(30 * US)
-                    for piece in all_of[part * each : (part + 1) * each]:
-                        for call in piece.forward:
-                            self.called(call)
-                        host.work(1.5 * US)
+                    self.inductor([piece.forward for piece in all_of[part * each : (part + 1) * each]], host)
+
+    def inductor(self, chains: list[tuple[Call, ...]], host: Host) -> None:
+        """What compiled code calls, one after the other; or a graph of it."""
+        if self.form.style == "graph":
+            before = len(self.world.device)
+            kernels = [call.kernel for chain in chains for call in chain]
+            with self.frames("torch/cuda/graphs.py(139): replay", host=host):
+                named = [(kernel.name, kernel.ns) for kernel in kernels]
+                host.launch_graph(named, call="cudaGraphLaunch", call_ns=90 * US, block_ns=0)
+            for work, kernel in zip(self.world.device[before:], kernels, strict=True):
+                work.args = kernel.args
+            return
+        for chain in chains:
+            for call in chain:
+                self.called(call, host=host)
+            host.work(1.5 * US)
 
     def head(self) -> None:
         """Logits, and the loss in FP32."""
@@ -184,10 +197,8 @@ class Transformer(Layers):
             if self.is_compiled:
                 with self.node("CompiledFunctionBackward", host):
                     host.work(40 * US)
-                    for _ in range(self.form.layers):
-                        for piece in reversed(self.pieces):
-                            for call in piece.backward:
-                                self.called(call, host=host)
+                    backward = [piece.backward for piece in reversed(self.pieces)]
+                    self.inductor(backward * self.form.layers, host)
             else:
                 for number in reversed(range(self.form.layers)):
                     self.layer_backward(number, host)
@@ -216,7 +227,7 @@ class Transformer(Layers):
         """
         num_bytes = 4.0 * 12 * self.form.width**2 * (1.0 if number else 0.1)
         kernel = Kernel(
-            name=ALL_REDUCE,
+            name=self.collective_name(ALL_REDUCE),
             ns=20 * US + 1e9 * 1.75 * num_bytes / 300e9,
             blocks=16,
             threads=544,
