@@ -95,7 +95,7 @@ def test_the_host_waits_in_every_step(tmp_path: Path) -> None:
     evidence = evidence_of(waiting(60), tmp_path)
     one = fired(list(sync_every_step(evidence)))
     assert one.cost_ns == 3 * 65 * US  # until the device works again
-    assert one.where.operator == "aten::item" and "1 time a step in aten::item" in one.sentence
+    assert one.where.operator == "aten::item" and "once a step in aten::item" in one.sentence
     names = evidence.trace.events.get_column("name").cast(str).gather(list(one.where.events)).to_list()
     assert names == ["cudaStreamSynchronize"] * 3
     gain, why = replays_of(evidence).gain_of(one)

@@ -29,7 +29,6 @@ from weftrace.advice.findings.values import Confidence, Number
 from weftrace.analysis.waiting.gap_parts import CALL, HOST, PARTS
 from weftrace.analysis.waiting.host_paths import KINDS, OPERATOR
 from weftrace.errors import WeftraceError
-from weftrace.units import counted
 
 #: The host's own work: what a captured graph, or fewer launches, would do without.
 OWN = ("operators", "python", "launch_call", "launch_latency", "annotation", "backward_thread", "zero_grad", "logging")
@@ -96,7 +95,7 @@ def is_host_bound(evidence: Evidence, own_ns: int) -> bool:
     return share >= limits["least_share_of_path"] * (1 - evidence.share(once))
 
 
-def _sureness(evidence: Evidence, unnamed: float) -> tuple[Confidence, str]:
+def _sureness(evidence: Evidence, unnamed: float = 0) -> tuple[Confidence, str]:
     """How sure it is that the host decides, and why. unnamed: share of its time that nothing names."""
     if evidence.share(evidence.idle.unrecorded_ns) >= _FEW_RECORDS:
         return "low", "work of the device is not in the file, so some of this time may not be idle"
@@ -151,7 +150,10 @@ def sync_every_step(evidence: Evidence) -> Iterator[Found | Missing]:
     elif per_step < _OFTEN * limits["least_per_step"]:
         return
     place = place_of(evidence, waits)
-    times = counted(max(1, round(per_step)), "time")
+    confidence, reason = _sureness(evidence)
+    if confidence == "high" and not evidence.is_training:
+        confidence, reason = "medium", "what is launched next may need what was read"
+    times = "once" if round(per_step) <= 1 else f"{round(per_step):,} times"
     yield Found(
         sentence=f"The host waits for the device {times}{' a step' * bool(evidence.num_steps)}{place.words}: "
         f"{of_step(evidence, ns)}.",
@@ -162,8 +164,8 @@ def sync_every_step(evidence: Evidence) -> Iterator[Found | Missing]:
         ),
         where=place_where(evidence, place, calls),
         most=(NoBlocking(pattern=pattern_of(waiting_names(evidence, waits))),),
-        confidence="high" if evidence.is_training else "medium",
-        reason="" if evidence.is_training else "what is launched next may need what was read",
+        confidence=confidence,
+        reason=reason,
         key=place.operator or place.name,
     )
 

@@ -26,7 +26,7 @@ _LIBRARIES = re.compile(
     r"(^|/)((site|dist)-packages|numpy|scipy|pandas|PIL|cv2|torchvision|torchaudio|transformers|accelerate|datasets|"
     r"lightning|pytorch_lightning|deepspeed|tqdm|apex|flash_attn|xformers|einops|timm|diffusers|vllm|sglang)/"
 )
-_LONGEST_NAME = 44
+_LONGEST_NAME, _LONGEST_PLACE = 44, 56
 
 Mask = NDArray[np.bool_]
 
@@ -42,9 +42,11 @@ class Place(NamedTuple):
     @property
     def words(self) -> str:
         """ " in aten::item (train.py(42): step)"; "" where nothing names it."""
-        code = f" ({short(self.code)})" if self.operator and self.code else ""
-        name = self.operator or self.name or self.code
-        return f" in {short(name)}{code}" if name else ""
+        name, code = short(self.operator or self.name or self.code), short(self.code)
+        if not name:
+            return ""
+        fits = code and "): " not in name and len(name) + len(code) <= _LONGEST_PLACE
+        return f" in {name}{f' ({code})' if fits else ''}"
 
 
 def charged(evidence: Evidence, causes: Iterable[str]) -> Mask:

@@ -134,7 +134,7 @@ def _loading_on_cpus(evidence: Evidence, least: float) -> Iterator[Found]:
         .sort("dur_ns", "row", descending=[True, False]).get_column("row").to_numpy().astype(np.int64)
     )  # fmt: skip
     yield Found(
-        sentence=f"The main thread waits for data in {short(place.name)}: {of_step(evidence, ns, 'time')}.",
+        sentence=f"The main thread waits for data in {short(place.name)}: {of_step(evidence, ns, '')}.",
         cost_ns=ns,
         evidence=(Number(name="time in the data loader", value=ns, unit="ns"),),
         where=place_where(evidence, place, rows),
