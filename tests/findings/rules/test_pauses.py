@@ -71,3 +71,33 @@ def test_compilation_in_the_first_step_is_warm_up(tmp_path: Path) -> None:
 def test_a_module_is_loaded_in_the_sample(tmp_path: Path) -> None:
     file = paused({3: 5_000}, name="cuModuleLoadData", cat="cuda_driver")
     assert fired(list(recompilation(evidence_of(file, tmp_path)))).cost_ns == 5_000 * US
+
+
+def test_a_kernel_is_tuned_in_the_sample(tmp_path: Path) -> None:
+    """60 launches of 50 µs, with the cache cleared before each, in step 5 alone."""
+    file, at = TraceFile(), 0.0
+    for step in range(8):
+        begin = at
+        for _ in range(60 if step == 5 else 1):
+            file.kernel("Memset (Device)", at + 10, 10, launch=at + 1, cat="gpu_memset")
+            file.kernel("_flash_fwd", at + 20, 50, launch=at + 3)
+            at += 60
+        launch(file, at + 5, at + 11, 2_000, op=4)
+        at += 2_020
+        file.host(f"ProfilerStep#{step}", begin, at - begin - 10)
+    evidence = evidence_of(file, tmp_path)
+    one = fired(list(recompilation(evidence)))
+    assert one.sentence.startswith("_flash_fwd is launched 60 times in step 5")
+    assert one.cost_ns == (59 * 60 + 50) * US and one.where.step == 5 and one.where.kernels == ("_flash_fwd",)
+
+
+def test_a_kernel_of_every_layer_is_not_tuned(tmp_path: Path) -> None:
+    file, at = TraceFile(), 0.0
+    for step in range(6):
+        begin = at
+        for _ in range(30):
+            for name in ("a", "b", "c") if step == 4 else ("d", "e", "f"):
+                file.kernel(f"triton_{name}", at + 10, 50, launch=at + 3)
+                at += 60
+        file.host(f"ProfilerStep#{step}", begin, at - begin - 10)
+    assert list(recompilation(evidence_of(file, tmp_path))) == []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
+import polars as pl
 
 from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.found import Found
@@ -14,18 +16,22 @@ from weftrace.advice.findings.rules.host_idle import (
     Place,
     charged,
     place_of,
+    place_where,
+    short,
     step_of,
     time_of,
     where_of,
 )
 from weftrace.advice.findings.values import Confidence, Number
-from weftrace.analysis.intervals import Array, sums_by_group
+from weftrace.analysis.intervals import Array, sums_by_group, union
 from weftrace.units import counted, duration, percent
 
 #: What comes in more of the steps is periodic, and has another cause.
 _MOST_STEPS = 0.25
 #: Fewer steps do not tell what is periodic.
 _LEAST_STEPS = 4
+#: A kernel that is tuned runs so many times as often as in other steps, and is so much of what runs meanwhile.
+_BURST, _NEARLY_ALONE = 20, 0.4
 
 
 def gc_pause(evidence: Evidence) -> Iterator[Found]:
@@ -104,6 +110,7 @@ def recompilation(evidence: Evidence) -> Iterator[Found]:
         compiles &= (of != steps[0].step) & (of >= 0)
     ns = time_of(evidence, compiles)
     if not ns or evidence.share(ns) < limits["least_share"]:
+        yield from _tuned(evidence, limits["least_share"])
         return
     place = place_of(evidence, compiles)
     in_steps = np.unique(step_of(evidence)[compiles]).tolist()
@@ -119,4 +126,40 @@ def recompilation(evidence: Evidence) -> Iterator[Found]:
         how="all of this idle time",
         confidence="high" if len(steps) > 1 else "medium",
         reason="" if len(steps) > 1 else "without steps it may be the program's warm-up",
+    )
+
+
+def _tuned(evidence: Evidence, least: float) -> Iterator[Found]:
+    """27, where nothing but kernels tells it: one is launched again and again in a single step, nearly alone."""
+    events = evidence.work.events.sort("start_ns").with_row_index("at").filter(pl.col("step").is_not_null())
+    ran = events.group_by("step", "name").agg(
+        pl.len().alias("count"), (pl.col("at").max() - pl.col("at").min() + 1).alias("within"),
+        pl.col("start_ns").min(), pl.col("end_ns").max(), pl.col("row"), pl.col("kind").first(),
+    )  # fmt: skip
+    usual = (pl.col("count").sum() - pl.col("count")).over("name") / max(1, len(evidence.steps) - 1)
+    tuned = ran.filter(
+        pl.col("kind") == "compute", pl.col("count") >= _BURST * pl.max_horizontal(usual, 1),
+        pl.col("count") >= _NEARLY_ALONE * pl.col("within"),
+        pl.col("step").is_in([step.step for step in evidence.steps[1:]]),
+    ).sort("count", "name", descending=[True, False])  # fmt: skip
+    ns = union(tuned.get_column("start_ns"), tuned.get_column("end_ns")).total_ns
+    if tuned.is_empty() or evidence.share(ns) < least:
+        return
+    first = tuned.row(0, named=True)
+    yield Found(
+        sentence=f"{short(first['name'])} is launched {first['count']:,} times in step {first['step']}, as where "
+        f"kernels are tuned: {duration(ns)}, {percent(evidence.share(ns))} of the time.",
+        cost_ns=ns,
+        evidence=(
+            Number(name="time of these bursts", value=ns, unit="ns"),
+            Number(name="launches of one kernel", value=first["count"], unit="count"),
+        ),
+        where=replace(
+            place_where(evidence, Place(), np.array(first["row"], np.int64), step=first["step"]),
+            kernels=tuple(tuned.get_column("name").cast(pl.String).unique(maintain_order=True).head(3).to_list()),
+        ),
+        saves_ns=(ns, ns),
+        how="all of this time",
+        confidence="medium",
+        reason="no range of a compiler is recorded: only the number of launches tells it",
     )
