@@ -13,20 +13,25 @@ from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.found import Found
 from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.copies import copying
-from weftrace.advice.findings.rules.gemms import NAME, reached_share
+from weftrace.advice.findings.rules.gemms import reached_share
 from weftrace.advice.findings.rules.kernels import COMPILED, device_kernels, of_optimizer, place, taking, total_ns
 from weftrace.advice.findings.rules.softmaxes import attention_parts
+from weftrace.advice.kernel_times import at_efficiency, fused
 from weftrace.analysis.findings import Number
-from weftrace.units import S, counted, duration, percent
+from weftrace.errors import AdviceError
+from weftrace.units import counted, duration, percent
 
 #: Of kernels that read, compute little and write.
 _GLUE = ("elementwise", "activation", "norm", "rope", "reduction", "rng", "copy", "memcpy_d2d", "quantize", "softmax")
 #: Others that memory bounds, and that are not fused with what is beside them.
-_BESIDE = ("moe_routing", "index", "sort", "embedding", "kv_cache", "pool")
+_BESIDE = ("moe_routing", "index", "sort")
 #: Flash attention's backward computes the scores again: five products where there are four.
 _RECOMPUTES = 1.25
-#: Of the saving that a chain as one kernel would bring: what a compiler, which stops at reductions and views, does.
-_REALISTIC = 0.5
+#: Of what plain products would take for the FLOPs of attention, what a fused kernel takes under a causal mask, of
+#: which it computes half.
+_AT_BEST = 0.5
+#: Of the peak of the memory, what kernels that only move data reach.
+_OF_MEMORY = 0.8
 _MOST_FUSED = 8  # kernels of a chain in one: longer chains go from tensor to tensor
 
 
@@ -34,59 +39,64 @@ def unfused_attention(evidence: Evidence) -> Iterator[Found]:
     """14: attention as products with a softmax between them."""
     kernels = device_kernels(evidence)
     parts = attention_parts(kernels)
-    apart = parts.filter(pl.col("part") != "product")
-    cost, of_all = total_ns(apart), total_ns(kernels)
-    softmaxes = parts.filter(pl.col("part") == "softmax")
-    if softmaxes.height < 2 or cost < rule_text("unfused-attention").thresholds["least_share_of_kernels"] * of_all:
+    softmaxes, products = parts.filter(pl.col("part") == "softmax"), parts.filter(pl.col("part") == "product")
+    if softmaxes.height < 2:
         return
-    products = parts.filter(pl.col("part") == "product")
+    apart = parts.filter(pl.col("part") != "product")
+    then = _at_rate(evidence, products)
+    longer = max(0, total_ns(products) - round(float(then.sum())))
+    cost, of_all = total_ns(apart) + longer, total_ns(kernels)
+    if cost < rule_text("unfused-attention").thresholds["least_share_of_kernels"] * of_all:
+        return
     known = parts.get_column("operator_name").is_not_null().any()
     yield Found(
-        sentence=f"Attention's softmax and what stands between its products take {duration(cost)}, "
-        f"{percent(cost / of_all)} of the time of kernels, in {counted(softmaxes.height, 'call')}: it is not fused.",
+        sentence=f"Attention runs as products with a softmax between them: {duration(cost)} that one fused kernel does "
+        f"not need, {percent(cost / of_all)} of the time of kernels, in {counted(softmaxes.height, 'call')}.",
         cost_ns=cost,
         evidence=(
             Number(name="softmax", value=total_ns(softmaxes), unit="ns"),
-            Number(name="masks, scales, casts and dropout", value=cost - total_ns(softmaxes), unit="ns"),
+            Number(name="masks, scales, casts and dropout", value=total_ns(apart) - total_ns(softmaxes), unit="ns"),
             Number(name="its products", value=total_ns(products), unit="ns"),
+            Number(name="of it, longer than their FLOPs need", value=longer, unit="ns"),
             Number(name="softmaxes", value=softmaxes.height, unit="count"),
         ),
         where=place(evidence, apart, operator=_first(softmaxes)),
-        least=(_fused_attention(evidence, apart, products, at_rate=False),),
-        most=(_fused_attention(evidence, apart, products, at_rate=True),),
+        least=(_fused_attention(evidence, apart, products, None),),
+        most=(_fused_attention(evidence, apart, products, _at_rate(evidence, products, _AT_BEST)),),
         confidence="high" if known else "medium",
         reason="each softmax stands between two batched products" if known
         else "each softmax stands between two products; operators are not recorded",
     )  # fmt: skip
 
 
-def _fused_attention(evidence: Evidence, apart: pl.DataFrame, products: pl.DataFrame, *, at_rate: bool) -> Change:
-    """No softmax and nothing between; products as they are, those of the backward longer, or all at most as long as
-    other products of this trace would take for their FLOPs."""
+def _fused_attention(
+    evidence: Evidence, apart: pl.DataFrame, products: pl.DataFrame, then: NDArray[np.float64] | None
+) -> Change:
+    """No softmax and nothing between; products take their times then, or as now, those of the backward longer."""
+    how = "as they are" if then is None else "at the rate of others"
+    if then is None:
+        longer = np.where(products.get_column("is_backward").to_numpy(), _RECOMPUTES, 1.0)
+        then = products.get_column("dur_ns").to_numpy() * longer
+    lasts = np.concatenate([np.zeros(apart.height), then])
+    return taking(evidence, f"fused attention, its products {how}", pl.concat([apart, products]), lasts)
+
+
+def _at_rate(evidence: Evidence, products: pl.DataFrame, takes: float = 1.0) -> NDArray[np.float64]:
+    """Times of products in a fused kernel, which computes the scores again in the backward. takes: of what they would
+    take at the rate of others in 16 bits. At most as they are, and so where rates are not known."""
     lasts = products.get_column("dur_ns").to_numpy().astype(np.float64)
-    if at_rate:
-        lasts = lasts * _at_rate(evidence, products)
-    lasts = lasts * np.where(products.get_column("is_backward").to_numpy(), _RECOMPUTES, 1.0)
-    how = "at the rate of others" if at_rate else "as they are"
-    both = pl.concat([apart, products])
-    then = np.concatenate([np.zeros(apart.height), lasts])
-    return taking(evidence, f"fused attention, its products {how}", both, then, frees_launches=at_rate)
-
-
-def _at_rate(evidence: Evidence, products: pl.DataFrame) -> NDArray[np.float64]:
-    """What remains of the time of each product where it reaches what others do of the peak in 16 bits."""
-    chip, reached = evidence.hardware, reached_share(evidence, without=products.get_column("name"))
+    chip, reached = evidence.hardware, reached_share(evidence, but_batched=True)
     half = 0.0 if chip is None else max(chip.peak_flops.get(dtype, 0.0) for dtype in ("bf16", "fp16"))
-    if evidence.efficiency is None or not half or not reached:
-        return np.ones(len(products))
-    shapes = evidence.efficiency.shapes.filter(pl.col("executed_flops") > 0, pl.col("kind") == "matmul")
-    rates = shapes.group_by(pl.col("kernel").str.slice(0, NAME).alias("kernel")).agg(
-        pl.col("executed_flops").sum() / pl.col("busy_ns").sum() * S
-    )
-    own = products.select(pl.col("name").str.slice(0, NAME).alias("kernel"))
-    own = own.join(rates, on="kernel", how="left", maintain_order="left")
-    remains = own.get_column("executed_flops").fill_null(half * reached) / (half * reached)
-    at_most: NDArray[np.float64] = np.minimum(remains.to_numpy(), 1.0)
+    if not half or not reached:
+        return lasts
+    try:
+        change = at_efficiency("", evidence.work, products.get_column("at"), half * reached / takes)
+    except AdviceError:  # no shapes
+        return lasts
+    then = np.full(evidence.work.events.height, np.inf)
+    then[change.times[0].event] = change.times[0].duration_ns
+    longer = np.where(products.get_column("is_backward").to_numpy(), _RECOMPUTES, 1.0)
+    at_most: NDArray[np.float64] = np.minimum(lasts, then[products.get_column("at").to_numpy()] * longer)
     return at_most
 
 
@@ -95,41 +105,43 @@ def unfused_elementwise(evidence: Evidence) -> Iterator[Found]:
     kernels = device_kernels(evidence)
     limits = rule_text("unfused-elementwise").thresholds
     attention = attention_parts(kernels)
+    copies, told_apart = copying(evidence, kernels)
+    apart = [attention, copies] if told_apart else [attention]
     bound = kernels.filter(
         pl.col("family").is_in((*_GLUE, *_BESIDE)) & ~pl.col("name").str.contains(COMPILED),
-        ~pl.col("at").is_in(attention.get_column("at").implode()),
+        ~pl.col("at").is_in(pl.concat([each.get_column("at") for each in apart]).implode()),
     )
     bound = bound.filter(~of_optimizer(evidence, bound))
     of_all = total_ns(kernels)
+    chains = _chains(evidence, bound.filter(pl.col("family").is_in(_GLUE)))
+    if chains.is_empty():
+        return
+    then = _fused(evidence, chains)
+    long = (pl.len().over("chain") >= limits["least_kernels"]).alias("long")
+    saved = (chains.get_column("dur_ns") - then).filter(chains.select(long).to_series()).sum()
     least = limits["least_share_training" if evidence.is_training else "least_share_inference"]
-    if bound.is_empty() or total_ns(bound) < least * of_all:
+    if total_ns(bound) < least * of_all and saved < limits["least_saved"] * of_all:
         return
-    glue = bound.filter(pl.col("family").is_in(_GLUE))
-    copies, told_apart = copying(evidence, kernels)
-    left_out = ["attention's"] if attention.height else []
-    if told_apart:
-        glue = glue.filter(~pl.col("at").is_in(copies.get_column("at").implode()))
-        left_out.append("copies")
-    chains = _chains(evidence, glue)
-    cost = total_ns(chains)
-    if not cost:
-        return
-    apart = f" ({' and '.join(left_out)} left out)" if left_out else ""
-    num = chains.get_column("chain").n_unique()
+    cost, num = total_ns(chains), chains.get_column("chain").n_unique()
+    left_out = [name for name, rows in (("attention's", attention), ("copies", copies)) if rows.height and (
+        rows is attention or told_apart)]  # fmt: skip
+    without = f" ({' and '.join(left_out)} left out)" if left_out else ""
+    half = (chains.get_column("dur_ns") + then) / 2
     yield Found(
-        sentence=f"Memory-bound kernels that follow each other take {duration(cost)}{apart}: {chains.height:,} kernels "
-        f"in {counted(num, 'chain')}, {percent(cost / of_all)} of the time of kernels.",
+        sentence=f"Memory-bound kernels that follow each other take {duration(cost)}{without}: {chains.height:,} "
+        f"kernels in {counted(num, 'chain')}, {percent(cost / of_all)} of the time of kernels.",
         cost_ns=cost,
         evidence=(
             Number(name="kernels in chains", value=cost, unit="ns"),
             Number(name="all memory-bound kernels", value=total_ns(bound), unit="ns"),
             Number(name="of the time of kernels", value=total_ns(bound) / of_all, unit="share"),
-            Number(name="kernels in chains", value=chains.height, unit="count"),
+            Number(name="saved where each chain is one kernel", value=cost - round(then.sum()), unit="ns"),
+            Number(name="number of kernels in chains", value=chains.height, unit="count"),
             Number(name="chains", value=num, unit="count"),
         ),
         where=place(evidence, chains),
-        least=(_fused(evidence, chains, _REALISTIC),),
-        most=(_fused(evidence, chains, 1.0),),
+        least=(taking(evidence, "half of what fused chains save", chains, half),),
+        most=(taking(evidence, "chains of memory-bound kernels as one kernel each", chains, then),),
         confidence="medium",
         reason="that kernels follow each other does not prove that one uses what the other wrote",
     )
@@ -148,14 +160,14 @@ def _chains(evidence: Evidence, glue: pl.DataFrame) -> pl.DataFrame:
     return placed.filter(pl.len().over("chain") > 1)
 
 
-def _fused(evidence: Evidence, chains: pl.DataFrame, part: float) -> Change:
-    """Each few of a chain as one kernel, which takes as long as the longest of them; or a part of the way there."""
-    parts = chains.with_columns((pl.int_range(pl.len()).over("chain") // _MOST_FUSED).alias("part"))
-    longest = pl.col("dur_ns") == pl.col("dur_ns").max().over("chain", "part")
-    first = longest & (longest.cum_sum().over("chain", "part") == 1)
-    then = parts.select(pl.when(first).then(pl.col("dur_ns")).otherwise(pl.col("dur_ns") * (1.0 - part))).to_series()
-    label = "chains of memory-bound kernels as one kernel each" if part == 1 else "half of what fused chains would save"
-    return taking(evidence, label, chains, then.to_numpy())
+def _fused(evidence: Evidence, chains: pl.DataFrame) -> pl.Series:
+    """Times of the kernels of chains where each few of a chain are one."""
+    few = pl.int_range(pl.len()).over("chain") // _MOST_FUSED + pl.col("chain") * chains.height
+    rate = None if evidence.hardware is None else _OF_MEMORY * evidence.hardware.hbm_bytes_per_s
+    change = fused("", evidence.work, chains.get_column("at"), chains.select(few).to_series(), bytes_per_s=rate)
+    then = np.zeros(evidence.work.events.height)
+    then[change.times[0].event] = change.times[0].duration_ns
+    return pl.Series(then[chains.get_column("at").to_numpy()])
 
 
 def _first(kernels: pl.DataFrame) -> str:

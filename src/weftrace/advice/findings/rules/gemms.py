@@ -25,6 +25,7 @@ _EXACT = r"(?i)linalg|cholesky|_svd|eigh?\b|solve|inverse|_lu_|qr\b|det\b|cdist"
 _LEAST_KERNEL_NS = 5_000  # of a product, however fast its units are
 _UNMEASURED = 0.5  # of what the peaks say, where no product of the trace shows what is reached
 _LEAST_SAVED = 0.1  # of the time of older kernels: less than that they are behind by chance
+_LEAST_LEFT = 1 / 3  # of the time of an older kernel
 _ALIKE = 4.0  # times the least time of a call: products of about the same size
 NAME = 100  # characters of a kernel's name, of which the table of shapes has the first 119
 #: The contiguous size of each matrix in a text of sizes.
@@ -39,7 +40,7 @@ def fp32_gemm(evidence: Evidence) -> Iterator[Found]:
         ~pl.col("operator_name").str.contains(_EXACT).fill_null(False),
     )  # fmt: skip
     cost, of_all = total_ns(slow), total_ns(products)
-    faster, chip = _faster(evidence), evidence.hardware
+    faster, chip = _faster(evidence, products), evidence.hardware
     if not faster or not _matters(evidence, "fp32-gemm", cost, of_all):
         return
     changes: tuple[OpTimes, ...] = ()
@@ -77,14 +78,17 @@ def _matters(evidence: Evidence, rule: str, cost: int, of_all: int) -> bool:
     return cost > 0 and enough
 
 
-def _faster(evidence: Evidence) -> tuple[str, ...]:
-    """What the device multiplies faster than FP32 on units of its own, the slowest first."""
+def _faster(evidence: Evidence, products: pl.DataFrame) -> tuple[str, ...]:
+    """What the device multiplies faster than FP32 on units of its own, the slowest first. A file that names no device
+    may have products that ran on such units."""
     chip = evidence.hardware
     if chip is None:
         device = evidence.work.device
         capability = None if device is None else evidence.trace.device(device).capability
         least = rule_text("fp32-gemm").thresholds["least_capability"]
-        return () if capability is None or capability[0] < least or evidence.trace.on_rocm else ("tf32", "bf16")
+        shown = bool(products.get_column("tensor_cores").any())
+        has_them = shown if capability is None else capability[0] >= least and not evidence.trace.on_rocm
+        return ("tf32", "bf16") if has_them else ()
     peaks = chip.peak_flops
     half = "bf16" if "bf16" in peaks else "fp16"
     return tuple(d for d in ("tf32", half) if d in peaks and "fp32" in peaks and peaks[d] > peaks["fp32"])
@@ -94,7 +98,7 @@ def _factors(evidence: Evidence, chip: Hardware, faster: tuple[str, ...]) -> tup
     """(dtype, which part of the gain, in words) -> what remains of the time, most first; and what that rests on."""
     ratios = {dtype: chip.peak_flops["fp32"] / chip.peak_flops[dtype] for dtype in faster}
     slow = _rated(evidence, (pl.col("computes_in") == "fp32") & ~pl.col("tensor_cores"))
-    reached, own = reached_share(evidence), _mean(slow)
+    reached, own = reached_share(evidence), _usual(slow)
     if reached is None or own is None:
         first, last = faster[0], faster[-1]
         why = "no other product of this trace shows what its tensor cores reach: from half of the gain by peaks to all"
@@ -111,11 +115,11 @@ def _factors(evidence: Evidence, chip: Hardware, faster: tuple[str, ...]) -> tup
     return factors, why
 
 
-def reached_share(evidence: Evidence, *, without: pl.Series | None = None) -> float | None:
-    """Of the peak, what products on tensor cores reach together, but those in kernels of some names; None where there
-    are none."""
-    others = pl.lit(True) if without is None else ~_begins(without)
-    return _mean(_rated(evidence, pl.col("tensor_cores") & others))
+def reached_share(evidence: Evidence, *, but_batched: bool = False) -> float | None:
+    """Of the peak, what products on tensor cores reach for half of their time; None where there are none. but_batched:
+    without those of batches of matrices."""
+    others = pl.col("shapes").str.contains(r"\[\d+x\d+\]") if but_batched else pl.lit(True)
+    return _usual(_rated(evidence, pl.col("tensor_cores") & others))
 
 
 def _begins(names: pl.Series) -> pl.Expr:
@@ -131,10 +135,11 @@ def _rated(evidence: Evidence, which: pl.Expr) -> pl.DataFrame:
     return evidence.efficiency.shapes.filter(of_products, which)
 
 
-def _mean(shapes: pl.DataFrame, column: str = "peak_share") -> float | None:
-    """Mean of a column by time; None of no time."""
-    busy = shapes.get_column("busy_ns").to_numpy()
-    return float(np.average(shapes.get_column(column).to_numpy(), weights=busy)) if busy.sum() else None
+def _usual(shapes: pl.DataFrame, column: str = "peak_share") -> float | None:
+    """Median of a column by time; None of no time."""
+    rows = shapes.sort(column)
+    busy = np.cumsum(rows.get_column("busy_ns").to_numpy())
+    return float(rows.get_column(column)[int(np.searchsorted(busy, busy[-1] / 2))]) if len(busy) and busy[-1] else None
 
 
 def old_gemm_kernels(evidence: Evidence) -> Iterator[Found]:
@@ -149,9 +154,14 @@ def old_gemm_kernels(evidence: Evidence) -> Iterator[Found]:
     cost, of_all = total_ns(old), total_ns(products)
     if not _matters(evidence, "old-gemm-kernels", cost, of_all):
         return
-    change, saved, misaligned = _as_native(evidence, old)
-    if change is not None and saved < _LEAST_SAVED * cost:
+    factor, misaligned = _as_native(evidence, old)
+    if factor is not None and 1 - factor < _LEAST_SAVED:
         return
+    lasts = old.get_column("dur_ns").to_numpy()
+    changes = () if factor is None else (
+        taking(evidence, "older products half of the way to the rate of native ones", old, lasts * (1 + factor) / 2),
+        taking(evidence, "older products at the rate of native ones", old, lasts * factor),
+    )  # fmt: skip
     words = ", ".join(sorted(set(old.get_column("architecture").drop_nulls()))[:2])
     odd = f" {percent(misaligned)} of that time has sizes that 8 does not divide." if misaligned else ""
     assert capability is not None
@@ -165,9 +175,10 @@ def old_gemm_kernels(evidence: Evidence) -> Iterator[Found]:
             Number(name="of it, sizes that 8 does not divide", value=misaligned, unit="share"),
         ),
         where=place(evidence, old),
-        least=() if change is None else (change,),
-        not_told="" if change is not None else "no native kernel of this trace shows what is reached at such sizes",
-        confidence="high" if misaligned > 0.5 else "medium" if change is not None else "low",
+        least=changes[:1],
+        most=changes[1:],
+        not_told="" if changes else "no native kernel of this trace shows what is reached at such sizes",
+        confidence="high" if misaligned > 0.5 else "medium" if changes else "low",
         reason="sizes that do not fit the native kernels' alignment" if misaligned > 0.5
         else "the library may have chosen these for their shapes",
     )  # fmt: skip
@@ -183,11 +194,11 @@ def _alike(shapes: pl.DataFrame, least_ns: float | None) -> pl.DataFrame:
     return shapes.filter(size < least_ns).filter(size >= size.max() / _ALIKE) if alike.is_empty() else alike
 
 
-def _as_native(evidence: Evidence, old: pl.DataFrame) -> tuple[OpTimes | None, float, float]:
-    """(the change by which older kernels reach what native ones reach of the roofline at like sizes, ns that it saves
-    of the kernels' time, share of their time with sizes that 8 does not divide)."""
+def _as_native(evidence: Evidence, old: pl.DataFrame) -> tuple[float | None, float]:
+    """(what remains of the time of older kernels where they reach what native ones do of the roofline at like sizes,
+    None where none shows it; share of their time with sizes that 8 does not divide)."""
     if evidence.efficiency is None:
-        return None, 0.0, 0.0
+        return None, 0.0
     least_ns = (pl.col("roofline_share") * pl.col("busy_ns") / pl.col("num_calls")).alias("least_ns")
     shapes = evidence.efficiency.shapes.filter(pl.col("kind") == "matmul").with_columns(least_ns)
     is_mine = _begins(old.get_column("name"))
@@ -199,10 +210,6 @@ def _as_native(evidence: Evidence, old: pl.DataFrame) -> tuple[OpTimes | None, f
         total += busy
         odd += busy * any(int(size) % 8 for size in _LAST.findall(row["shapes"]))
         alike = _alike(others, least)
-        if reached := _mean(alike, "roofline_share"):
-            known, then = known + busy, then + busy * min(1.0, row["roofline_share"] / reached)
-    if not total or known < total / 2:
-        return None, 0.0, odd / max(total, 1)
-    factor, lasts = then / known, old.get_column("dur_ns").to_numpy()
-    label = "older products at the rate of native ones"
-    return taking(evidence, label, old, lasts * factor), float((1 - factor) * lasts.sum()), odd / total
+        if reached := _usual(alike, "roofline_share"):
+            known, then = known + busy, then + busy * float(np.clip(row["roofline_share"] / reached, _LEAST_LEFT, 1))
+    return then / known if total and known >= total / 2 else None, odd / max(total, 1)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.kernels import device_kernels, place, taking, total_ns
 from weftrace.analysis.efficiency.counted_calls import recomputed
 from weftrace.analysis.findings import Number
+from weftrace.trace.containment import open_at_launch
 from weftrace.units import counted, duration, percent
 
+_ENGINE = "autograd::engine::evaluate_function"
 _CALL = ("name", "input_shapes")
 _MOST_OTHERS = 0.2  # of the calls: such that no forward made
 
@@ -25,12 +29,13 @@ def recomputation(evidence: Evidence) -> Iterator[Found | Missing]:
     if kernels.get_column("operator").null_count() == kernels.height:
         yield Missing(what="operators are not recorded")
         return
-    again = recomputed(evidence.trace.events, kernels.get_column("operator"))
+    events = evidence.trace.events
+    again = recomputed(events, kernels.get_column("operator")) | _in_checkpoints(events, kernels)
     repeats = kernels.filter(again)
     cost = total_ns(repeats)
     if evidence.share(cost) < limits["least_share"] or not cost:
         return
-    calls = evidence.trace.events.select(_CALL)
+    calls = events.select(_CALL)
     each = (rows.get_column("operator").drop_nulls().unique() for rows in (repeats, kernels.filter(~again)))
     made, first = (calls[rows] for rows in each)
     known = made.join(first.unique(), on=_CALL, how="semi", nulls_equal=True).height
@@ -59,6 +64,16 @@ def recomputation(evidence: Evidence) -> Iterator[Found | Missing]:
         else "the trace does not tell whether there is memory for what would be kept" if used is None
         else "shapes are not recorded",
     )  # fmt: skip
+
+
+def _in_checkpoints(events: pl.DataFrame, kernels: pl.DataFrame) -> pl.Series:
+    """Whether each kernel was launched by a checkpoint's own node of autograd, not by the nodes that it evaluates."""
+    nodes = events.select("cat", "name", "pid", "tid", "ts_ns", "dur_ns")
+    names = nodes.get_column("name").unique()
+    engine = names.filter(names.cast(pl.String).str.starts_with(_ENGINE))
+    around = open_at_launch(nodes, kernels, pl.col("name").is_in(engine.implode()))
+    named = nodes.get_column("name").gather(around.cast(pl.UInt32)).cast(pl.String)
+    return named.str.contains("Checkpoint").fill_null(False)
 
 
 def _memory_share(evidence: Evidence) -> float | None:
