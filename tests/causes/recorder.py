@@ -110,7 +110,9 @@ def host_events(world: World, how: Recording) -> list[str]:
             if operator >= 0:
                 args["External id"] = operator + 1
             if amd:
-                args |= {"cid": 107} | {key: value for key, value in found.args.items() if key == "kernel"}
+                args |= {"cid": 107} | {
+                    key: found.args[key] for key in ("kernel", "bytes", "kind") if key in found.args
+                }
             else:
                 args["cbid"] = 211 if "Launch" in name else 41
             driver = name.startswith("cu") and not name.startswith("cuda")

@@ -252,6 +252,7 @@ CAUSES = (
         ),
         sizes=(0.02, 0.06, 0.15),
         sized=each_layer,
+        also_fine=("pageable-copies",),  # what is read goes to pageable memory
     ),
     Cause(
         rule="data-loading",

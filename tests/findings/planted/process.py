@@ -197,21 +197,30 @@ class Process(Run):
         host, world = self.main, self.world
         seconds = num_bytes / (48e9 if pinned else 6e9)
         name = self.copy_name(f"Memcpy HtoD ({'Pinned' if pinned else 'Pageable'} -> Device)")
+        queued = pinned and self.device.vendor == "amd"
         with self.operator("aten::to"), self.operator("aten::_to_copy"), self.operator("aten::copy_"):
             work = host.launch(
                 name,
                 seconds * 1e9 + 1_500,
                 stream=stream,
-                call="cudaMemcpyAsync",
+                call="hipMemcpyAsync" if queued else "cudaMemcpyAsync",
                 kind="gpu_memcpy",
                 num_bytes=round(num_bytes),
             )
+            found = world.ranges[work.launch]
+            found.args = {"bytes": f"{num_bytes:.0f}", "kind": "1"}
             if not pinned:
-                found = world.ranges[work.launch]
                 host.wait_until(work.end - 2 * US)
                 found.end = host.now
                 if self.device.vendor != "amd":
                     host.synchronize("cudaStreamSynchronize", stream=stream)
+
+    def blocking_copy(self, name: str, *, ns: float, num_bytes: int) -> None:
+        """AMD's runtime says in the call's arguments which way a copy goes: 1 to the device, 2 from it."""
+        before = len(self.world.device)
+        super().blocking_copy(name, ns=ns, num_bytes=num_bytes)
+        call = self.world.ranges[self.world.device[before].launch]
+        call.args = {"bytes": f"{num_bytes}", "kind": "2" if "DtoH" in name else "1"}
 
     def collective_name(self, name: str) -> str:
         """RCCL runs every collective under one name."""
