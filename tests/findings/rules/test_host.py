@@ -219,4 +219,5 @@ def test_silence_after_waits_is_theirs_where_the_host_waited_as_long(tmp_path: P
     evidence = evidence_of(file, tmp_path)
     one = fired(list(sync_every_step(evidence)))
     assert one.cost_ns == evidence.idle.idle_ns == (1_500 + 1_600 + 1_700 + 3 * 5) * US
-    assert list(host_bound(evidence)) == list(data_loading(evidence)) == []
+    assert list(host_bound(evidence)) == []
+    assert fired(list(data_loading(evidence))).confidence == "low"  # where a loader may be, too

@@ -101,3 +101,13 @@ def test_a_kernel_of_every_layer_is_not_tuned(tmp_path: Path) -> None:
                 at += 60
         file.host(f"ProfilerStep#{step}", begin, at - begin - 10)
     assert list(recompilation(evidence_of(file, tmp_path))) == []
+
+
+def test_silence_before_a_module_is_loaded_is_its_compilation(tmp_path: Path) -> None:
+    file = paused({4: 14_000})
+    loads = next(event["ts"] for event in file.events if event["name"] == "ProfilerStep#4") + 14_000 + 5_000
+    file.host("cuModuleLoadData", loads, 60, cat="cuda_driver")
+    evidence = evidence_of(file, tmp_path)
+    one = fired(list(recompilation(evidence)))
+    assert 14_000 * US <= one.cost_ns <= 14_050 * US and one.where.step == 4
+    assert list(gc_pause(evidence)) == []

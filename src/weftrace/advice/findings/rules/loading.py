@@ -11,7 +11,6 @@ from weftrace.advice.changes import Scale
 from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.found import Found
 from weftrace.advice.findings.rule_texts import rule_text
-from weftrace.advice.findings.rules.host import after_waits
 from weftrace.advice.findings.rules.host_idle import (
     Mask,
     Place,
@@ -60,7 +59,7 @@ def data_loading(evidence: Evidence) -> Iterator[Found]:
         )
         return
     silent = charged(evidence, ("nothing_recorded",))
-    silent = silent & at_step_starts(evidence, silent) & ~after_waits(evidence)
+    silent = silent & at_step_starts(evidence, silent)
     ns = time_of(evidence, silent)
     if evidence.share(ns) >= limits["least_share"]:
         yield Found(

@@ -44,7 +44,7 @@ def gc_pause(evidence: Evidence) -> Iterator[Found]:
         yield _paused(evidence, collects, "Python's garbage collector,", "high", "")
         return
     silent = charged(evidence, ("nothing_recorded",))
-    silent = silent & is_pause(evidence, silent)
+    silent = silent & is_pause(evidence, silent) & ~_compiles(evidence)
     if silent.any() and evidence.share(time_of(evidence, silent)) >= least:
         yield _paused(
             evidence, silent, "something unrecorded, as a garbage collection would be,", "low",
@@ -104,10 +104,7 @@ def _least_pause(evidence: Evidence) -> float:
 def recompilation(evidence: Evidence) -> Iterator[Found]:
     """27: code is compiled, loaded or tuned after the first step."""
     limits, steps = rule_text("recompilation").thresholds, evidence.steps
-    compiles = charged(evidence, ("compilation", "first_use"))
-    if len(steps) > 1:
-        of = step_of(evidence)
-        compiles &= (of != steps[0].step) & (of >= 0)
+    compiles = _compiles(evidence)
     ns = time_of(evidence, compiles)
     if not ns or evidence.share(ns) < limits["least_share"]:
         yield from _tuned(evidence, limits["least_share"])
@@ -127,6 +124,18 @@ def recompilation(evidence: Evidence) -> Iterator[Found]:
         confidence="high" if len(steps) > 1 else "medium",
         reason="" if len(steps) > 1 else "without steps it may be the program's warm-up",
     )
+
+
+def _compiles(evidence: Evidence) -> Mask:
+    """Idle time while code was compiled or loaded after the first step, and pauses of the same steps: what compiles
+    records little but the loading of what came of it."""
+    compiles, of = charged(evidence, ("compilation", "first_use")), step_of(evidence)
+    if len(evidence.steps) < 2:
+        return compiles
+    compiles &= (of != evidence.steps[0].step) & (of >= 0)
+    silent = charged(evidence, ("nothing_recorded",))
+    found: Mask = compiles | (silent & is_pause(evidence, silent) & np.isin(of, of[compiles]))
+    return found
 
 
 def _tuned(evidence: Evidence, least: float) -> Iterator[Found]:
