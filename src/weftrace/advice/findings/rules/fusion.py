@@ -45,13 +45,13 @@ def unfused_attention(evidence: Evidence) -> Iterator[Found]:
     apart = parts.filter(pl.col("part") != "product")
     then = _at_rate(evidence, products)
     longer = max(0, total_ns(products) - round(float(then.sum())))
-    cost, of_all = total_ns(apart) + longer, total_ns(kernels)
-    if cost < rule_text("unfused-attention").thresholds["least_share_of_kernels"] * of_all:
+    cost, of_all = total_ns(apart), total_ns(kernels)
+    if cost + longer < rule_text("unfused-attention").thresholds["least_share_of_kernels"] * of_all:
         return
     known = parts.get_column("operator_name").is_not_null().any()
     yield Found(
-        sentence=f"Attention runs as products with a softmax between them: {duration(cost)} that one fused kernel does "
-        f"not need, {percent(cost / of_all)} of the time of kernels, in {counted(softmaxes.height, 'call')}.",
+        sentence=f"Attention's softmax and what stands between its products take {duration(cost)}, "
+        f"{percent(cost / of_all)} of the time of kernels, in {counted(softmaxes.height, 'call')}: it is not fused.",
         cost_ns=cost,
         evidence=(
             Number(name="softmax", value=total_ns(softmaxes), unit="ns"),
@@ -120,7 +120,7 @@ def unfused_elementwise(evidence: Evidence) -> Iterator[Found]:
     long = (pl.len().over("chain") >= limits["least_kernels"]).alias("long")
     saved = (chains.get_column("dur_ns") - then).filter(chains.select(long).to_series()).sum()
     least = limits["least_share_training" if evidence.is_training else "least_share_inference"]
-    if total_ns(bound) < least * of_all and saved < limits["least_saved"] * of_all:
+    if total_ns(bound) < least * of_all and evidence.share(saved) < limits["least_saved"]:
         return
     cost, num = total_ns(chains), chains.get_column("chain").n_unique()
     left_out = [name for name, rows in (("attention's", attention), ("copies", copies)) if rows.height and (
