@@ -39,7 +39,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 ALL_DOCUMENTS = sorted({*DOCUMENTS, *ROOT.glob("*.md")})
 QUOTING = (
     "start.md", "idle.md", "recording.md", "many-ranks.md", "critical-path.md", "what-if.md", "diff.md", "serving.md",
-    "stragglers.md",
+    "stragglers.md", "advise.md",
 )  # fmt: skip
 SETTING_UP = ("pip", "python3", "git", "cd", "source", "apt-get", "sudo")
 BIN = Path(sys.executable).parent

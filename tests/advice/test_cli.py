@@ -132,7 +132,7 @@ def test_a_plan_of_phases_is_smaller(run: Run, train: Path) -> None:
 
 
 def test_every_public_name_is_told_in_the_guides() -> None:
-    guides = ("critical-path.md", "what-if.md", "stragglers.md")
+    guides = ("critical-path.md", "what-if.md", "stragglers.md", "advise.md")
     pages = "".join((ROOT / "docs" / name).read_text("utf-8") for name in guides)
     assert set(dir(wt.advice)) - set(re.findall(r"\w+", pages)) == set()
 

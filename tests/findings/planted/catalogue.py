@@ -455,7 +455,7 @@ def changes_of(cause: Cause, program: Program, strength: int) -> dict[str, objec
     return {}
 
 
-def planted() -> Iterator[Callable[[], Case]]:
+def planted() -> Iterator[partial[Case]]:
     """Each cause in each of its programs, in three strengths."""
     seeds = count(1)
     for cause in CAUSES:
