@@ -175,7 +175,7 @@ def test_a_page_has_the_pictures_of_both_traces(run: Run, pair: tuple[str, str],
     pages = [tmp_path / "command.html", tmp_path / "python.html"]
     code, _, err = run("diff", *pair, "-q", "-o", pages[0])
     assert code == 0, err
-    wt.save(wt.diff(*pair), pages[1])
+    wt.save(wt.diff(*pair, advises=True), pages[1])
     assert pages[0].read_text() == pages[1].read_text()
 
 

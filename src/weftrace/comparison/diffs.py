@@ -113,19 +113,23 @@ def diff(
     rules: KernelRules | None = None,
     workers: int | None = None,
     steps_by: str | None = None,
+    advises: bool = False,
     on_done: Callable[[str], None] | None = None,
 ) -> Diff:
     """Compare two runs: traces, jobs of many ranks, or paths of these.
 
     rules: kernel rules, weftrace's own by default. workers, on_done: see `Job.map`. steps_by: name of the ranges that
-    stand for steps, see `with_steps`. Raises TraceError where one of them cannot be read, ComparisonError where
-    steps_by names no two ranges, DocumentError of a saved report that holds too little.
+    stand for steps, see `with_steps`. advises: also tell which findings are new and gone, of runs of up to 200,000
+    device events. Raises TraceError where one of them cannot be read, ComparisonError where steps_by names no two
+    ranges, DocumentError of a saved report that holds too little.
 
     Of single traces, and of traces in memory, the events stay with the result, for the page draws them; those of a job
     are read again for it. `run_of` keeps none.
     """
     runs = [
-        run_of(source, rules=rules, workers=workers, keep_work=True, steps_by=steps_by, on_done=on_done)
+        run_of(
+            source, rules=rules, workers=workers, keep_work=True, steps_by=steps_by, advises=advises, on_done=on_done
+        )
         for source in (before, after)
     ]
     one, other, alignment = aligned(*sides_of(*runs))

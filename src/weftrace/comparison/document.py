@@ -19,6 +19,7 @@ from weftrace.analysis.time_owners import PARTS
 from weftrace.comparison.alignment.movers import Level, movers_of
 from weftrace.comparison.diffs import Diff, RankRow
 from weftrace.comparison.explanations import headline
+from weftrace.comparison.finding_changes import FindingChange, finding_changes
 from weftrace.comparison.gates import GateRow, IsNoise
 from weftrace.comparison.noise import Difference, StepSpread, are_noise
 from weftrace.comparison.runs import WAITING
@@ -182,6 +183,14 @@ class DiffReport(InNotebook):
     shape_sentences: Annotated[
         list[str], OPTIONAL, Meta(description="What became slower at the same work, and what does other work.")
     ] = field(default_factory=list)
+    findings: Annotated[
+        list[FindingChange] | None,
+        OPTIONAL,
+        Meta(
+            description="Of advice, new, gone and changed, the largest change first; null where nothing was looked for "
+            "in one of the runs, as in large ones, or they are not comparable."
+        ),
+    ] = None
     lateness: Annotated[list[LatenessRow], Meta(description="Of jobs of several ranks; the largest change first.")]
     by_rank: Annotated[list[RankRow], Meta(description="Of jobs of several ranks.")]
     gates: list[GateRow]
@@ -212,11 +221,22 @@ def diff_report(diff: Diff, gates: Sequence[GateRow] = ()) -> DiffReport:
         headline=headline(diff),
         parts=part_rows(diff),
         movers=cast(Movers, {level: _movers(diff, level) for level in LEVELS}),
+        findings=_findings(diff),
         lateness=_lateness(diff),
         by_rank=cast(list[RankRow], diff.by_rank().to_dicts()) if len(diff.before.ranks) > 1 else [],
         gates=list(gates),
         diff=diff,
     )
+
+
+def _findings(diff: Diff) -> list[FindingChange] | None:
+    """Findings of both, where the ranks that are compared are all that they have."""
+    sides = diff.before, diff.after
+    if diff.verdict.word == "not comparable" or any(len(side.ranks) < len(side.run.ranks) for side in sides):
+        return None
+    difference = diff.difference
+    one, other = (side.run.advice for side in sides)
+    return finding_changes(one, other, None if difference is None else difference.margin_ns)
 
 
 def part_rows(diff: Diff) -> list[PartRow]:

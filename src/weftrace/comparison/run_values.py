@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
+from weftrace.analysis.findings import AdviceReport
 from weftrace.analysis.step_shares import StepShares
 from weftrace.notebook import InNotebook
 from weftrace.trace.job import Failure
 from weftrace.trace.kernels import KernelRules
 from weftrace.trace.work import Basis, Work
+
+if TYPE_CHECKING:  # traces are compared without that wing
+    from weftrace.advice.findings.advising import RankAdvice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -34,7 +38,8 @@ class RankRun(InNotebook):
     facts: what the file says of device, versions and settings, by name (`facts_of`). work: all of it, where a page
     needs it again; saved: in its place a saved report's rank, which holds lanes. steps_by: what ranges of the host are
     called that stand for steps (`with_steps`); None where a profiler recorded steps, or there are none. rules: by which
-    its kernels were classed, weftrace's own where None: a page that reads its file again needs them.
+    its kernels were classed, weftrace's own where None: a page that reads its file again needs them. advised: what the
+    rules of advice found on it, until that of all ranks is put together.
     """
 
     rank: int | None
@@ -59,6 +64,7 @@ class RankRun(InNotebook):
     saved: Mapping[str, Any] | None = None
     steps_by: str | None = None
     rules: KernelRules | None = None
+    advised: RankAdvice | None = None
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -74,13 +80,15 @@ class Run(InNotebook):
     """One of the two runs that are compared: a trace, a job of many ranks, or what a saved report holds of them.
 
     ranks: in order of rank, then device, without those that count in no sum of their job (`apart_of`). failures: files
-    that could not be used. notes: what is missing or left out, and how lateness was told.
+    that could not be used. notes: what is missing or left out, and how lateness was told. advice: its findings; None
+    where nothing was looked for, or something else than these ranks was.
     """
 
     source: str
     ranks: tuple[RankRun, ...]
     failures: tuple[Failure, ...] = ()
     notes: tuple[str, ...] = ()
+    advice: AdviceReport | None = None
 
     def _describe(self) -> Iterator[tuple[str, str]]:
         yield "source", self.source

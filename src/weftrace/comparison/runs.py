@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from weftrace.analysis import arrivals
 from weftrace.analysis.efficiency import efficiency_or_none
 from weftrace.analysis.excluded_ranks import apart_notes, apart_of, by_rank, names_of, placed
+from weftrace.analysis.findings import AdviceReport
 from weftrace.analysis.meetings import meetings_of
 from weftrace.analysis.operator_times import operator_rows
+from weftrace.analysis.rank import collect
 from weftrace.analysis.run_facts import facts_of
 from weftrace.analysis.step_shares import LABELS as LABELS
 from weftrace.analysis.step_shares import SHARE_SCHEMA as SHARE_SCHEMA
@@ -31,8 +34,13 @@ from weftrace.trace.model import Trace
 from weftrace.trace.named_steps import with_steps
 from weftrace.trace.work import Work, works_of
 
+if TYPE_CHECKING:  # traces are compared without that wing
+    from weftrace.advice.findings.advising import RankAdvice
+
 #: What can be compared. Several traces are those of a job's ranks, as `simulate_ranks` gives them.
 Source = str | os.PathLike[str] | Trace | Job | Run | Mapping[int, Trace]
+#: Device events of a run up to which its findings are looked for; ranks up to which they are replayed together.
+_MAX_ADVISED_EVENTS, _MOST_JOINED = 200_000, 16
 
 
 def run_of(
@@ -42,20 +50,23 @@ def run_of(
     workers: int | None = None,
     keep_work: bool = False,
     steps_by: str | None = None,
+    advises: bool = False,
     on_done: Callable[[str], None] | None = None,
 ) -> Run:
     """What of a trace or a job is compared. A path may name either, or the JSON of a report on one.
 
     rules: kernel rules, weftrace's own by default. workers, on_done: see `Job.map`. keep_work: of a single trace, and
-    of traces in memory, keep the work for the page. steps_by: see `with_steps`. A Run stays as it is.
+    of traces in memory, keep the work for the page. steps_by: see `with_steps`. advises: also look for what costs time,
+    in runs of up to 200,000 device events. A Run stays as it is.
 
     Raises TraceError where nothing can be read, ComparisonError where steps_by names no two ranges, DocumentError of a
     report that holds too little.
     """
     if isinstance(source, Run):
         return source
+    devices = partial(_devices, rules=rules, steps_by=steps_by)
     if isinstance(source, Mapping):
-        devices = partial(_devices, rules=rules, keep_work=keep_work, steps_by=steps_by)
+        devices = partial(devices, keep_work=keep_work, advised=_Advised.of(len(source), advises))
         ranks = [rank for trace in source.values() for rank in devices(trace)]
         return _together("in memory", ranks, ())
     if not isinstance(source, Trace | Job):
@@ -63,10 +74,10 @@ def run_of(
             return read_report(source)
         source = open_trace(source, frames=True, workers=workers)
     if isinstance(source, Trace):
-        return _together(
-            source.path or "in memory", _devices(source, rules, keep_work=keep_work, steps_by=steps_by), ()
-        )
-    outcomes = source.map(partial(_devices, rules=rules, steps_by=steps_by), workers=workers, on_done=on_done)
+        ranks = devices(source, keep_work=keep_work, advised=_Advised.of(1, advises))
+        return _together(source.path or "in memory", ranks, ())
+    devices = partial(devices, advised=_Advised.of(len(source.ranks or source.paths), advises))
+    outcomes = source.map(devices, workers=workers, on_done=on_done)
     failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
     ranks = [rank for outcome in outcomes for rank in outcome.value or ()]
     if not ranks:
@@ -74,12 +85,58 @@ def run_of(
     return _together(source.source, ranks, failures)
 
 
+@dataclass(frozen=True, slots=True)
+class _Advised:
+    """max_events: of a rank, up to which it is looked at. joins: whether the ranks are replayed together."""
+
+    max_events: int
+    joins: bool
+
+    @classmethod
+    def of(cls, num_ranks: int, advises: bool) -> _Advised:
+        return cls(_MAX_ADVISED_EVENTS // max(1, num_ranks) if advises else 0, num_ranks <= _MOST_JOINED)
+
+
 def _devices(
-    trace: Trace, rules: KernelRules | None, *, keep_work: bool = False, steps_by: str | None = None
+    trace: Trace, *, rules: KernelRules | None, advised: _Advised, keep_work: bool = False, steps_by: str | None = None
 ) -> list[RankRun]:
-    trace, name = with_steps(trace, steps_by)
-    works = works_of(trace, rules=rules)
-    return [replace(rank_run(work), work=work if keep_work else None, steps_by=name, rules=rules) for work in works]
+    named, name = with_steps(trace, steps_by)
+    works = works_of(named, rules=rules)
+    own = works if name is None else works_of(trace, rules=rules)  # as reports look at it
+    return [
+        replace(
+            rank_run(work), work=work if keep_work else None, steps_by=name, rules=rules,
+            advised=_rank_advice(whole, advised),
+        )
+        for work, whole in zip(works, own, strict=True)
+    ]  # fmt: skip
+
+
+def _rank_advice(work: Work, asked: _Advised) -> RankAdvice | None:
+    """What the rules of advice found on a device; None where they were not asked, or it is too large."""
+    if not 0 < work.events.height <= asked.max_events:
+        return None
+    try:
+        from weftrace.advice.findings.advising import advise_work
+    except ModuleNotFoundError:  # installed without that wing
+        return None
+    try:
+        return advise_work(work, keep_plan=asked.joins)
+    except Exception:  # what is beside the comparison must not cost it
+        return None
+
+
+def _advice(source: str, ranks: Sequence[RankRun], failures: Sequence[Failure]) -> AdviceReport | None:
+    """The findings of a run; None unless all of its ranks were looked at."""
+    found = [rank.advised for rank in ranks if rank.advised is not None]
+    if not found or len(found) < len(ranks):
+        return None
+    from weftrace.advice.findings.advising import advice_of
+
+    try:
+        return advice_of(collect(source, [rank.analysis for rank in found], failures), found)
+    except Exception:  # as above
+        return None
 
 
 def rank_run(work: Work) -> RankRun:
@@ -113,7 +170,13 @@ def _together(source: str, ranks: list[RankRun], failures: Sequence[Failure]) ->
     apart = apart_of(ordered)
     counted, notes = with_waits([rank for rank, why in zip(ordered, apart, strict=True) if why is None])
     said = (*renumbered, *apart_notes(ordered, apart, lambda number: "left out"), *notes)
-    return Run(source=source, ranks=counted, failures=tuple(failures), notes=said)
+    return Run(
+        source=source,
+        ranks=tuple(replace(rank, advised=None) for rank in counted),
+        failures=tuple(failures),
+        notes=said,
+        advice=_advice(source, ranks, failures),
+    )
 
 
 def with_waits(ranks: Sequence[RankRun]) -> tuple[tuple[RankRun, ...], tuple[str, ...]]:

@@ -12,6 +12,7 @@ import polars as pl
 
 from weftrace.analysis.efficiency.values import STEP_SHAPES
 from weftrace.analysis.excluded_ranks import Apart, excluded_words
+from weftrace.analysis.findings import AdviceReport
 from weftrace.analysis.step_shares_document import SharesDocument, shares_from
 from weftrace.comparison.run_values import RankRun, Run
 from weftrace.errors import DocumentError
@@ -73,6 +74,7 @@ class _Report(TypedDict):
     lateness: _Lateness | None
     notes: list[str]
     ranks: list[_Rank]
+    advice: NotRequired[AdviceReport]
 
 
 def is_report(path: str | os.PathLike[str]) -> bool:
@@ -91,7 +93,7 @@ def read_report(path: str | os.PathLike[str], *, ranks: Collection[int] | None =
     chosen = [rank for rank in run.ranks if ranks is None or rank.rank in ranks]
     if len(chosen) == len(run.ranks):
         return run
-    return replace(run, ranks=tuple(replace(rank, waits=None) for rank in chosen))
+    return replace(run, ranks=tuple(replace(rank, waits=None) for rank in chosen), advice=None)
 
 
 def run_of_report(document: Mapping[str, Any], what: str) -> Run:
@@ -115,6 +117,7 @@ def run_of_report(document: Mapping[str, Any], what: str) -> Run:
         ),
         failures=tuple(Failure(path=each["path"], error=each["error"]) for each in report["failures"]),
         notes=(*notes, *_left_out(counting)),
+        advice=report.get("advice"),
     )
 
 

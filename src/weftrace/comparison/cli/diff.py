@@ -159,8 +159,9 @@ def _run(path: str, request: Request, *, with_page: bool) -> Run:
     ):
         rules = options.load_kernels(request.kernels)
         return run_of(
-            source, rules=rules, workers=workers, keep_work=with_page, steps_by=request.steps_by, on_done=on_done
-        )
+            source, rules=rules, workers=workers, keep_work=with_page, steps_by=request.steps_by, advises=True,
+            on_done=on_done,
+        )  # fmt: skip
 
 
 def _exit(report: DiffReport, *, is_told: bool) -> None:

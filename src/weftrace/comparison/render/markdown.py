@@ -50,6 +50,7 @@ def diff_markdown(report: DiffReport) -> str:
         _parts(report, unit) if report.parts else "",
         _movers(report, "family", unit, 0, _TOP) if report.tells_causes else "",
         *(markdown_cell(each) for each in report.shape_sentences if report.tells_causes),
+        _findings(report),
         _lateness(report, unit),
         *(_folded(report, level, unit) for level in LEVELS if report.tells_causes),
         _shapes(report, unit) if report.tells_causes else "",
@@ -93,6 +94,11 @@ def _movers(report: DiffReport, level: str, unit: Unit, start: int, end: int) ->
     if left := len(named[end:]):
         lines.append([f"{left:,} more{'' if start or level != 'family' else ', below'}", *[""] * 6])
     return _table((f"{LEVEL_TERMS[level].lower()}, {unit.name}", *MOVER_HEADS), lines)
+
+
+def _findings(report: DiffReport) -> str:
+    """What advice finds in one run alone, or costs another time."""
+    return "\n".join(f"- {markdown_cell(each['sentence'])}" for each in report.findings or ())
 
 
 def _lateness(report: DiffReport, unit: Unit) -> str:

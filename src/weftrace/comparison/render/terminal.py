@@ -76,6 +76,7 @@ def print_diff(report: DiffReport, console: Console, top: int = TOP) -> None:
             if any(unit.shows(row["change_ns"]) for row in rows)
         ]
         blocks += _shapes(report, unit, width, top)
+        blocks += _findings(report, top)
     if any(unit.shows(row["change_ns"]) for row in report.lateness):
         blocks.append(_lateness(report, unit, width, top))
     if any(unit.shows(row["change_ns"]) for row in report.by_rank):
@@ -151,6 +152,16 @@ def _shapes(report: DiffReport, unit: Unit, width: int, top: int) -> list[Render
     more = [Text(f"{left:,} more shapes", style=DIM)] if left > 0 else []
     shown = table(heads, cells, width, left=(heads[0], *_LEFT))
     return [Group(section("Operators by shape", "time of their calls, beside others or not"), *sentences, shown, *more)]
+
+
+def _findings(report: DiffReport, top: int) -> list[RenderableType]:
+    """What advice finds in one run alone, or costs another time, a line each."""
+    found = report.findings or []
+    if not found:
+        return []
+    lines = [Text(clean(each["sentence"])) for each in found[:top]]
+    more = [Text(f"{len(found) - top:,} more", style=DIM)] if len(found) > top else []
+    return [Group(section("Findings", "of weftrace advise, in both runs"), *lines, *more)]
 
 
 def _kernel(name: str, width: int) -> str:

@@ -28,6 +28,7 @@ startPage("weftrace-diff", (/** @type {Block} */ block) => {
   const drawn = pictures(ranks, found.before.ranks.length);
   const movers = moverTable(block, drawn);
   showShapes(found);
+  showFindings(found);
   showRanks(found, drawn);
   showSteps(found, drawn);
   showFacts(found.verdict.facts);
@@ -89,6 +90,13 @@ function showGates(gates) {
       h("li", { class: is_met === false ? "failed" : "" }, h("b", { text: result(is_met) }), ` ${told}`),
     ),
   );
+}
+
+/** @param {Diff} found */
+function showFindings({ findings }) {
+  const told = findings ?? [];
+  byId("findings").hidden = byId("nav-findings").hidden = !told.length;
+  fill(byId("finding-sentences"), items(told.map((each) => each.sentence)));
 }
 
 /** @param {Diff} found */
