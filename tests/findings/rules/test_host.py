@@ -221,3 +221,18 @@ def test_silence_after_waits_is_theirs_where_the_host_waited_as_long(tmp_path: P
     assert one.cost_ns == evidence.idle.idle_ns == (1_500 + 1_600 + 1_700 + 3 * 5) * US
     assert list(host_bound(evidence)) == []
     assert fired(list(data_loading(evidence))).confidence == "low"  # where a loader may be, too
+
+
+def test_small_copies_to_the_host_are_waits(tmp_path: Path) -> None:
+    """tolist(): a copy of 256 bytes, for which the host waits, and 40 µs of its own in each step."""
+    file, at = TraceFile(), 10.0
+    for step in range(4):
+        launch(file, at, at + 3, 300, op=4)
+        file.host("aten::copy_", at + 3, 310, cat="cpu_op")
+        file.kernel("Memcpy DtoH (Device -> Pageable)", at + 304, 2, launch=at + 5, cat="gpu_memcpy", bytes=256,
+                    call="cudaMemcpyAsync")  # fmt: skip
+        file.host("cudaStreamSynchronize", at + 7, 301, cat="cuda_runtime")
+        file.host(f"ProfilerStep#{step}", at - 5, 340)
+        at += 348
+    one = fired(list(sync_every_step(evidence_of(file, tmp_path))))
+    assert one.cost_ns == 3 * 45 * US and one.where.operator == "aten::copy_"

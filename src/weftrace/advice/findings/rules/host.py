@@ -192,8 +192,19 @@ def after_waits(evidence: Evidence) -> Mask:
 def _waits(evidence: Evidence) -> Mask:
     """Idle time that is charged to waits, but for copies of other memory and FSDP's limit on what is in flight."""
     pieces = evidence.idle_pieces
-    reads = charged(evidence, ("blocking_copy",)) & inside(evidence, READS)
+    reads = charged(evidence, ("blocking_copy",)) & (inside(evidence, READS) | _after_small_copies(evidence))
     return (charged(evidence, ("blocking_sync",)) | reads) & ~is_rate_limited(evidence) & (pieces.named >= 0)
+
+
+def _after_small_copies(evidence: Evidence) -> Mask:
+    """Idle time after copies to the host that are too small to be told as copies: numbers that it reads."""
+    small = pl.col("moved_bytes") < rule_text("pageable-copies").thresholds["least_bytes"]
+    copies = evidence.work.events.filter(
+        small, pl.col("kind") == "memory", ~pl.col("name").cast(pl.String).str.contains("HtoD")
+    )
+    after = evidence.idle_pieces.gaps.events.get_column("before").is_in(copies.get_column("row").implode())
+    found: Mask = after.fill_null(False).to_numpy()[evidence.idle_pieces.gap]
+    return found
 
 
 def is_rate_limited(evidence: Evidence) -> Mask:
