@@ -15,6 +15,8 @@ from pathlib import Path
 from tests.causes.simulator import DeviceWork, Range, World
 
 PID = 41_207
+#: A process's second device has its streams from here on.
+DEVICE = 100
 BASE_NS = 3_251_884_117_000_000
 
 CATEGORIES = {
@@ -147,7 +149,6 @@ def operator_around(world: World, found: Range) -> int:
 def device_events(world: World) -> list[str]:
     """Kernels, copies and fills, and the spans of annotations on the device."""
     amd = world.machine.vendor == "amd"
-    device = 2 if amd else 0
     lines: list[str] = []
     spans: dict[int, tuple[int, int]] = {}
     for work in world.device:
@@ -155,6 +156,7 @@ def device_events(world: World) -> list[str]:
             continue
         call = world.ranges[work.launch]
         stream = stream_of(work, amd)
+        device = (2 if amd else 0) + work.stream // DEVICE
         args: dict[str, object] = {"device": device, "stream": stream, "correlation": call.correlation}
         operator = operator_around(world, call)
         if operator >= 0 and not work.in_graph:
@@ -181,7 +183,7 @@ def device_events(world: World) -> list[str]:
             event(
                 "gpu_user_annotation",
                 found.name,
-                device,
+                2 if amd else 0,
                 0 if amd else 7,
                 begin - 1,
                 end + 1,
@@ -193,7 +195,8 @@ def device_events(world: World) -> list[str]:
 
 def stream_of(work: DeviceWork, amd: bool) -> int:
     """A stream's number: AMD counts from 0."""
-    return work.stream - 7 if amd and work.stream >= 7 else work.stream
+    stream = work.stream % DEVICE
+    return stream - 7 if amd and stream >= 7 else stream
 
 
 def kineto(world: World, how: Recording) -> str:
@@ -205,12 +208,13 @@ def kineto(world: World, how: Recording) -> str:
         "schemaVersion": 1,
         "deviceProperties": [
             {
-                "id": 2 if amd else 0,
+                "id": (2 if amd else 0) + number,
                 "name": "AMD Instinct MI300X" if amd else "NVIDIA H100 80GB HBM3",
                 "totalGlobalMem": 85_018_279_936,
                 "numSms": 304 if amd else 132,
             }
             | dict(how.device or {})
+            for number in range(1 + max((work.stream for work in world.device), default=0) // DEVICE)
         ],
         "with_stack": int(how.stacks),
         "record_shapes": int(how.shapes),

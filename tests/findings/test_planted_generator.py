@@ -22,6 +22,7 @@ from tests.findings.planted.catalogue import (
     Cause,
     changes_of,
     near_miss,
+    parallel,
     planted,
     together,
     together_case,
@@ -169,6 +170,13 @@ def test_a_copy_on_amd_says_in_its_call_which_way_it_goes(tmp_path: Path) -> Non
     assert Counter(event["args"]["kind"] for event in blocking) == {"1": 4, "2": 4}
     assert max(event["dur"] for event in blocking) > 1_000
     assert not any(event["name"].startswith("cuda") for event in events)
+
+
+def test_data_parallel_has_two_devices_in_a_process(tmp_path: Path) -> None:
+    document, events = events_of(together_case(("ddp-overhead",), parallel(), 1, 4), tmp_path)
+    assert [device["id"] for device in document["deviceProperties"]] == [0, 1]
+    kernels = Counter(event["pid"] for event in events if event.get("cat") == "kernel")
+    assert 0.8 < kernels[1] / kernels[0] < 1
 
 
 def made_case(*causes: str, also_fine: tuple[str, ...] = (), **gain: float) -> Case:

@@ -14,6 +14,7 @@ from tests.findings.planted.case import Case
 from tests.findings.planted.convnet import ConvNet
 from tests.findings.planted.devices import A100, DEVICES, H100, MI300X, Device
 from tests.findings.planted.engine import Engine
+from tests.findings.planted.parallel import Parallel
 from tests.findings.planted.process import Form, Process, rounded
 from tests.findings.planted.sharded import GATHER, QUICK_GATHER, Sharded
 from tests.findings.planted.transformer import Transformer
@@ -102,6 +103,12 @@ def convnet(device: Device = H100, **changes: object) -> Program:
 def sharded(device: Device = H100, **changes: object) -> Program:
     form = Form(device=device, layers=6, num_steps=4, world_size=8)
     return Program(kind=Sharded, form=replace(form, **changes))  # type: ignore[arg-type]
+
+
+def parallel(device: Device = H100, **changes: object) -> Program:
+    """DataParallel on two devices; the smaller the batch, the more it costs."""
+    form = Form(device=device, layers=4, num_steps=4, tokens=4_096)
+    return Program(kind=Parallel, form=replace(form, **changes))  # type: ignore[arg-type]
 
 
 def engine(device: Device = H100, **changes: object) -> Program:
@@ -193,7 +200,7 @@ def copied_tensors(program: Program, share: float) -> float:
 
 
 def searched(program: Program, share: float) -> float:
-    return beyond_run_ahead(program, share)
+    return share if program.kind is Parallel else beyond_run_ahead(program, share)
 
 
 def region_us(program: Program, share: float) -> float:
@@ -392,7 +399,11 @@ CAUSES = (
     ),
     Cause(
         rule="ddp-overhead",
-        programs=tuple(small(device, ddp=True, world_size=8) for device in (H100, A100, MI300X)),
+        programs=(
+            *(small(device, ddp=True, world_size=8) for device in (H100, A100, MI300X)),
+            parallel(),
+            parallel(A100),
+        ),
         sizes=(0.02, 0.06, 0.15),
         sized=searched,
         also_fine=("host-bound",),
@@ -446,6 +457,8 @@ def words(program: Program) -> str:
 
 def changes_of(cause: Cause, program: Program, strength: int) -> dict[str, object]:
     """What else the program needs for a cause of this strength."""
+    if program.kind is Parallel:
+        return {"tokens": (8_192, 4_096, 2_048)[strength]}
     if cause.rule == "unfused-attention":
         return {"sequence": round(cause.sizes[strength])}
     if cause.rule == "unfused-elementwise" and strength == 2:

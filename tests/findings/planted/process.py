@@ -74,6 +74,7 @@ class Process(Run):
         self.form = form
         self.device = form.device
         self.launched: dict[str, int] = {}
+        self.shift = 0
         self.allocated = round(form.filled * form.device.memory)
 
     def planted(self, rule: str) -> bool:
@@ -159,7 +160,7 @@ class Process(Run):
         number = self.launched[kernel.name] = self.launched.get(kernel.name, 0) + 1
         drawn = (zlib.crc32(f"{self.form.seed} {kernel.name} {number}".encode()) + 0.5) / 2**32
         ns = kernel.ns * math.exp(NOISE.inv_cdf(drawn))
-        work = (host or self.main).launch(kernel.name, ns, call=kernel.call, stream=stream, exact=True)
+        work = (host or self.main).launch(kernel.name, ns, call=kernel.call, stream=stream + self.shift, exact=True)
         work.args = kernel.args
 
     def op(

@@ -190,21 +190,24 @@ class Transformer(Layers):
 
     def backward(self) -> None:
         """The main thread sits in run_backward while another thread runs autograd's graph."""
-        host = self.autograd
         with self.frames("torch/_tensor.py(571): backward", "torch/autograd/graph.py(823): _engine_run_backward"):
-            host.now = self.main.now + self.world.about(28 * US)
-            self.head_backward(host)
-            if self.is_compiled:
-                with self.node("CompiledFunctionBackward", host):
-                    host.work(40 * US)
-                    backward = [piece.backward for piece in reversed(self.pieces)]
-                    self.inductor(backward * self.form.layers, host)
-            else:
-                for number in reversed(range(self.form.layers)):
-                    self.layer_backward(number, host)
-            if self.form.ddp:
-                self.after(7, COMMUNICATION, host)
-            self.main.wait_until(host.now + self.world.about(18 * US))
+            self.autograd.now = self.main.now + self.world.about(28 * US)
+            self.backward_of(self.autograd)
+            self.main.wait_until(self.autograd.now + self.world.about(18 * US))
+
+    def backward_of(self, host: Host) -> None:
+        """What a thread of autograd's runs."""
+        self.head_backward(host)
+        if self.is_compiled:
+            with self.node("CompiledFunctionBackward", host):
+                host.work(40 * US)
+                backward = [piece.backward for piece in reversed(self.pieces)]
+                self.inductor(backward * self.form.layers, host)
+        else:
+            for number in reversed(range(self.form.layers)):
+                self.layer_backward(number, host)
+        if self.form.ddp:
+            self.after(7, COMMUNICATION, host)
 
     def layer_backward(self, number: int, host: Host) -> None:
         if self.planted("recomputation") and number < self.size("recomputation"):
