@@ -77,7 +77,8 @@ class Replays:
             if found.saves_ns is None:
                 return None, "nothing in the trace tells it"
             method = "bound" if found.is_bound else "measured"
-            return self._gain(*found.saves_ns, method=method, changes=(found.how,) if found.how else ()), ""
+            how = (found.how,) if found.how else ()
+            return self._gain(*found.saves_ns, method=method, changes=how, whole_ns=self.span_ns), ""
         ends = [self.saved(changes) for changes in (found.least, found.most) if changes]
         told = [each for each in ends if not isinstance(each, str)]
         if not told:
@@ -102,8 +103,8 @@ class Replays:
         most = [change for one in each for change in one.most or one.least]
         return self.gain_of(Found(sentence="", cost_ns=0, least=tuple(least), most=tuple(most)))[0]
 
-    def _gain(self, low: int, high: int, *, method: str, changes: tuple[str, ...]) -> Gain:
-        steps, whole = max(1, self.num_steps), max(1, self.replayed_ns)
+    def _gain(self, low: int, high: int, *, method: str, changes: tuple[str, ...], whole_ns: int = 0) -> Gain:
+        steps, whole = max(1, self.num_steps), max(1, whole_ns or self.replayed_ns)
         return Gain(
             low_ns=round(low / steps), high_ns=round(high / steps), low_share=low / whole, high_share=high / whole,
             method=method, changes=changes,  # type: ignore[arg-type]

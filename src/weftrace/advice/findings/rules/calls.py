@@ -46,7 +46,8 @@ def allocator(evidence: Evidence) -> Iterator[Found]:
     numbers = [step.step for step in evidence.steps[int(limits["first_step"]) :]]
     if evidence.steps:
         chosen &= np.isin(step_of(evidence), numbers)
-    ns = time_of(evidence, chosen)
+    steady_ns = time_of(evidence, chosen)
+    ns = steady_ns * max(1, len(evidence.steps)) // max(1, len(numbers))  # as if each step were a steady one
     if not ns or evidence.share(ns) < limits["least_share"]:
         return
     place, calls = place_of(evidence, chosen), calls_of(evidence, chosen)
@@ -56,7 +57,7 @@ def allocator(evidence: Evidence) -> Iterator[Found]:
         f"{steps}: {of_step(evidence, ns)}.",
         cost_ns=ns,
         evidence=(
-            Number(name="idle time in these calls and after them", value=ns, unit="ns"),
+            Number(name="idle time in these calls and after them", value=steady_ns, unit="ns"),
             Number(name="calls", value=len(calls), unit="count"),
         ),
         where=place_where(evidence, place, calls),

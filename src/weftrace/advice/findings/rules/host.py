@@ -11,7 +11,9 @@ from weftrace.advice.changes import NoBlocking, NoHostGaps, Scale
 from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rule_texts import rule_text
+from weftrace.advice.findings.rules.graphs import in_regions
 from weftrace.advice.findings.rules.host_idle import (
+    OWN,
     Mask,
     at_step_starts,
     by_step,
@@ -25,13 +27,12 @@ from weftrace.advice.findings.rules.host_idle import (
     where_of,
 )
 from weftrace.advice.findings.rules.pauses import is_pause
+from weftrace.advice.findings.rules.serving import between_steps, outside_graphs
 from weftrace.advice.findings.values import Confidence, Number
 from weftrace.analysis.waiting.gap_parts import CALL, HOST, PARTS
 from weftrace.analysis.waiting.host_paths import KINDS, OPERATOR
 from weftrace.errors import WeftraceError
 
-#: The host's own work: what a captured graph, or fewer launches, would do without.
-OWN = ("operators", "python", "launch_call", "launch_latency", "annotation", "backward_thread", "zero_grad", "logging")
 #: Own work of which nothing but a name, or not even that, is recorded.
 _UNNAMED = ("annotation", "backward_thread", "nothing_recorded")
 #: What a run does once, and a long one hardly pays for.
@@ -108,7 +109,12 @@ def own_idle(evidence: Evidence) -> Mask:
     """Idle time that no more special rule explains; silence counts but for single pauses and starts of steps."""
     silent = charged(evidence, ("nothing_recorded",))
     own = charged(evidence, OWN) | (silent & ~at_step_starts(evidence, silent) & ~is_pause(evidence, silent))
-    return own & ~after_waits(evidence)
+    return own & ~after_waits(evidence) & ~_of_engines_and_graphs(evidence)
+
+
+def _of_engines_and_graphs(evidence: Evidence) -> Mask:
+    """What the rules of serving engines and of compiled regions find, and have a better remedy for."""
+    return between_steps(evidence) | outside_graphs(evidence)[0] | in_regions(evidence)[0]
 
 
 def _of_host(evidence: Evidence) -> int:
@@ -193,7 +199,8 @@ def _waits(evidence: Evidence) -> Mask:
     """Idle time that is charged to waits, but for copies of other memory and FSDP's limit on what is in flight."""
     pieces = evidence.idle_pieces
     reads = charged(evidence, ("blocking_copy",)) & (inside(evidence, READS) | _after_small_copies(evidence))
-    return (charged(evidence, ("blocking_sync",)) | reads) & ~is_rate_limited(evidence) & (pieces.named >= 0)
+    waits = charged(evidence, ("blocking_sync",)) | reads
+    return waits & ~is_rate_limited(evidence) & (pieces.named >= 0) & ~between_steps(evidence)
 
 
 def _after_small_copies(evidence: Evidence) -> Mask:

@@ -19,6 +19,12 @@ from weftrace.analysis.waiting.idle_pieces import CAUSES
 from weftrace.analysis.waiting.naming import NOTHING, Named, may_name, names_of
 from weftrace.units import duration, percent
 
+#: The host's own work: what a captured graph, or fewer launches, would do without.
+OWN = ("operators", "python", "launch_call", "launch_latency", "annotation", "backward_thread", "zero_grad", "logging")
+#: Causes that are no host's: of the device, or not known.
+_NOT_OF_HOST = ("launch_latency", "turnaround", "held", "unrecorded", "file_cut", "unknown")
+#: All that the host does, or waits for, before it launches.
+OF_HOST = tuple(cause for cause in CAUSES if cause not in _NOT_OF_HOST)
 #: Events of a finding.
 MOST_EVENTS = 20
 #: Packages whose functions are a library's: nobody mends them to make a program faster.
