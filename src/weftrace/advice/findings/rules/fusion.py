@@ -32,7 +32,7 @@ _RECOMPUTES = 1.25
 _AT_BEST = 0.5
 #: Of the peak of the memory, what kernels that only move data reach.
 _OF_MEMORY = 0.8
-_MOST_FUSED = 8  # kernels of a chain in one: longer chains go from tensor to tensor
+_MOST_FUSED = 32  # kernels of a chain in one: longer chains go from tensor to tensor
 
 
 def unfused_attention(evidence: Evidence) -> Iterator[Found]:
@@ -118,7 +118,7 @@ def unfused_elementwise(evidence: Evidence) -> Iterator[Found]:
         return
     then = _fused(evidence, chains)
     long = (pl.len().over("chain") >= limits["least_kernels"]).alias("long")
-    saved = (chains.get_column("dur_ns") - then).filter(chains.select(long).to_series()).sum()
+    saved = float((chains.get_column("dur_ns") - then).filter(chains.select(long).to_series()).sum())
     least = limits["least_share_training" if evidence.is_training else "least_share_inference"]
     if total_ns(bound) < least * of_all and evidence.share(saved) < limits["least_saved"]:
         return
@@ -161,12 +161,15 @@ def _chains(evidence: Evidence, glue: pl.DataFrame) -> pl.DataFrame:
 
 
 def _fused(evidence: Evidence, chains: pl.DataFrame) -> pl.Series:
-    """Times of the kernels of chains where each few of a chain are one."""
+    """Times of the kernels of chains where each few of a chain are one: as its bytes allow, or as long as the longest
+    of them, whichever is less."""
     few = pl.int_range(pl.len()).over("chain") // _MOST_FUSED + pl.col("chain") * chains.height
     rate = None if evidence.hardware is None else _OF_MEMORY * evidence.hardware.hbm_bytes_per_s
-    change = fused("", evidence.work, chains.get_column("at"), chains.select(few).to_series(), bytes_per_s=rate)
-    then = np.zeros(evidence.work.events.height)
-    then[change.times[0].event] = change.times[0].duration_ns
+    then = np.full(evidence.work.events.height, np.inf)
+    for known in {rate, None}:
+        number = chains.select(few).to_series()
+        (times,) = fused("", evidence.work, chains.get_column("at"), number, bytes_per_s=known).times
+        then[times.event] = np.minimum(then[times.event], times.duration_ns)
     return pl.Series(then[chains.get_column("at").to_numpy()])
 
 
