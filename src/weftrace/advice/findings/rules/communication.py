@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from weftrace.advice.absent_ranks import absent_from
 from weftrace.advice.critical_paths import CriticalPath
 from weftrace.advice.findings.evidence import Evidence, JobEvidence
 from weftrace.advice.findings.found import Found, Missing
@@ -46,11 +47,12 @@ def _exposed(inferred: Inferred, path: CriticalPath, span_ns: int, num_steps: in
     if are_held_by_launch_order(inferred.works):
         return
     rows = exposed_of(path, inferred).filter(~pl.col("is_barrier"), ~pl.col("collective").str.contains(SENDS))
-    rows = rows.join(_edges(inferred, path), on="op", how="anti")
+    rows = _of_transfers(rows.join(_edges(inferred, path), on="op", how="anti"), inferred)
     if rows.is_empty():
         return
     total, longest = int(rows.get_column("exposed_ns").sum()), int(rows.get_column("exposed_ns").max())  # type: ignore[arg-type]
-    if total < limits["least_share"] * span_ns and longest < limits["least_share_alone"] * span_ns / num_steps:
+    alone = limits["least_share_alone"] * span_ns
+    if total < limits["least_share"] * span_ns and (longest < alone / num_steps or total < alone):
         return
     kinds = ("collective", "phase")
     first = rows.group_by(kinds).agg(pl.col("exposed_ns").sum()).sort("exposed_ns", *kinds, descending=True)
@@ -76,6 +78,17 @@ def _exposed(inferred: Inferred, path: CriticalPath, span_ns: int, num_steps: in
         most=(shorter("all exposed communication hidden", inferred, _left(rows, inferred, 0.0)),),
         **_doubt_of(inferred.works),
     )
+
+
+def _of_transfers(rows: pl.DataFrame, inferred: Inferred) -> pl.DataFrame:
+    """Of communication with ranks that have no file here no more than its longest possible transfer is told."""
+    absent = absent_from(inferred.kernels or inferred)
+    if not len(absent.ops) or inferred.kernels is not None:
+        return rows
+    most = pl.DataFrame({"op": absent.ops, "most_ns": absent.transfer_most_ns}, schema_overrides={"op": pl.UInt32})
+    rows = rows.join(most, on="op", how="left", maintain_order="left")
+    told = rows.with_columns(pl.min_horizontal("exposed_ns", "most_ns").alias("exposed_ns")).drop("most_ns")
+    return told.filter(pl.col("exposed_ns") > 0)
 
 
 def _doubt_of(works: Sequence[Work]) -> dict[str, Any]:

@@ -66,8 +66,9 @@ def communication_of(inferred: Inferred) -> pl.DataFrame:
     ).sort("at", "start_ns")  # fmt: skip
 
 
-def shorter(label: str, inferred: Inferred, ops: pl.DataFrame) -> OpTimes:
-    """Ops that take `then_ns` (never more than they did), and with them all that meet them. ops: op, then_ns."""
+def shorter(label: str, inferred: Inferred, ops: pl.DataFrame, *, longer: bool = False) -> OpTimes:
+    """Ops that take `then_ns`, and with them all that meet them; never more than they did, unless some may take longer.
+    ops: op, then_ns."""
     every = (
         inferred.plan.ops.select("meet", "duration_ns")
         .with_row_index("op")
@@ -76,7 +77,8 @@ def shorter(label: str, inferred: Inferred, ops: pl.DataFrame) -> OpTimes:
     own = every.join(ops.select("op", "then_ns"), on="op", how="left")
     of_meet = pl.when(pl.col("meet").is_not_null()).then(pl.col("then_ns").min().over("meet"))
     changed = own.with_columns(pl.coalesce(of_meet, "then_ns").alias("then_ns")).drop_nulls(("then_ns", "event"))
-    changed = changed.with_columns(pl.min_horizontal("then_ns", "duration_ns").alias("then_ns"))
+    if not longer:
+        changed = changed.with_columns(pl.min_horizontal("then_ns", "duration_ns").alias("then_ns"))
     parts = [
         op_times(label, inferred.works[at], mine.get_column("event").to_numpy(), mine.get_column("then_ns").to_numpy())
         for (at,), mine in changed.group_by("at", maintain_order=True)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import polars as pl
+
+from weftrace.advice.bounds import tried
 from weftrace.advice.findings.evidence import JobEvidence
 from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rule_texts import rule_text
+from weftrace.advice.findings.rules.exposed import shorter
 from weftrace.advice.findings.values import Number, Where
 from weftrace.analysis.job_slowdown import Cause, CauseKind, JobSlowdown
+from weftrace.errors import AdviceError
 from weftrace.units import duration, percent
 
-#: How evidence of slow computation begins where no rank is slow in most steps.
-_AT_TIMES = ("in step ", "in steps ", "another rank in each step", "single ranks in single steps")
+#: How evidence of slow computation begins where no rank is slow in most steps, or where experts' rows are uneven.
+_OTHERS = r"in steps? |another rank in each step|single ranks in single steps|gemm_grouped|.*grouped_gemm|fused_moe"
 _ALIKE = "all operations alike"
+_MORE = 1.05  # times the kernels of other ranks
 
 
 def straggler(job: JobEvidence) -> Iterator[Found | Missing]:
@@ -24,7 +32,8 @@ def straggler(job: JobEvidence) -> Iterator[Found | Missing]:
         return
     least = rule_text("straggler").thresholds["least_share"]
     for cause in _causes(job, "slow compute", "late host"):
-        if cause.ranks and cause.share >= least and not cause.evidence.startswith(_AT_TIMES):
+        is_stage = cause.stages and _has_more_work(job, cause)
+        if cause.ranks and cause.share >= least and not is_stage and not re.match(_OTHERS, cause.evidence):
             yield _found(job, cause)
 
 
@@ -83,10 +92,59 @@ def slow_stage(job: JobEvidence) -> Iterator[Found | Missing]:
         yield Missing(what="no pipeline stages are known")
         return
     ratios = dict(job.slowdown.stages.select("stage", "ratio").iter_rows())
-    for cause in _causes(job, "uneven stages"):
+    for cause in _causes(job, "uneven stages", "slow compute"):
         ratio = max((ratios.get(stage, 1.0) for stage in cause.stages), default=1.0)
-        if ratio >= rule_text("slow-stage").thresholds["least_ratio"]:
-            yield _found(job, cause, Number(name="over the mean of the stages", value=round(ratio, 3), unit="ratio"))
+        if ratio < rule_text("slow-stage").thresholds["least_ratio"]:
+            continue
+        if cause.kind == "uneven stages" or _has_more_work(job, cause):
+            number = Number(name="over the mean of the stages", value=round(ratio, 3), unit="ratio")
+            found = _found(job, cause, number, sentence=_of_stage(cause, ratio))
+            yield _with_even_stages(job, found, ratios)
+
+
+def _of_stage(cause: Cause, ratio: float) -> str:
+    """A sentence for a stage in the midst, which S takes for a slow rank."""
+    if cause.kind == "uneven stages":
+        return ""
+    return (
+        f"Stage {cause.stages[0]} computes {ratio:.2f} times the mean of the stages, for it has more kernels: this "
+        f"costs {percent(cause.share)} of the time."
+    )
+
+
+def _with_even_stages(job: JobEvidence, found: Found, ratios: Mapping[int, float]) -> Found:
+    """With what the kernels' plan tells too: long stages at the mean of the stages."""
+    inferred, slowdown = job.inferred, job.slowdown
+    if inferred is None or slowdown is None or inferred.names or found.saves_ns is None:
+        return found
+    of_rank = {rank: ratios.get(stage, 1.0) for rank, stage in slowdown.workers.select("rank", "stage").iter_rows()}
+    then = pl.col("duration_ns") / pl.col("rank").replace_strict(of_rank, default=1.0, return_dtype=pl.Float64)
+    change = shorter("long stages at the mean of the stages", inferred, _computation(job).with_columns(then_ns=then))
+    try:
+        after, replayed = tried(inferred, (change,)), inferred.replay.replayed_ns
+    except AdviceError:
+        return found
+    told = (*found.saves_ns, max(0, replayed - after.span_ns))
+    return replace(
+        found, saves_ns=(min(told), max(told)), how="replays of the job with long stages at the others' pace"
+    )
+
+
+def _computation(job: JobEvidence) -> pl.DataFrame:
+    """Computation of the joined plan: op, rank, duration_ns."""
+    assert job.inferred is not None
+    ops = job.inferred.plan.ops.select("rank", "duration_ns").with_row_index("op")
+    return ops.filter((job.inferred.measured.get_column("what") == "compute").fill_null(False))
+
+
+def _has_more_work(job: JobEvidence, cause: Cause) -> bool:
+    """Whether the ranks of a cause run more kernels than others do."""
+    if job.inferred is None or job.inferred.names:
+        return False
+    counts = _computation(job).group_by("rank").len()
+    is_own = pl.col("rank").is_in(list(cause.ranks))
+    own, others = (counts.filter(mine).get_column("len").median() for mine in (is_own, ~is_own))
+    return bool(own and others and own > _MORE * others)  # type: ignore[operator]
 
 
 def sequence_imbalance(job: JobEvidence) -> Iterator[Found | Missing]:

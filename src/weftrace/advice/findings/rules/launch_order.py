@@ -75,6 +75,8 @@ def held_by_launch_order(work: Work) -> pl.DataFrame | None:
     None where it is not so. See `one_connection`."""
     limits = rule_text("one-connection").thresholds
     events = work.events.drop_nulls("launch_ts_ns").sort("launch_ts_ns", "start_ns")
+    between_stages = (pl.col("collective").cast(pl.String) == "send_recv").fill_null(False)
+    events = events.filter(~between_stages)
     is_comm = pl.col("kind") == "communication"
     mine = events.filter(is_comm, (pl.col("role") != "barrier").fill_null(True))
     if mine.is_empty():
