@@ -31,7 +31,7 @@ from tests.findings.planted.catalogue import (
 )
 from tests.findings.planted.devices import MI300X
 
-QUICK = range(2, len(list(planted())), 36)
+QUICK = range(2, len(list(planted())), 54)
 
 
 def case_number(number: int) -> Case:

@@ -391,6 +391,7 @@ CAUSES = (
         programs=(convnet(), convnet(A100, width=320), convnet(MI300X, width=320), convnet(width=384)),
         sizes=(1, 2, 2),
         also_fine=("casts-and-copies",),
+        strong_also_fine=("unfused-elementwise",),  # with norm and activation they are a quarter of the time
     ),
     Cause(
         rule="recomputation",
@@ -571,6 +572,8 @@ def together_case(rules: tuple[str, ...], program: Program, strength: int, seed:
         plants[rule] = cause.sized(changed, share) if cause.sized else share
         fine |= frozenset(cause.also_fine + (cause.strong_also_fine if strength else ()))
         with_gain |= frozenset({rule} if cause.has_gain else ())
+    if program.kind is Parallel:  # collectives are all in the open, and the first device works more than the other
+        fine |= {"exposed-collective", "straggler"}
     name = f"{' + '.join(rules)} {STRENGTHS[strength]} {words(program)} {seed}"
     return case_of(name, changed.having(plants=plants, seed=seed), fine, with_gain)
 
