@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.findings.planted_jobs.catalogue import cases
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.advice.findings.advising import advise
 from weftrace.analysis.findings import AdviceReport, Finding
@@ -85,3 +86,30 @@ def test_the_last_reduction_of_several_is_told_apart(tmp_path: Path) -> None:
     assert found.gain is not None
     assert found.gain.high_ns == pytest.approx(400 * US, rel=0.05)
     assert not told(report, "exposed-collective")
+
+
+def test_the_published_training_profile(shared_data: Path) -> None:
+    """The last layer's dispatch(B) hides behind nothing, barriers wait longer from layer to layer, kernels wait for
+    SMs, and a faster network saves 1.3 %."""
+    report = advise(str(shared_data / "deepseek-v3-train.json.gz"))
+    [exposed] = told(report, "exposed-collective")
+    assert "dispatch(B) of layer 3" in exposed.sentence
+    assert exposed.cost_share == pytest.approx(0.015, abs=0.003)
+    [waits] = told(report, "expert-imbalance")
+    by_layer = [number.value for number in waits.evidence if number.name.startswith("waiting in layer")]
+    assert by_layer == sorted(by_layer)
+    assert sum(by_layer) == pytest.approx(32_988 * US, rel=0.001)
+    [sms] = told(report, "sm-wait")
+    assert sms.cost_ns == pytest.approx(4.2e6, rel=0.05)
+    [leave] = told(report, "leave-it")
+    assert "communication" in leave.sentence
+    assert "1.3 %" in leave.sentence
+
+
+CONTENTION = next(case for case in cases() if "contention, middle, ddp, nvidia, 4" in case.name)
+
+
+def test_contention_costs_at_most_what_kernels_lose(tmp_path: Path) -> None:
+    [found] = told(advise(str(CONTENTION.write(tmp_path)), workers=1), "contention")
+    assert found.gain is not None
+    assert found.gain.low_share <= CONTENTION.gain["contention"] <= found.gain.high_share + 0.03

@@ -81,12 +81,21 @@ def _exposed(inferred: Inferred, path: CriticalPath, span_ns: int, num_steps: in
 
 
 def _of_transfers(rows: pl.DataFrame, inferred: Inferred) -> pl.DataFrame:
-    """Of communication with ranks that have no file here no more than its longest possible transfer is told."""
+    """Of communication that may have waited for ranks that the plan does not join it with, no more than its longest
+    possible transfer is told; in a job no more than the shortest of its kind and size takes."""
     absent = absent_from(inferred.kernels or inferred)
     if not len(absent.ops) or inferred.kernels is not None:
         return rows
     most = pl.DataFrame({"op": absent.ops, "most_ns": absent.transfer_most_ns}, schema_overrides={"op": pl.UInt32})
     rows = rows.join(most, on="op", how="left", maintain_order="left")
+    if len(inferred.works) > 1:
+        kind = ("collective", "bytes", "group_size")
+        shortest = (
+            communication_of(inferred).drop_nulls("bytes").group_by(kind).agg(least_ns=pl.col("duration_ns").min())
+        )
+        rows = rows.join(shortest, on=kind, how="left", maintain_order="left")
+        most_ns = pl.when(pl.col("most_ns").is_not_null()).then(pl.min_horizontal("most_ns", "least_ns"))
+        rows = rows.with_columns(most_ns.alias("most_ns")).drop("least_ns")
     told = rows.with_columns(pl.min_horizontal("exposed_ns", "most_ns").alias("exposed_ns")).drop("most_ns")
     return told.filter(pl.col("exposed_ns") > 0)
 
