@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.findings.rules.test_host import US, evidence_of, fired, launch
-from tests.tracefile import GEMM, TraceFile
+from tests.tracefile import GEMM, TraceFile, collective
 from weftrace.advice.findings.advising import replays_of
 from weftrace.advice.findings.rules.calls import allocator, fsdp_rate_limiter, pageable_copies
 from weftrace.advice.findings.rules.host import host_bound, sync_every_step
 from weftrace.advice.findings.rules.optimizer import ddp_overhead, optimizer_step
+from weftrace.advice.findings.rules.pauses import gc_pause
 
 HTOD, DTOH = "Memcpy HtoD (Pageable -> Device)", "Memcpy DtoH (Device -> Pageable)"
 MALLOC, ADAM = "cudaMalloc", "Optimizer.step#AdamW.step"
@@ -124,15 +125,20 @@ def test_copies_to_the_host_stay_waits_for_it(tmp_path: Path) -> None:
     assert list(sync_every_step(evidence)) == []
 
 
-def limited(us: float, *, name: str = "FullyShardedDataParallel.rate_limiter") -> TraceFile:
-    """Each step the host waits for an event until a kernel is done, and works for a while before the next launch."""
-    file, at = TraceFile(), 10.0
+GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevComm*, unsigned long, ncclWork*)"
+
+
+def limited(us: float, *, gathers: bool = True) -> TraceFile:
+    """Each step the host waits for an event until a kernel is done, and works for a while before the next launch: of an
+    all-gather, with a kernel after it."""
+    file, at = TraceFile(world_size=2), 10.0
     for step in range(4):
         begin = at - 5
-        launch(file, at, at + 3, 300, op=4)
-        file.host(name, at + 3, 303)
-        file.host("cudaEventSynchronize", at + 4, 301, cat="cuda_runtime")
-        at += 310 + us
+        if gathers:
+            file.kernel(GATHER, at + 3, 50, launch=at, stream=8, **collective("_allgather_base"))
+        launch(file, at + 6, at + 60, 300, op=4)
+        file.host("cudaEventSynchronize", at + 9, 353, cat="cuda_runtime")
+        at += 370 + us
         file.host(f"ProfilerStep#{step}", begin, at - begin - 6)
     return file
 
@@ -140,15 +146,15 @@ def limited(us: float, *, name: str = "FullyShardedDataParallel.rate_limiter") -
 def test_the_rate_limiter_of_fsdp(tmp_path: Path) -> None:
     evidence = evidence_of(limited(60), tmp_path)
     one = fired(list(fsdp_rate_limiter(evidence)))
-    assert one.cost_ns == 3 * (60 + 7 + 1) * US and one.is_bound
-    assert list(sync_every_step(evidence)) == []
+    assert one.evidence[1].value == 3 / 4 and one.is_bound  # nothing follows the last
+    assert one.cost_ns >= 3 * 60 * US  # the host's work hides behind the kernel of the step before
     gain, why = replays_of(evidence).gain_of(one)
     assert gain is not None and gain.method == "bound", why
-    assert gain.high_ns * 4 == pytest.approx(one.cost_ns, rel=0.15)
+    assert gain.high_ns * 4 == pytest.approx(one.cost_ns, rel=0.01)
 
 
 def test_other_waits_are_not_the_rate_limiters(tmp_path: Path) -> None:
-    evidence = evidence_of(limited(60, name="train"), tmp_path)
+    evidence = evidence_of(limited(60, gathers=False), tmp_path)
     assert list(fsdp_rate_limiter(evidence)) == []
     fired(list(sync_every_step(evidence)))
 
@@ -258,6 +264,25 @@ def test_what_ddp_does_beside_the_passes(tmp_path: Path, ranges: list[tuple[str,
     one = fired(list(ddp_overhead(evidence)))
     assert one.cost_ns == pytest.approx(3 * 300 * US, rel=0.03) and says in one.sentence
     assert list(ddp_overhead(evidence_of(distributed(ranges, 3), tmp_path))) == []
+
+
+def test_a_search_before_another_thread_launches(tmp_path: Path) -> None:
+    file, at = TraceFile(), 10.0
+    for step in range(6):
+        begin = at - 5
+        file.kernel(GEMM, at + 3, 1_000, launch=at)
+        if step == 3:
+            file.host("torch.distributed.ddp.reducer::search_unused_parameters", at + 10, 4_000, cat="cpu_op")
+            at += 3_007
+        at += 1_004
+        file.host("MmBackward0", at - 1, 9, cat="cpu_op", tid=2)
+        file.kernel(GEMM, at + 3, 1_000, launch=at, launch_tid=2)
+        at += 1_008
+        file.host(f"ProfilerStep#{step}", begin, at - begin - 6)
+    evidence = evidence_of(file, tmp_path)
+    one = fired(list(ddp_overhead(evidence)))
+    assert one.cost_ns == pytest.approx(3_007 * US, rel=0.01)
+    assert list(gc_pause(evidence)) == []
 
 
 def test_passes_of_ddp_are_no_overhead(tmp_path: Path) -> None:

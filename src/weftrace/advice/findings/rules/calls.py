@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
+from weftrace.advice.bounds import tried
 from weftrace.advice.changes import Change, NoBlocking
 from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.found import Found
@@ -28,10 +29,13 @@ from weftrace.advice.findings.values import Number
 from weftrace.advice.op_times import op_times
 from weftrace.analysis.intervals import Array, covered, of_events, sums_by_group
 from weftrace.analysis.waiting.call_names import PAGEABLE
+from weftrace.errors import WeftraceError
 from weftrace.units import counted, size
 
 #: Calls for pinned memory of the host: another allocator's.
 _OF_HOST = r"(?i)^(cuda|hip|cu)\w*host"
+#: What FSDP waits in until fewer all-gathers are in flight.
+_LIMITED = r"^(cuda|hip)EventSynchronize"
 #: Of the published rate of the link to the host, what copies of pinned memory reach.
 _OF_PEAK = 0.8
 
@@ -154,24 +158,52 @@ def _pinned(evidence: Evidence, copies: pl.DataFrame, waits: Mask) -> tuple[tupl
 
 
 def fsdp_rate_limiter(evidence: Evidence) -> Iterator[Found]:
-    """20: FSDP waits for an earlier all-gather to be freed before it launches the next, and the device runs dry."""
-    chosen = is_rate_limited(evidence)
-    ns = time_of(evidence, chosen)
-    if not ns or evidence.share(ns) < rule_text("fsdp-rate-limiter").thresholds["least_share"]:
+    """20: FSDP waits for an earlier all-gather to be freed before it launches the next, and that comes too late."""
+    if not len(waits := _before_gathers(evidence)):
         return
-    calls = calls_of(evidence, chosen)
-    place = place_of(evidence, chosen)
-    times = counted(max(1, round(len(calls) / max(1, evidence.num_steps))), "time")
-    times += " a step" * bool(evidence.num_steps)
+    change = NoBlocking(pattern=_LIMITED)
+    chosen = is_rate_limited(evidence)
+    ns = max(time_of(evidence, chosen), _saved(evidence, change))
+    if evidence.share(ns) < rule_text("fsdp-rate-limiter").thresholds["least_share"]:
+        return
+    per_step = len(waits) / max(1, evidence.num_steps)
+    times = f"{counted(max(1, round(per_step)), 'time')}{' a step' * bool(evidence.num_steps)}"
     yield Found(
-        sentence=f"FSDP waits before all-gathers {times} until memory is free, and "
-        f"the device runs dry: {of_step(evidence, ns)}.",
+        sentence=f"FSDP waits before all-gathers {times} until memory is free, and what follows is late: "
+        f"{of_step(evidence, ns, 'the time')}.",
         cost_ns=ns,
         evidence=(
-            Number(name="idle time after these waits", value=ns, unit="ns"),
-            Number(name="waits per step", value=len(calls) / max(1, evidence.num_steps), unit="count"),
+            Number(name="time that a replay without these waits saves, or idle time after them", value=ns, unit="ns"),
+            Number(name="waits per step", value=per_step, unit="count"),
         ),
-        where=place_where(evidence, place, calls),
-        most=(NoBlocking(pattern="rate_limiter|EventSynchronize"),),
+        where=place_where(evidence, place_of(evidence, chosen), waits),
+        most=(change,),
         is_bound=True,
     )
+
+
+def _before_gathers(evidence: Evidence) -> Array:
+    """Rows of waits for an event after which their thread launches an all-gather before all else, the longest first."""
+    events = evidence.trace.events.select("name", "pid", "tid", "ts_ns", "dur_ns").with_row_index("row")
+    names = events.get_column("name").unique()
+    waiting = names.filter(names.cast(pl.String).str.contains(_LIMITED)).implode()
+    waits = events.filter(pl.col("name").is_in(waiting)).sort("ts_ns")
+    launched = evidence.work.events.select(
+        "collective", pid="launch_pid", tid="launch_tid", ts_ns="launch_ts_ns"
+    ).drop_nulls("ts_ns")  # fmt: skip
+    following = waits.join_asof(
+        launched.sort("ts_ns"), on="ts_ns", by=("pid", "tid"), strategy="forward", check_sortedness=False
+    )
+    gathers = following.filter(pl.col("collective").cast(pl.String).str.contains("(?i)all_?gather"))
+    return gathers.sort("dur_ns", "row", descending=[True, False]).get_column("row").to_numpy().astype(np.int64)
+
+
+def _saved(evidence: Evidence, change: NoBlocking) -> int:
+    """What a replay with the change saves of the recording; 0 where none is to be trusted."""
+    try:
+        inferred = evidence.inferred
+        if not inferred.replay.is_trustworthy:
+            return 0
+        return max(0, inferred.replay.replayed_ns - tried(inferred, [change]).low_ns)
+    except WeftraceError:
+        return 0

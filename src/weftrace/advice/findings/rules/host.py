@@ -14,12 +14,14 @@ from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.graphs import in_regions
 from weftrace.advice.findings.rules.host_idle import (
     OWN,
+    UNUSED_SEARCH,
     Mask,
     at_step_starts,
     by_step,
     calls_of,
     charged,
     of_step,
+    open_on_any_thread,
     pattern_of,
     place_of,
     place_where,
@@ -109,12 +111,13 @@ def own_idle(evidence: Evidence) -> Mask:
     """Idle time that no more special rule explains; silence counts but for single pauses and starts of steps."""
     silent = charged(evidence, ("nothing_recorded",))
     own = charged(evidence, OWN) | (silent & ~at_step_starts(evidence, silent) & ~is_pause(evidence, silent))
-    return own & ~after_waits(evidence) & ~_of_engines_and_graphs(evidence)
+    return own & ~after_waits(evidence) & ~_told_by_others(evidence)
 
 
-def _of_engines_and_graphs(evidence: Evidence) -> Mask:
-    """What the rules of serving engines and of compiled regions find, and have a better remedy for."""
-    return between_steps(evidence) | outside_graphs(evidence)[0] | in_regions(evidence)[0]
+def _told_by_others(evidence: Evidence) -> Mask:
+    """What the rules of serving engines, compiled regions and DDP find, and have a better remedy for."""
+    of_engines = between_steps(evidence) | outside_graphs(evidence)[0]
+    return of_engines | in_regions(evidence)[0] | open_on_any_thread(evidence, UNUSED_SEARCH)
 
 
 def _of_host(evidence: Evidence) -> int:

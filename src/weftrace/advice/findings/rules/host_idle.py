@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.values import Where
-from weftrace.analysis.intervals import Array, sums_by_group
+from weftrace.analysis.intervals import Array, covered, sums_by_group, union
 from weftrace.analysis.waiting.host_paths import FRAME, KINDS, OPERATOR, Paths
 from weftrace.analysis.waiting.idle_pieces import CAUSES
 from weftrace.analysis.waiting.naming import NOTHING, Named, may_name, names_of
@@ -21,6 +21,8 @@ from weftrace.units import duration, percent
 
 #: The host's own work: what a captured graph, or fewer launches, would do without.
 OWN = ("operators", "python", "launch_call", "launch_latency", "annotation", "backward_thread", "zero_grad", "logging")
+#: DDP's search for parameters that a loss does not reach; the thread that launches next is silent meanwhile.
+UNUSED_SEARCH = r"search_unused_parameters|prepare_for_backward"
 #: Causes that are no host's: of the device, or not known.
 _NOT_OF_HOST = ("launch_latency", "turnaround", "held", "unrecorded", "file_cut", "unknown")
 #: All that the host does, or waits for, before it launches.
@@ -62,6 +64,18 @@ def charged(evidence: Evidence, causes: Iterable[str]) -> Mask:
 
 def time_of(evidence: Evidence, chosen: Mask) -> int:
     return int(evidence.idle_pieces.length[chosen].sum())
+
+
+def open_on_any_thread(evidence: Evidence, pattern: str) -> Mask:
+    """Pieces of which more than half lies in ranges that the pattern finds: of threads that launch nothing too."""
+    pieces = evidence.idle_pieces
+    ranges = evidence.trace.events.select("name", "ts_ns", "dur_ns")
+    names = ranges.get_column("name").unique()
+    named = ranges.filter(pl.col("name").is_in(names.filter(names.cast(pl.String).str.contains(pattern)).implode()))
+    start = named.get_column("ts_ns").to_numpy()
+    inside = covered(union(start, start + named.get_column("dur_ns").to_numpy()), pieces.start, pieces.end)
+    found: Mask = 2 * inside > pieces.length
+    return found
 
 
 def step_of(evidence: Evidence) -> Array:

@@ -15,8 +15,10 @@ from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.host import inside
 from weftrace.advice.findings.rules.host_idle import (
     OWN,
+    UNUSED_SEARCH,
     charged,
     of_step,
+    open_on_any_thread,
     pattern_of,
     place_of,
     place_where,
@@ -42,8 +44,7 @@ _FUSED = r"(?i)fused_?(adam|sgd|adagrad|optimizer)|(adam|lamb|sgd|lion|adagrad)_
 _FUSED_OVER_LISTS = (("adamw", 7 / 21), ("adam", 7 / 19), ("sgd", 5 / 8))
 #: Less of the cost is not worth a word.
 _FEW = 0.1
-#: DDP's search, DataParallel's forward, and what that does before and after the replicas' own.
-_UNUSED = r"search_unused_parameters|prepare_for_backward|_find_tensors|_rebuild_buckets"
+#: DataParallel's forward, and what that does before and after the replicas' own.
 _DATA_PARALLEL = r"\bDataParallel\.forward|torch/nn/parallel/data_parallel\.py"
 _REPLICAS = r"(?i)broadcast|scatter|gather|replicate|parallel_apply"
 
@@ -127,10 +128,11 @@ def _of_optimizer(evidence: Evidence) -> tuple[pl.DataFrame, str, Array]:
 def ddp_overhead(evidence: Evidence) -> Iterator[Found]:
     """36: DDP sends buffers before each forward or searches for unused parameters, or DataParallel copies the model."""
     limits = rule_text("ddp-overhead").thresholds
-    own = charged(evidence, OWN)
+    own, silent_too = charged(evidence, OWN), charged(evidence, (*OWN, "nothing_recorded"))
     for chosen, says, what in (
         (charged(evidence, ("buffer_broadcast",)), "DDP sends the model's buffers before each forward", "buffers"),
-        (own & inside(evidence, _UNUSED), "DDP searches for unused parameters after each forward", "unused"),
+        (silent_too & open_on_any_thread(evidence, UNUSED_SEARCH),
+         "DDP searches for unused parameters after each forward", "unused"),
         (own & inside(evidence, _DATA_PARALLEL) & inside(evidence, _REPLICAS),
          "DataParallel copies the model to each device and gathers results in each forward", "replicas"),
     ):  # fmt: skip

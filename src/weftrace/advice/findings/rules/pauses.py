@@ -12,9 +12,11 @@ from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.found import Found
 from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.host_idle import (
+    UNUSED_SEARCH,
     Mask,
     Place,
     charged,
+    open_on_any_thread,
     place_of,
     place_where,
     short,
@@ -56,6 +58,7 @@ def is_pause(evidence: Evidence, silent: Mask) -> Mask:
     """Of the chosen pieces those in gaps that are long and come in few steps."""
     stretch = _stretches(evidence, silent)
     long = silent & (stretch[evidence.idle_pieces.gap] >= _least_pause(evidence))
+    long &= ~open_on_any_thread(evidence, UNUSED_SEARCH)
     if len(evidence.steps) < _LEAST_STEPS:
         return np.zeros(len(silent), np.bool_)
     in_steps = len(np.unique(step_of(evidence)[long]))
