@@ -14,22 +14,10 @@ import pytest
 import weftrace as wt
 from tests.findings.confusion import Told, judge
 from tests.findings.planted import Case, cases
-from tests.findings.planted.catalogue import (
-    CAUSES,
-    HEALTHY,
-    NEAR_MISSES,
-    STRENGTHS,
-    Cause,
-    changes_of,
-    near_miss,
-    parallel,
-    planted,
-    together,
-    together_case,
-    transformer,
-    words,
-)
+from tests.findings.planted.catalogue import HEALTHY, NEAR_MISSES, near_miss, planted, together, together_case
+from tests.findings.planted.causes import CAUSES, STRENGTHS, Cause, changes_of
 from tests.findings.planted.devices import MI300X
+from tests.findings.planted.programs import parallel, transformer, words
 
 QUICK = range(2, len(list(planted())), 54)
 
