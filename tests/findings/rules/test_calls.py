@@ -202,7 +202,7 @@ def test_an_optimizer_that_the_device_waits_in(tmp_path: Path) -> None:
 def test_an_optimizer_of_many_passes_over_memory(tmp_path: Path) -> None:
     one = fired(list(optimizer_step(evidence_of(updating(120, 20, 0), tmp_path))))
     assert one.cost_ns == pytest.approx(3 * 120 * 20 * US * 2 / 3, rel=0.03)
-    assert "launches 120 kernels a step" in one.sentence and "needless memory traffic" in one.sentence
+    assert "launches 120 kernels in Optimizer" in one.sentence and "needless memory traffic" in one.sentence
 
 
 @pytest.mark.parametrize(
@@ -254,9 +254,9 @@ def distributed(ranges: list[tuple[str, str]], us: float) -> TraceFile:
 @pytest.mark.parametrize(
     ("ranges", "says"),
     [
-        ([("DDP._sync_buffers", "user_annotation"), ("aten::copy_", "cpu_op")], "buffers before each forward"),
-        ([("torch::distributed::reducer::search_unused_parameters", "cpu_op")], "unused parameters"),
-        ([("DataParallel.forward", "user_annotation"), ("Broadcast", "cpu_op")], "DataParallel copies the model"),
+        ([("DDP._sync_buffers", "user_annotation"), ("aten::copy_", "cpu_op")], "Buffers are sent by DDP"),
+        ([("torch::distributed::reducer::search_unused_parameters", "cpu_op")], "Unused parameters"),
+        ([("DataParallel.forward", "user_annotation"), ("Broadcast", "cpu_op")], "The model is sent to each device"),
     ],
 )
 def test_what_ddp_does_beside_the_passes(tmp_path: Path, ranges: list[tuple[str, str]], says: str) -> None:
@@ -283,6 +283,15 @@ def test_a_search_before_another_thread_launches(tmp_path: Path) -> None:
     one = fired(list(ddp_overhead(evidence)))
     assert one.cost_ns == pytest.approx(3_007 * US, rel=0.01)
     assert list(gc_pause(evidence)) == []
+
+
+def test_data_parallel_sends_the_model_in_each_step(tmp_path: Path) -> None:
+    file = distributed([("DataParallel.forward", "user_annotation"), ("Broadcast", "cpu_op")], 30)
+    for at in (10, 1_060):
+        file.kernel("ncclDevKernel_Broadcast_RING_LL(ncclDevComm*)", at + 10, 20, launch=at + 5, stream=8)
+    one = fired(list(ddp_overhead(evidence_of(file, tmp_path))))
+    idle, sending = (number.value for number in one.evidence)
+    assert one.cost_ns == idle + sending and sending == 40 * US
 
 
 def test_passes_of_ddp_are_no_overhead(tmp_path: Path) -> None:

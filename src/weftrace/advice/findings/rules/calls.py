@@ -169,7 +169,7 @@ def fsdp_rate_limiter(evidence: Evidence) -> Iterator[Found]:
     per_step = len(waits) / max(1, evidence.num_steps)
     times = f"{counted(max(1, round(per_step)), 'time')}{' a step' * bool(evidence.num_steps)}"
     yield Found(
-        sentence=f"FSDP waits before all-gathers {times} until memory is free, and what follows is late: "
+        sentence=f"Before all-gathers, FSDP waits {times} until memory is free, and what follows is late: "
         f"{of_step(evidence, ns, 'the time')}.",
         cost_ns=ns,
         evidence=(

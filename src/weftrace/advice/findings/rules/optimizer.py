@@ -46,6 +46,7 @@ _FUSED_OVER_LISTS = (("adamw", 7 / 21), ("adam", 7 / 19), ("sgd", 5 / 8))
 _FEW = 0.1
 #: DataParallel's forward, and what that does before and after the replicas' own.
 _DATA_PARALLEL = r"\bDataParallel\.forward|torch/nn/parallel/data_parallel\.py"
+_SHARED = r"^(Broadcast|Scatter|Gather|ReduceAddCoalesced)(Backward)?$"
 _REPLICAS = r"(?i)broadcast|scatter|gather|replicate|parallel_apply"
 
 
@@ -88,7 +89,7 @@ def optimizer_step(evidence: Evidence) -> Iterator[Found]:
     took = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("ns")
     names = events.group_by("name").agg(took).sort("ns", "name", descending=[True, False]).get_column("name")
     yield Found(
-        sentence=f"{short(name) or 'The optimizer'} launches {round(launches):,} kernels a step: "
+        sentence=f"Each step launches {round(launches):,} kernels in {short(name) or 'the optimizer'}: "
         f"{of_step(evidence, cost_ns, both if saved_ns > _FEW * cost_ns else 'idle time')}.",
         cost_ns=cost_ns,
         evidence=(
@@ -129,24 +130,41 @@ def ddp_overhead(evidence: Evidence) -> Iterator[Found]:
     """36: DDP sends buffers before each forward or searches for unused parameters, or DataParallel copies the model."""
     limits = rule_text("ddp-overhead").thresholds
     own, silent_too = charged(evidence, OWN), charged(evidence, (*OWN, "nothing_recorded"))
-    for chosen, says, what in (
-        (charged(evidence, ("buffer_broadcast",)), "DDP sends the model's buffers before each forward", "buffers"),
-        (silent_too & open_on_any_thread(evidence, UNUSED_SEARCH),
-         "DDP searches for unused parameters after each forward", "unused"),
-        (own & inside(evidence, _DATA_PARALLEL) & inside(evidence, _REPLICAS),
-         "DataParallel copies the model to each device and gathers results in each forward", "replicas"),
+    sent_ns = _between_replicas(evidence)
+    replicas = own & inside(evidence, _DATA_PARALLEL) & inside(evidence, _REPLICAS)
+    for chosen, sending_ns, says, what in (
+        (charged(evidence, ("buffer_broadcast",)), 0, "Buffers are sent by DDP before each forward", "buffers"),
+        (silent_too & open_on_any_thread(evidence, UNUSED_SEARCH), 0,
+         "Unused parameters are searched for by DDP after each forward", "unused"),
+        (replicas, sent_ns, "The model is sent to each device by DataParallel in each step", "replicas"),
     ):  # fmt: skip
-        ns = time_of(evidence, chosen)
+        ns = time_of(evidence, chosen) + sending_ns
         if not ns or evidence.share(ns) < limits["least_share"]:
             continue
         place = place_of(evidence, chosen)
         yield Found(
-            sentence=f"{says}: {of_step(evidence, ns)}.",
+            sentence=f"{says}: {of_step(evidence, ns, 'the time' if sending_ns else 'idle time')}.",
             cost_ns=ns,
-            evidence=(Number(name="idle time in it", value=ns, unit="ns"),),
+            evidence=(
+                Number(name="idle time in it", value=ns - sending_ns, unit="ns"),
+                Number(name="time in which the device does nothing else", value=sending_ns, unit="ns"),
+            ),
             where=where_of(evidence, chosen, place),
             saves_ns=(ns, ns),
-            how="the idle time in it",
+            how="the time in it",
             confidence="high",
             key=what,
         )
+
+
+def _between_replicas(evidence: Evidence) -> int:
+    """Time in which the device only sends, or adds up, what DataParallel's replicas share; 0 without any."""
+    ranges = evidence.trace.events
+    names = ranges.get_column("name").unique()
+    text = names.cast(pl.String)
+    if not text.str.contains(_DATA_PARALLEL).any():
+        return 0
+    named = names.filter(text.str.contains(_SHARED)).implode()
+    at = open_at_launch(ranges, evidence.work.events, pl.col("name").is_in(named))
+    sent = at.is_not_null()
+    return (of_events(evidence.work.events.filter(sent)) - of_events(evidence.work.events.filter(~sent))).total_ns
