@@ -15,6 +15,7 @@ from weftrace.comparison.render.words import DIFF_TERMS
 from weftrace.experts.render.words import PLACEMENT_TERMS, REPLAY_TERMS
 from weftrace.flops.render import words as flops
 from weftrace.moe.render.words import PAYS_TERMS, PROFILE_TERMS
+from weftrace.render.findings_parts import FINDING_TERMS
 from weftrace.report.render import words as report
 
 FILE = Path(__file__).parents[1] / "docs" / "glossary.md"
@@ -25,6 +26,7 @@ TERMS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "moe": {**PAYS_TERMS, **PROFILE_TERMS},
     "advice": {**WHAT_IF_TERMS, **PATH_TERMS},
     "comparison": DIFF_TERMS,
+    "findings": FINDING_TERMS,
 }
 _ENTRY = re.compile(r"<!-- (\w+)\.(\w+) -->\s.*?(→ .*)", re.DOTALL)
 

@@ -97,6 +97,7 @@ def _commands(inputs: Mapping[str, Path], folder: Path) -> dict[str, list[object
         "what-if": ["whatif", rank, "--scale", "communication=0.5"],
         "sensitivity": ["whatif", rank, "--sensitivity"],
         "slowdown": ["stragglers", ranks],
+        "advice": ["advise", inputs["rated"]],
         "diff": ["diff", rank, rank],
         "memory": ["memory", inputs["recording"]],
         "snapshot": ["memory", inputs["snapshot"]],

@@ -93,7 +93,7 @@ def case_of(name: str, program: Program, also_fine: frozenset[str], with_gain: f
     return Case(name=name, causes=causes, also_fine=also_fine - causes, write=write, gain=gain, all_gain=every)
 
 
-def planted() -> Iterator[Callable[[], Case]]:
+def planted() -> Iterator[partial[Case]]:
     """Each cause in each of its programs, in three strengths."""
     seeds = count(1)
     for cause in CAUSES:
