@@ -64,7 +64,7 @@ RULES: tuple[Rule, ...] = (
     Rule("recomputation", recomputing.recomputation),
     Rule("warm-up-in-sample", quality.warm_up_in_sample, is_remark=True),
     Rule("host-bound", host.host_bound),
-    Rule("sync-every-step", host.sync_every_step),
+    Rule("sync-every-step", host.sync_every_step, bases=("device", "host")),
     Rule("data-loading", loading.data_loading, bases=("device", "host")),
     Rule("decode-gap", serving.decode_gap),
     Rule("decode-outside-graphs", serving.decode_outside_graphs),

@@ -11,6 +11,7 @@ from weftrace.advice.changes import NoBlocking, NoHostGaps, Scale
 from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rule_texts import rule_text
+from weftrace.advice.findings.rules.cpu import waits_to_read
 from weftrace.advice.findings.rules.graphs import in_regions
 from weftrace.advice.findings.rules.host_idle import (
     OWN,
@@ -140,7 +141,10 @@ def _path_share(evidence: Evidence) -> float:
 
 
 def sync_every_step(evidence: Evidence) -> Iterator[Found | Missing]:
-    """2: the host waits until the device is done, and the device then for the host."""
+    """2: the host waits until the device is done, and the device then for the host; on CPUs, for other ranks."""
+    if evidence.work.basis == "host":
+        yield from waits_to_read(evidence, READS)
+        return
     if evidence.trace.events.select(pl.col("cat").cast(pl.String).str.contains("runtime|driver").any()).item() is False:
         yield Missing(what="no calls of the device's runtime are recorded")
         return
