@@ -77,9 +77,10 @@ class Gain:
     changes: Annotated[tuple[str, ...], Meta(description="What was changed in the replay, or what the bound is.")] = ()
 
     @property
-    def middle_ns(self) -> float:
-        """The middle of the interval: what findings are ordered by."""
-        return (self.low_ns + self.high_ns) / 2
+    def expected_ns(self) -> float:
+        """What findings are ordered by: the middle of the interval; of a bound, of which no more is known than that it
+        is not more, a quarter."""
+        return self.high_ns / 4 if self.method == "bound" else (self.low_ns + self.high_ns) / 2
 
     @property
     def words(self) -> str:
@@ -134,8 +135,8 @@ class Finding(InNotebook):
 
     @property
     def value_ns(self) -> float:
-        """What findings are ordered by: the middle of the gain, or half the cost where none is told."""
-        return self.cost_ns / 2 if self.gain is None else self.gain.middle_ns
+        """What findings are ordered by: the gain that is expected, or a quarter of the cost where none is told."""
+        return self.cost_ns / 4 if self.gain is None else self.gain.expected_ns
 
     def _describe(self) -> Iterator[tuple[str, str]]:
         yield self.rule, self.sentence
