@@ -13,6 +13,7 @@ import weftrace as wt
 from tests.cli.test_cli import Run, run
 from tests.findings.planted import cases
 from tests.findings.planted.case import Case
+from tests.flops.small_reports import TINY
 from weftrace.advice import Scale, advise
 from weftrace.advice.changes import NoHostGaps
 from weftrace.advice.findings.found import Found, Missing
@@ -177,3 +178,11 @@ def test_a_file_of_nothing_ends_in_a_sentence(run: Run, tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b'{"traceEvents": []}'))
     code, _, err = run("advise", str(path))
     assert code in (0, 3) and "Traceback" not in err
+
+
+def test_counted_flops_add_what_the_device_reaches(run: Run, loader: Path, tmp_path: Path) -> None:
+    wt.save(TINY, tmp_path / "flops.json")
+    code, out, err = run("advise", str(loader), "--flops", str(tmp_path / "flops.json"), "--hardware", "h800")
+    assert code == 0, err
+    assert "By counted FLOPs" in out and "of H800" in out
+    assert run("advise", str(loader), "--flops", str(loader))[0] == 3

@@ -16,6 +16,7 @@ from weftrace.options import Option
 
 if TYPE_CHECKING:
     from weftrace.analysis.findings import AdviceReport
+    from weftrace.flops import FlopsReport
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -58,10 +59,17 @@ class Request:
         str | None,
         Option("With --gate: only where it costs more than this part of a step.", metavar="PART", shows_default="0%"),
     ] = None
+    flops: Annotated[
+        str | None,
+        Option("What a step of the same run costs (`weftrace flops … -o flops.json`): tells MFU.", metavar="JSON"),
+    ] = None
     hardware: Annotated[
         str | None,
-        Option("The accelerator whose peaks count.", metavar="NAME", shows_default="the one that the trace names"),
-    ] = None
+        Option(
+            "The accelerator whose peaks count.", metavar="NAME", shows_default="the one that the trace names",
+            completes="weftrace.cli.options:complete_hardware",
+        ),
+    ] = None  # fmt: skip
     ranks: options.Ranks = None
     workers: options.Workers = None
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
@@ -75,7 +83,8 @@ def run(request: Request, to: outputs.Destination) -> None:
     if request.beyond is not None and not gate:
         raise typer.BadParameter("it has no meaning without --gate", param_hint="--beyond")
     beyond = options.parse_part(request.beyond or "0%", "--beyond")
-    wanted = to.wanted(writes=ADVICE, inputs=options.inputs_of(request.sources))
+    wanted = to.wanted(writes=ADVICE, inputs=options.inputs_of(request.sources, request.flops))
+    flops = None if request.flops is None else _counted(request.flops)
     with options.opened(
         request.sources, ranks=request.ranks, max_bytes=request.max_bytes, workers=request.workers, frames=True
     ) as source:
@@ -83,12 +92,21 @@ def run(request: Request, to: outputs.Destination) -> None:
         from weftrace.advice.render.advice_terminal import print_advice
 
         with outputs.working("looking for what costs time"):
-            found = advise(source, hardware=request.hardware, workers=request.workers)
+            found = advise(source, hardware=request.hardware, flops=flops, workers=request.workers)
     outputs.deliver(found, ADVICE, wanted, show=partial(print_advice, all_of_it=request.all))
     _exit_if_found(found, gate, beyond)
 
 
 command = command_of((Request, outputs.Destination), run)
+
+
+def _counted(path: str) -> FlopsReport:
+    """The report of FLOPs in a file. Raises `typer.BadParameter` in a house without that wing."""
+    try:
+        from weftrace.flops import read_flops
+    except ModuleNotFoundError as missing:
+        raise typer.BadParameter("this weftrace counts no FLOPs", param_hint="--flops") from missing
+    return read_flops(path)
 
 
 def _gate(text: str | None) -> Sequence[str]:

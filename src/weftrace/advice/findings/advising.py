@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weftrace.advice.changes import Change
 from weftrace.advice.findings.evidence import Evidence, JobEvidence
@@ -29,6 +29,10 @@ from weftrace.plan.inference.values import Inferred
 from weftrace.trace.job import Job, open_trace
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, works_of
+from weftrace.units import percent
+
+if TYPE_CHECKING:
+    from weftrace.flops.values import FlopsReport
 
 #: Ranks of a job up to which they are replayed together; of more, each is replayed alone.
 MOST_JOINED = 16
@@ -40,7 +44,8 @@ _DOUBTS = ("unrecorded-work", "ranks-missing")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankAdvice:
     """What the rules found on one device. plan: of the rank, to be joined with the others'; None where that was not
-    asked for. gains: of `found`, by the rank's own plan, where that is not; else empty."""
+    asked for. gains: of `found`, by the rank's own plan, where that is not; else empty. notes: what else is known of
+    it, sentences."""
 
     analysis: RankAnalysis
     found: tuple[tuple[str, Found | Missing], ...]
@@ -48,29 +53,36 @@ class RankAdvice:
     num_steps: int
     plan: Inferred | Work | None = None
     gains: tuple[tuple[Gain | None, str], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def advise(
     source: str | os.PathLike[str] | Trace | Job,
     *,
     hardware: Hardware | str | None = None,
+    flops: FlopsReport | None = None,
     workers: int | None = None,
     on_done: Callable[[str], None] | None = None,
 ) -> AdviceReport:
     """What to do about a run: findings, most gain first.
 
-    hardware: the accelerator whose peaks count, by default the one that the trace names. workers, on_done: see
-    `Job.map`. Raises `TraceError` where nothing can be read.
+    hardware: the accelerator whose peaks count, by default the one that the trace names. flops: what a step of the same
+    run costs, which tells MFU where the trace has no shapes. workers, on_done: see `Job.map`.
+    Raises `TraceError` where nothing can be read.
     """
     chip = _chip(hardware)
     if not isinstance(source, Trace | Job):
         source = open_trace(source, frames=True, workers=workers)
     if isinstance(source, Trace):
-        ranks, failures, name = advise_devices(source, chip=chip, keep_plan=True), [], source.path or "in memory"
+        ranks, failures, name = (
+            advise_devices(source, chip=chip, flops=flops, keep_plan=True),
+            [],
+            source.path or "in memory",
+        )
     else:
         joins = len(source.ranks or source.paths) <= MOST_JOINED
         outcomes = replace(source, frames=True).map(
-            partial(advise_devices, chip=chip, keep_plan=joins), workers=workers, on_done=on_done
+            partial(advise_devices, chip=chip, flops=flops, keep_plan=joins), workers=workers, on_done=on_done
         )
         ranks = [rank for outcome in outcomes for rank in outcome.value or ()]
         failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
@@ -80,9 +92,24 @@ def advise(
     return advice_of(collect(name, [rank.analysis for rank in ranks], failures, chip), ranks)
 
 
-def advise_devices(trace: Trace, *, chip: Hardware | None = None, keep_plan: bool = False) -> list[RankAdvice]:
+def advise_devices(
+    trace: Trace, *, chip: Hardware | None = None, flops: FlopsReport | None = None, keep_plan: bool = False
+) -> list[RankAdvice]:
     """What the rules found on each device of a trace."""
-    return [advise_work(work, chip=chip, keep_plan=keep_plan) for work in works_of(trace)]
+    found = [(work, advise_work(work, chip=chip, keep_plan=keep_plan)) for work in works_of(trace)]
+    return [one if flops is None else replace(one, notes=(_mfu(flops, work, chip),)) for work, one in found]
+
+
+def _mfu(flops: FlopsReport, work: Work, chip: Hardware | None) -> str:
+    """How much of the peak a step reaches by its counted FLOPs, a sentence."""
+    from weftrace.flops.join.join import join
+
+    found = join(flops, work, chip)
+    who = "" if work.trace.rank is None else f" on rank {work.trace.rank}"
+    if found.mfu is None:
+        return f"The FLOPs of {found.model}{who} are held against no peak: the accelerator is not known."
+    parts = [f"{part.phase} {percent(part.mfu)}" for part in found.phases if part.mfu]
+    return f"By counted FLOPs{who}, MFU is {percent(found.mfu)} of {found.hardware}: {', '.join(parts)}."
 
 
 def advise_work(
@@ -188,7 +215,11 @@ def advice_of(
         together=together,
         together_of=tuple(findings[at].rule for at in first) if together is not None else (),
         not_found=tuple(_not_found(told, missing)),
-        notes=(*analysis.notes, *(f"left out: {failure.error}" for failure in analysis.failures)),
+        notes=(
+            *(note for rank in counted for note in rank.notes),
+            *analysis.notes,
+            *(f"left out: {failure.error}" for failure in analysis.failures),
+        ),
         sources={rule: tuple(f"{s.ref}: {s.says}" for s in rule_text(rule).sources) for rule in sorted(told)},
     )
 
