@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import polars as pl
@@ -218,7 +219,16 @@ def _widened(
     return Bounds(low_ns=max(0, int(low_ns - later_ns)), high_ns=int(high_ns + sooner_ns))
 
 
+_KEPT: WeakKeyDictionary[Inferred, int] = WeakKeyDictionary()  # each is asked for many times
+
+
 def _before_ns(inferred: Inferred) -> int:
+    if (known := _KEPT.get(inferred)) is None:
+        known = _KEPT[inferred] = _longest_before_ns(inferred)
+    return known
+
+
+def _longest_before_ns(inferred: Inferred) -> int:
     """What a host did, in the file, before the first call of the plan, ns: the longest of the ranks. Faster, work on
     the device begins sooner, though it may end when others let it; the span is then longer."""
     calls = inferred.measured.drop_nulls("call").group_by("at").agg(pl.col("call").unique())

@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from weftrace.errors import PlanError
 from weftrace.notebook import InNotebook
-from weftrace.plan.graph import hold_ns
+from weftrace.plan.graph import graph_of, hold_ns, with_durations
 from weftrace.plan.model import Plan, need_plan
 from weftrace.plan.rows import rows_by_rank
-from weftrace.plan.times import Timetable, timetable
+from weftrace.plan.times import Timetable, times_of
 from weftrace.trace.kernels import classify, load_rules
 from weftrace.units import percent
 
@@ -120,16 +120,17 @@ def with_contention(
     if not isinstance(tolerance, int | float) or not tolerance >= 0:
         raise PlanError(f"tolerance = {tolerance!r}; it is a share of the makespan, 0 or more.")
     alone_ns = plan.ops.get_column("duration_ns").to_numpy()
-    tables = list(zip(slowdowns, _chosen(plan, slowdowns), strict=True))
+    table = _chosen(plan, slowdowns)
     rows, _, first = rows_by_rank(plan.ops)
     by_rank = np.split(rows, first[1:])
-    times, rounds, change_ns, settled = timetable(plan), 1, 0, not len(plan)
+    graph = graph_of(plan)
+    times, rounds, change_ns, settled = times_of(graph), 1, 0, not len(plan)
     while not settled and rounds < max_rounds:
-        duration_ns = _stretched(times, alone_ns, tables, by_rank)
+        duration_ns = _stretched(times, alone_ns, table, by_rank)
         change_ns = int(np.abs(duration_ns - times.plan.ops.get_column("duration_ns").to_numpy()).max())
         settled = change_ns <= max(1, tolerance * times.makespan_ns)  # 1 ns may swing by rounding alone
         if change_ns:
-            times = timetable(plan.with_ops(duration_ns=pl.Series(duration_ns)))
+            times = times_of(with_durations(graph, plan.with_ops(duration_ns=pl.Series(duration_ns))))
             rounds += 1
     summary = "settled" if settled else f"not settled, the last changed a duration by {change_ns:,} ns"
     names = "; ".join(row.name for row in slowdowns) or "no slowdowns given"
@@ -140,19 +141,42 @@ def with_contention(
     )
 
 
-def _chosen(plan: Plan, slowdowns: Sequence[Slowdown]) -> list[tuple[_Bools, _Bools]]:
-    """For each row, the ops that take it, and those that they are slowed by."""
-    names = plan.ops.get_column("name")
-    families = classify(names, load_rules()).get_column("family").cast(pl.String)
-    ops = plan.ops.with_columns(family=families)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A row of a table, or several of factors with the same beside: who takes it, who slows them, and of each op the
+    share of its time that it loses then, [ops]; by_sms: it loses by the SMs that are left."""
+
+    of: _Bools
+    beside: _Bools
+    lost: _Floats
+    by_sms: bool
+
+
+def _chosen(plan: Plan, slowdowns: Sequence[Slowdown]) -> list[_Row]:
+    """The rows of a table, each op in one at most."""
+    ops = plan.ops
+    asked = (each for row in slowdowns for each in (row.of, row.beside) if isinstance(each, pl.Expr))
+    if any(name not in ops.columns for each in asked for name in each.meta.root_names()):
+        families = classify(ops.get_column("name"), load_rules()).get_column("family").cast(pl.String)
+        ops = ops.with_columns(family=families)
     on_device = (ops.get_column("kind") != "host").to_numpy()
     is_free = on_device.copy()
-    chosen = []
+    chosen: list[_Row] = []
     for row in slowdowns:
         of, beside = (_selected(ops, row, which) for which in ("of", "beside"))
-        chosen.append((of & is_free, beside & on_device))
-        is_free &= ~of
+        of, beside, is_free = of & is_free, beside & on_device, is_free & ~of
+        lost = np.where(of, 1.0 if row.factor is None else 1 - 1 / row.factor, 0.0)
+        new = _Row(of=of, beside=beside, lost=lost, by_sms=row.factor is None)
+        at = next((i for i, each in enumerate(chosen) if _are_one(each, new)), len(chosen))
+        if at == len(chosen):
+            chosen.append(new)
+        else:
+            chosen[at] = replace(new, of=chosen[at].of | of, lost=chosen[at].lost + lost)
     return chosen
+
+
+def _are_one(row: _Row, other: _Row) -> bool:
+    return not row.by_sms and not other.by_sms and bool((row.beside == other.beside).all())
 
 
 def _selected(ops: pl.DataFrame, row: Slowdown, which: str) -> _Bools:
@@ -186,17 +210,12 @@ def _check_table(plan: Plan, slowdowns: Sequence[Slowdown]) -> None:
             )
 
 
-def _stretched(
-    times: Timetable,
-    alone_ns: _Ints,
-    tables: Sequence[tuple[Slowdown, tuple[_Bools, _Bools]]],
-    by_rank: Sequence[_Ints],
-) -> _Ints:
+def _stretched(times: Timetable, alone_ns: _Ints, table: Sequence[_Row], by_rank: Sequence[_Ints]) -> _Ints:
     """A round: the duration that each op would have by what runs beside it now."""
     plan = times.plan
     lost_ns, rate = np.zeros(len(plan)), np.zeros(len(plan))
-    for row, who in tables:
-        _add_lost(times, by_rank, row, *who, lost_ns, rate)
+    for row in table:
+        _add_lost(times, by_rank, row, lost_ns, rate)
     now_ns = plan.ops.get_column("duration_ns").to_numpy()
     if plan.gap_ns:
         span_ns = np.maximum(1, hold_ns(plan.ops, plan.gap_ns))
@@ -208,38 +227,36 @@ def _stretched(
     return np.asarray(np.maximum(alone_ns, duration_ns))
 
 
-def _add_lost(
-    times: Timetable, by_rank: Sequence[_Ints], row: Slowdown, of: _Bools, beside: _Bools, lost_ns: _Floats,
-    rate_at_end: _Floats,
-) -> None:  # fmt: skip
+def _add_lost(times: Timetable, by_rank: Sequence[_Ints], row: _Row, lost_ns: _Floats, rate_at_end: _Floats) -> None:
     """Add, for each op, the time that it loses to what runs beside it, and at which rate it loses when it ends."""
     work_ns = times.end_ns - hold_ns(times.plan.ops, times.plan.gap_ns)  # from when on a member of a meet does its work
     for rows in by_rank:
-        slowed = rows[of[rows] & (times.end_ns[rows] > work_ns[rows])]
-        others = rows[beside[rows]]
-        if len(others) and len(slowed):
-            begins = (times.start_ns if row.factor is None else work_ns)[others]
-            spans = _Spans(begins, times.end_ns[others], _weights(times.plan, others, row))
-            asked = _weights(times.plan, slowed, row)
-            own = asked * beside[slowed]  # no op slows itself
-            for pair in {(int(a), int(b)) for a, b in zip(asked, own, strict=True)}:
-                these = slowed[(asked == pair[0]) & (own == pair[1])]
-                rate = _rate(row, pair[0], spans.held - pair[1], times.plan.num_sms)
-                lost_ns[these] += spans.area(rate, work_ns[these], times.end_ns[these])
-                rate_at_end[these] += spans.just_before(rate, times.end_ns[these])
+        slowed = rows[row.of[rows] & (times.end_ns[rows] > work_ns[rows])]
+        others = rows[row.beside[rows]]
+        if not len(others) or not len(slowed):
+            continue
+        begins = (times.start_ns if row.by_sms else work_ns)[others]
+        spans = _Spans(begins, times.end_ns[others], _weights(times.plan, others, row))
+        asked, slows = _weights(times.plan, slowed, row), row.beside[slowed]
+        for itself in (False, True):  # no op slows itself
+            for weight in np.unique(asked[slows == itself]).tolist():
+                these = slowed[(slows == itself) & (asked == weight)]
+                rate = _rate(row, weight, spans.held - weight * itself, times.plan.num_sms)
+                lost_ns[these] += row.lost[these] * spans.area(rate, work_ns[these], times.end_ns[these])
+                rate_at_end[these] += row.lost[these] * spans.just_before(rate, times.end_ns[these])
 
 
-def _weights(plan: Plan, ops: _Ints, row: Slowdown) -> _Ints:
+def _weights(plan: Plan, ops: _Ints, row: _Row) -> _Ints:
     """What each op adds while it runs: one, or its SMs."""
-    if row.factor is not None:
+    if not row.by_sms:
         return np.ones(len(ops), np.int64)
     return plan.ops.get_column("num_sms").gather(ops).fill_null(0).to_numpy().astype(np.int64)
 
 
-def _rate(row: Slowdown, asked: int, others: _Ints, num_sms: int | None) -> _Floats:
-    """1 - 1 / f where others hold that much: the share of time that is lost."""
-    if row.factor is not None:
-        return np.where(others > 0, 1 - 1 / row.factor, 0.0)
+def _rate(row: _Row, asked: int, others: _Ints, num_sms: int | None) -> _Floats:
+    """Where others hold that much: whether an op is slowed, or by SMs, 1 - 1 / f, the share of time that is lost."""
+    if not row.by_sms:
+        return (others > 0).astype(np.float64)
     assert num_sms is not None, "refused before"
     left = np.maximum(1, num_sms - others)
     return np.where(asked > left, 1 - left / max(1, asked), 0.0)

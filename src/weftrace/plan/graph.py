@@ -6,7 +6,7 @@ code, which takes about a second; once a process has interpreted as much as that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
 
@@ -118,6 +118,13 @@ def graph_of(plan: Plan, *, free_streams: bool = False) -> Graph:
         meet_first=meet_first,
         meet_ops=meet_ops,
     )
+
+
+def with_durations(graph: Graph, plan: Plan) -> Graph:
+    """The arrays of a plan that differs from the graph's in durations alone, none below 0. Raises `PlanError` where
+    they add up to too much."""
+    _check_total(plan, f"plan {plan.name!r}")
+    return replace(graph, plan=plan, hold_ns=hold_ns(plan.ops, plan.gap_ns))
 
 
 def hold_ns(ops: pl.DataFrame, gap_ns: int) -> _Int64s:
@@ -266,8 +273,8 @@ def _numbered(keys: NDArray[Any]) -> tuple[_Int32s, int]:
     if not len(keys):
         return _NONE, 0
     if int(keys.max()) > 4 * len(keys) + 1024:
-        used, number = np.unique(keys, return_inverse=True)
-        return number.astype(np.int32), len(used)
+        used = np.sort(pl.Series(keys).unique().to_numpy())  # few of many, as a rule: hashing is quicker than sorting
+        return np.searchsorted(used, keys).astype(np.int32), len(used)
     is_used = np.zeros(int(keys.max()) + 1, dtype=bool)
     is_used[keys] = True
     number_of = np.cumsum(is_used, dtype=np.int32)
@@ -348,16 +355,22 @@ def _check_device(plan: Plan, of: str) -> None:
             f"so ranks are 0 to {plan.world_size - 1}."
         )
     is_host = ops.get_column("kind") == "host"
-    if is_host.any() and not is_host.all():
+    if is_host.any() and not is_host.all() and _is_mixed(plan, is_host):
         mixed = (
             ops.select("rank", "stream", host=is_host).unique().group_by("rank", "stream").len().filter(pl.col.len > 1)
         )
-        if len(mixed):
-            rank, stream, _ = mixed.sort("rank", "stream").row(0)
-            raise PlanError(
-                f"{of}: stream {stream} of rank {rank} has host ops and others. A host thread is a stream of its own: "
-                f"give it a number that no stream of the device has.{more(len(mixed))}"
-            )
+        rank, stream, _ = mixed.sort("rank", "stream").row(0)
+        raise PlanError(
+            f"{of}: stream {stream} of rank {rank} has host ops and others. A host thread is a stream of its own: "
+            f"give it a number that no stream of the device has.{more(len(mixed))}"
+        )
+
+
+def _is_mixed(plan: Plan, is_host: pl.Series) -> bool:
+    """Whether any stream has ops of a host and others."""
+    keys = pl.Series(_resource_keys(plan))
+    of_host, others = (keys.filter(which).unique() for which in (is_host, ~is_host))
+    return bool(of_host.is_in(others.implode()).any())
 
 
 def _check_ids(plan: Plan, of: str) -> None:

@@ -83,8 +83,13 @@ class Chain(InNotebook):
 
 def timetable(plan: Plan) -> Timetable:
     """Run the plan. Raises `PlanError` as `weftrace.plan.check` does."""
-    result = run(graph_of(plan))
-    return Timetable(plan=plan, start_ns=result.start_ns, end_ns=result.end_ns)
+    return times_of(graph_of(plan))
+
+
+def times_of(graph: Graph) -> Timetable:
+    """Run the plan of a graph. Raises `PlanError` where ops wait for each other in a circle."""
+    result = run(graph)
+    return Timetable(plan=graph.plan, start_ns=result.start_ns, end_ns=result.end_ns)
 
 
 def critical_path(times: Timetable, *, last: int | None = None) -> pl.DataFrame:
