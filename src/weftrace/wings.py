@@ -36,7 +36,7 @@ WINGS = (
     Wing("flops", (("values", ("FlopsReport",)), ("", ("count", "profile")))),
     Wing("pipeline"),
     Wing("moe", commands=("profile",)),
-    Wing("advice", commands=("advise", "critical-path", "whatif", "stragglers")),
+    Wing("advice", commands=("advise", "critical-path", "whatif", "stragglers", "skill")),
     Wing("comparison", (("diffs", ("Diff", "diff")),), commands=("diff",)),
     Wing("memory"),
     Wing("questions", (("asking", ("query",)),), commands=("query",)),
