@@ -56,7 +56,9 @@ class Where:
     kernels: Annotated[tuple[str, ...], Meta(description="Names, the longest first.")] = ()
     path: Annotated[str, Meta(description="The file that `events` are of.")] = ""
     events: Annotated[tuple[int, ...], Meta(description="Rows of the trace's events, the longest first.")] = ()
-    start_ns: Annotated[int | None, Meta(description="Of the first of these events, on the trace's clock.")] = None
+    start_ns: Annotated[
+        int | None, Meta(description="Of the first of these events, or of the gap before it, on the trace's clock.")
+    ] = None
     end_ns: Annotated[int | None, Meta(description="Its end.")] = None
 
     @property

@@ -119,10 +119,14 @@ def place_of(evidence: Evidence, chosen: Mask) -> Place:
 def where_of(
     evidence: Evidence, chosen: Mask, place: Place, *, step: int | None = None, kernels: tuple[str, ...] = ()
 ) -> Where:
-    """The place of the chosen pieces, shown by what ends the gaps with most of them."""
+    """The place of the chosen pieces, shown by what ends the gaps with most of them, and by the longest of these."""
     ends = evidence.idle_pieces.gaps.events.get_column("row").to_numpy().astype(np.int64)
     largest = _largest(evidence.idle_pieces.gap[chosen], evidence.idle_pieces.length[chosen])
-    return replace(place_where(evidence, place, ends[largest], step=step), kernels=kernels)
+    found = replace(place_where(evidence, place, ends[largest], step=step), kernels=kernels)
+    if not len(largest):
+        return found
+    start, end = evidence.idle_pieces.gaps.events.select("from_ns", "until_ns").row(int(largest[0]))
+    return replace(found, start_ns=start, end_ns=end)
 
 
 def place_where(evidence: Evidence, place: Place, rows: Array, *, step: int | None = None) -> Where:
