@@ -169,6 +169,25 @@ def efficiency(num_operators: str, folder: str) -> dict[str, Any]:
     return {"inside_s": took_s, "others_s": whole_s - took_s, "num_shapes": found.num_shapes, "num_events": len(trace)}
 
 
+def advice(path: str) -> dict[str, Any]:
+    """weftrace: what to do about a run, with the gains, beside all else that a report tells of it; processor time."""
+    from weftrace.advice.findings.advising import advice_of, advise_work
+    from weftrace.analysis.rank import analyze_rank, collect
+    from weftrace.trace import Trace, open_trace, work_of
+
+    trace = open_trace(path, frames=True)
+    assert isinstance(trace, Trace)
+    work = work_of(trace)
+    start = time.process_time()
+    analysis = analyze_rank(work)
+    others_s = time.process_time() - start
+    start = time.process_time()
+    found = advice_of(collect(path, [analysis], []), [advise_work(work, given=analysis)], replays_job=False)
+    inside_s = time.process_time() - start
+    numbers = {"num_kernels": work.events.height, "num_findings": len(found.findings)}
+    return {"inside_s": inside_s, "others_s": others_s, **numbers}
+
+
 def _with_stacks(num_bytes: str, folder: str) -> Path:
     """A file with stacks of so many bytes, made where it is absent."""
     from benchmarks.stacks import stacks
@@ -291,7 +310,22 @@ def paint(page: str) -> dict[str, Any]:
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     task.__name__: task
-    for task in (account, reading, near, report, modules, waits, efficiency, hta, gunzip, ranks, cluster, html, paint)
+    for task in (
+        account,
+        reading,
+        near,
+        report,
+        modules,
+        waits,
+        efficiency,
+        advice,
+        hta,
+        gunzip,
+        ranks,
+        cluster,
+        html,
+        paint,
+    )
 }
 
 if __name__ == "__main__":

@@ -61,6 +61,14 @@ class Others(NamedTuple):
 AS_THEY_WERE, ANY_FASTER = Others(1.0, 1.0), Others(0.0, 1.0)
 
 
+class Spans(NamedTuple):
+    """Of a changed plan, ns, as in `Tried`."""
+
+    span_ns: int
+    low_ns: int
+    high_ns: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """Spans of a changed plan, ns: as soon, and as late, as the absent ranks may let it end."""
@@ -95,6 +103,19 @@ def tried(inferred: Inferred, changes: Sequence[Change]) -> Tried:
         plan if kernels is None else changed(kernels, changes),
         lambda of, absent: others_of(of, absent, changes),
     )
+
+
+_SPANS: WeakKeyDictionary[Inferred, dict[str, Spans]] = WeakKeyDictionary()  # rules and gains ask for the same
+
+
+def spans_of(inferred: Inferred, changes: Sequence[Change]) -> Spans:
+    """The spans of the answer to changes, by `tried`, done once: changes that are called the same are the same."""
+    known = _SPANS.setdefault(inferred, {})
+    key = "; ".join(map(str, changes))
+    if key not in known:
+        found = tried(inferred, changes)
+        known[key] = Spans(found.span_ns, found.low_ns, found.high_ns)
+    return known[key]
 
 
 def tried_without(inferred: Inferred, class_: str) -> Tried:

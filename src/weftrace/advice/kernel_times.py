@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +17,7 @@ from weftrace.units import S, counted
 
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
+_CALLS: WeakKeyDictionary[Work, pl.Series] = WeakKeyDictionary()  # of each event its call: rules ask for it many times
 
 
 def fused(
@@ -80,7 +83,8 @@ def _costs(work: Work, event: _Ints, label: str) -> pl.DataFrame:
     if ((event < 0) | (event >= work.events.height)).any():
         raise AdviceError(f"{label}: rows are those of the work's {work.events.height:,} events, each once.")
     every = work.trace.events
-    calls = counted_calls(every, work.events)
+    if (calls := _CALLS.get(work)) is None:
+        calls = _CALLS[work] = counted_calls(every, work.events)
     took = work.events.select("start_ns", took_ns=(pl.col("end_ns") - pl.col("start_ns")).cast(pl.Float64))
     events = took.with_row_index("event").with_columns(calls).with_columns(
         call_ns=pl.when(pl.col("call").is_not_null()).then(pl.col("took_ns").sum().over("call"))

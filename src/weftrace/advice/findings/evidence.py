@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar, cast
 
 import polars as pl
 
@@ -24,6 +25,8 @@ from weftrace.plan.inference.values import Inferred
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work
 
+_T = TypeVar("_T")
+
 #: Operators that a training has and an inference has not.
 _BACKWARD = r"^autograd::engine::|Backward|^Optimizer\."
 
@@ -35,6 +38,9 @@ class Evidence:
     work: Work
     given: RankAnalysis | None = None
     asked_hardware: Hardware | None = None
+
+    def __post_init__(self) -> None:
+        self._known: dict[Callable[[Evidence], object], object] = {}
 
     @property
     def trace(self) -> Trace:
@@ -127,6 +133,12 @@ class Evidence:
         return events.with_row_index("at").with_columns(
             (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"), operator_rows(self.trace.events, events)
         )
+
+    def once(self, look: Callable[[Evidence], _T]) -> _T:
+        """What several rules look at, by a function of theirs, called once."""
+        if look not in self._known:
+            self._known[look] = look(self)
+        return cast(_T, self._known[look])
 
     def share(self, time_ns: float) -> float:
         """Of the span."""

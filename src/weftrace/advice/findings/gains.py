@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from weftrace.advice.absent_ranks import absent_from
-from weftrace.advice.bounds import tried
+from weftrace.advice.bounds import spans_of
 from weftrace.advice.changes import Change, Scale
 from weftrace.advice.findings.found import Found
 from weftrace.advice.trust import Trust, trust_of
@@ -63,7 +63,7 @@ class Replays:
         key = "; ".join(map(str, changes))
         if key not in self._saved:
             try:
-                found = tried(self.inferred, _once(changes))
+                found = spans_of(self.inferred, _once(changes))
                 self._saved[key] = (self.replayed_ns - found.high_ns, self.replayed_ns - found.low_ns)
             except AdviceError as error:
                 self._saved[key] = f"{key} cannot be replayed: {error}"

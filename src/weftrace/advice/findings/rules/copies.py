@@ -31,12 +31,17 @@ _OF_OTHERS = r"(?i)fsdp|c10d::|nccl:|split_with_sizes_copy|chunk_cat|reshape_and
 _TYPES = {"float": "FP32", "c10::BFloat16": "BF16", "c10::Half": "FP16", "double": "FP64"}
 
 
-def copying(evidence: Evidence, kernels: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
+def copying(evidence: Evidence) -> tuple[pl.DataFrame, bool]:
     """(kernels that cast, copy or concatenate, those that other rules tell left out; whether rule 31 tells them)."""
+    return evidence.once(_copying)
+
+
+def _copying(evidence: Evidence) -> tuple[pl.DataFrame, bool]:
+    kernels = device_kernels(evidence)
     copies = kernels.filter(
         pl.col("family").is_in(COPIES), ~pl.col("name").str.contains(COMPILED), ~_of_layouts(),
         ~pl.col("operator_name").str.contains(_OF_OTHERS).fill_null(False),
-        ~pl.col("at").is_in(attention_parts(kernels).get_column("at").implode()),
+        ~pl.col("at").is_in(attention_parts(evidence).get_column("at").implode()),
     )  # fmt: skip
     copies = copies.filter(~of_optimizer(evidence, copies))
     least = rule_text("casts-and-copies").thresholds["least_share_of_kernels"]
@@ -46,7 +51,7 @@ def copying(evidence: Evidence, kernels: pl.DataFrame) -> tuple[pl.DataFrame, bo
 def casts_and_copies(evidence: Evidence) -> Iterator[Found]:
     """31: kernels that only cast, copy, transpose or concatenate."""
     kernels = device_kernels(evidence)
-    copies, is_told = copying(evidence, kernels)
+    copies, is_told = copying(evidence)
     if not is_told:
         return
     copies = copies.with_columns(_what(evidence, copies))

@@ -38,7 +38,7 @@ _MOST_FUSED = 32  # kernels of a chain in one: longer chains go from tensor to t
 def unfused_attention(evidence: Evidence) -> Iterator[Found]:
     """14: attention as products with a softmax between them."""
     kernels = device_kernels(evidence)
-    parts = attention_parts(kernels)
+    parts = attention_parts(evidence)
     softmaxes, products = parts.filter(pl.col("part") == "softmax"), parts.filter(pl.col("part") == "product")
     if softmaxes.height < 2:
         return
@@ -104,8 +104,8 @@ def unfused_elementwise(evidence: Evidence) -> Iterator[Found]:
     """15: memory-bound kernels, one after the other, each of which reads what the one before wrote."""
     kernels = device_kernels(evidence)
     limits = rule_text("unfused-elementwise").thresholds
-    attention = attention_parts(kernels)
-    copies, told_apart = copying(evidence, kernels)
+    attention = attention_parts(evidence)
+    copies, told_apart = copying(evidence)
     apart = [attention, copies] if told_apart else [attention]
     bound = kernels.filter(
         pl.col("family").is_in((*_GLUE, *_BESIDE)) & ~pl.col("name").str.contains(COMPILED),

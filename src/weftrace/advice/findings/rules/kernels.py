@@ -30,6 +30,10 @@ def total_ns(kernels: pl.DataFrame) -> int:
 
 def device_kernels(evidence: Evidence) -> pl.DataFrame:
     """Kernels that compute, and copies within the device, in order of start; with `operator_name`."""
+    return evidence.once(_device_kernels)
+
+
+def _device_kernels(evidence: Evidence) -> pl.DataFrame:
     kernels = evidence.kernels.filter((pl.col("kind") == "compute") | pl.col("family").is_in(COPIES))
     names = evidence.trace.events.get_column("name").gather(kernels.get_column("operator").cast(pl.UInt32))
     return kernels.with_columns(

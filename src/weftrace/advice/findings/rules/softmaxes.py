@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weftrace.advice.findings.rules.kernels import GEMMS
+from weftrace.advice.findings.evidence import Evidence
+from weftrace.advice.findings.rules.kernels import GEMMS, device_kernels
 from weftrace.analysis.intervals import Array
 
 #: What may stand between: masks, scales, casts, dropout.
@@ -16,13 +17,18 @@ _BATCHED = r"(?i)bmm|matmul|einsum"
 _OF_LOSS = r"(?i)log_?softmax|cross_?entropy"
 
 
-def attention_parts(kernels: pl.DataFrame) -> pl.DataFrame:
+def attention_parts(evidence: Evidence) -> pl.DataFrame:
     """Kernels of attention that is not fused, with part: softmax, product or between; and is_backward.
 
-    kernels: of `device_kernels`, in order of start. A softmax counts where the nearest kernels of another sort before
+    A softmax counts where the nearest kernels of another sort before
     and after it on its stream are products, batched ones where operators are recorded. The forward has one product on
     each side, the backward two.
     """
+    return evidence.once(_attention_parts)
+
+
+def _attention_parts(evidence: Evidence) -> pl.DataFrame:
+    kernels = device_kernels(evidence)
     family, operator = pl.col("family"), pl.col("operator_name")
     of_loss = operator.str.contains(_OF_LOSS).fill_null(False) | pl.col("name").str.contains(_OF_LOSS)
     product = family.is_in(GEMMS) & operator.str.contains(_BATCHED).fill_null(True)

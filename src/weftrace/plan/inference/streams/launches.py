@@ -80,7 +80,8 @@ def linked(ops: pl.DataFrame) -> pl.DataFrame:
     """Ops on a device with the call that launched them: op, on (the call's op), start_ns, call_start_ns, call_end_ns,
     put_ns (when it was put on its stream, latencies apart), in_graph, stream. ops: all of the plan."""
     calls = ops.filter(pl.col("call_ts_ns").is_not_null()).with_columns(pl.col("op").alias("on"))
-    device = ops.filter(pl.col("event").is_not_null()).drop("call_ts_ns", "pid", "tid")
+    needed = ("op", "stream", "start_ns", "launch_ts_ns", "launch_pid", "launch_tid", "graph_id")
+    device = ops.filter(pl.col("event").is_not_null()).select(needed)
     found = with_calls(device, calls.select("on", "pid", "tid", "call_ts_ns", "start_ns", "end_ns", call_name="name"))
     put = pl.when("in_graph").then("call_start_ns").otherwise("call_end_ns").alias("put_ns")
     return found.select("op", "on", "start_ns", "call_start_ns", "call_end_ns", put, "in_graph", "stream")

@@ -14,7 +14,7 @@ from weftrace.notebook import InNotebook
 from weftrace.plan.inference.streams.recorded import Recorded
 from weftrace.plan.inference.threads.blocking import ALLOCATES, BLOCKS, blocking_waits, own_copies
 from weftrace.plan.inference.threads.full_queue import queued_launches
-from weftrace.plan.inference.threads.polling import quiet_stretches, waits_for_device
+from weftrace.plan.inference.threads.polling import quiet_stretches, signs_of_life, waits_for_device
 from weftrace.plan.inference.threads.thread_sync import handed_over
 from weftrace.plan.inference.values import FIRST_THREAD
 from weftrace.plan.inference.waits import in_schema
@@ -74,7 +74,7 @@ def host_calls(work: Work, on_device: pl.DataFrame) -> pl.DataFrame:
     a run what may block before its first launch or after its last work.
     """
     first, last = on_device.select(pl.col("launch_ts_ns").min(), pl.col("end_ns").max()).row(0)
-    events = work.trace.events.with_row_index("call")
+    events = work.trace.events.select("cat", "name", *_THREAD, "ts_ns", "dur_ns").with_row_index("call")
     names = events.get_column("name").unique()
     may_block = names.filter(names.cast(pl.String).str.contains(f"{BLOCKS}|{ALLOCATES}")).implode()
     launched = on_device.select("launch_pid", "launch_tid", "launch_ts_ns").drop_nulls("launch_ts_ns").unique()
@@ -117,8 +117,9 @@ def hosted(work: Work, on_device: pl.DataFrame, calls: pl.DataFrame, recorded: R
         return Hosted(ops=pl.DataFrame(schema=HOST_OPS), waits=pl.DataFrame(schema=HOST_WAITS))
     begins_ns = min(_first(calls), _first(on_device))
     ends_ns = max(int(part.get_column("end_ns").max()) for part in (calls, on_device))  # type: ignore[arg-type]
-    stretches = quiet_stretches(work.trace.events, calls, begins_ns, ends_ns)
-    handed = handed_over(work.trace.events, calls, stretches)
+    signs = signs_of_life(work.trace.events, calls)
+    stretches = quiet_stretches(signs, calls, begins_ns, ends_ns)
+    handed = handed_over(work.trace.events, signs, calls, stretches)
     polled, quiet_ns, notes = waits_for_device(
         stretches.join(handed, on=("thread", "from_ns"), how="anti", maintain_order="left"), calls, on_device
     )

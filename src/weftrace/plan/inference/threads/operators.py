@@ -16,15 +16,15 @@ def named_by_operator(work: Work, host: pl.DataFrame) -> pl.DataFrame:
     """
     threads = host.select("thread", "pid", "tid").drop_nulls().unique("thread")
     operators = (
-        work.trace.events.filter(pl.col("cat") == "cpu_op")
-        .select(
-            "pid", "tid", "ts_ns", operator=pl.col("name").cast(pl.String), until_ns=pl.col("ts_ns") + pl.col("dur_ns")
-        )
+        work.trace.events.select("cat", "pid", "tid", "ts_ns", "dur_ns", operator="name")
+        .filter(pl.col("cat") == "cpu_op")
+        .select("pid", "tid", "ts_ns", "operator", until_ns=pl.col("ts_ns") + pl.col("dur_ns"))
         .join(threads, on=("pid", "tid"))
         .sort("thread", "ts_ns", "until_ns", descending=[False, False, True])
     )
     covered_ns = pl.col("until_ns").cum_max().shift(1).over("thread")
     outermost = operators.filter(covered_ns.is_null() | (pl.col("ts_ns") >= covered_ns)).drop("pid", "tid")
+    outermost = outermost.with_columns(pl.col("operator").cast(pl.String))
     ends = host.select("thread", at_ns=pl.col("end_ns") - 1).with_row_index("place").sort("at_ns")
     found = ends.join_asof(
         outermost.sort("ts_ns"), left_on="at_ns", right_on="ts_ns", by="thread", check_sortedness=False

@@ -7,11 +7,15 @@ ends with the same kernel, each time.
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from weftrace.plan.inference.confidence import by_votes
 from weftrace.trace.model import is_launch
 from weftrace.units import MS, US, duration
+
+Signs = dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 #: Shorter stretches are not looked at.
 SHORTEST_NS = 50 * US
@@ -26,25 +30,42 @@ MOST_BACK = 8
 MOST_REPEATS = 0.75
 
 
-def quiet_stretches(events: pl.DataFrame, calls: pl.DataFrame, begins_ns: int, ends_ns: int) -> pl.DataFrame:
-    """Stretches of time, outside its calls, in which a thread recorded neither start nor end of an operator or call:
-    thread, pid, from_ns, until_ns, inside (whether an operator was running). By thread, in order. The first of a thread
-    begins at `begins_ns`; none after `ends_ns`.
+def signs_of_life(events: pl.DataFrame, calls: pl.DataFrame) -> Signs:
+    """Of each thread, when its operators and calls start, and when they end, each ascending.
 
     events: a trace's. calls: of `host_calls`.
     """
     threads = calls.select("thread", "pid", "tid").unique()
-    busy = events.filter(is_launch() | (pl.col("cat") == "cpu_op")).select("pid", "tid", "ts_ns", "dur_ns")
-    busy = busy.join(threads, on=("pid", "tid"))
-    starts = busy.select("thread", pl.col("ts_ns").alias("until_ns"), "dur_ns")
-    ends = busy.select("thread", pl.col("ts_ns").alias("until_ns") + pl.col("dur_ns"), dur_ns=None)
-    points = pl.concat([starts, ends.cast(dict(starts.schema))])  # type: ignore[arg-type]
-    points = points.sort("thread", "until_ns", "dur_ns", descending=[False, False, True], nulls_last=True)
-    depth = pl.when(pl.col("dur_ns").is_null()).then(-1).otherwise(1).cum_sum()
-    stretches = points.with_columns(
-        pl.col("until_ns").shift(1).over("thread").fill_null(begins_ns).clip(begins_ns).alias("from_ns"),
-        (depth.shift(1).fill_null(0).over("thread") > 0).alias("inside"),
-    ).filter(pl.col("until_ns") - pl.col("from_ns") >= SHORTEST_NS, pl.col("until_ns") <= ends_ns)
+    busy = events.select("cat", "pid", "tid", "ts_ns", "dur_ns").filter(is_launch() | (pl.col("cat") == "cpu_op"))
+    busy = busy.join(threads, on=("pid", "tid")).select("thread", "ts_ns", end_ns=pl.col("ts_ns") + pl.col("dur_ns"))
+    signs: Signs = {}
+    for (thread,), part in busy.partition_by("thread", as_dict=True).items():
+        starts, ends = (np.sort(part.get_column(name).to_numpy(), kind="stable") for name in ("ts_ns", "end_ns"))
+        signs[int(thread)] = starts, ends
+    return signs
+
+
+def quiet_stretches(signs: Signs, calls: pl.DataFrame, begins_ns: int, ends_ns: int) -> pl.DataFrame:
+    """Stretches of time, outside its calls, in which a thread recorded neither start nor end of an operator or call:
+    thread, pid, from_ns, until_ns, inside (whether an operator was running). By thread, in order. The first of a thread
+    begins at `begins_ns`; none after `ends_ns`.
+
+    signs: of `signs_of_life`. calls: of `host_calls`.
+    """
+    threads = calls.select("thread", "pid", "tid").unique()
+    schema: dict[str, pl.DataType] = {
+        "thread": calls.schema["thread"], "from_ns": pl.Int64(), "until_ns": pl.Int64(), "inside": pl.Boolean()
+    }  # fmt: skip
+    parts = [pl.DataFrame(schema=schema)]
+    for thread, (starts, ends) in signs.items():
+        until = np.sort(np.concatenate([starts, ends]), kind="stable")
+        since = np.concatenate([[begins_ns], until[:-1]])
+        is_quiet = (until - np.maximum(since, begins_ns) >= SHORTEST_NS) & (until <= ends_ns)
+        until, since, is_first = until[is_quiet], since[is_quiet], np.flatnonzero(is_quiet) == 0
+        num_open = np.searchsorted(starts, since, "right") - np.searchsorted(ends, since, "right")
+        found = {"from_ns": np.maximum(since, begins_ns), "until_ns": until, "inside": (num_open > 0) & ~is_first}
+        parts.append(pl.DataFrame({"thread": [thread] * len(until), **found}, schema=schema))
+    stretches = pl.concat(parts)
     around = calls.select("thread", pl.col("start_ns").alias("from_ns"), "end_ns").sort("from_ns")
     stretches = stretches.sort("from_ns").join_asof(around, on="from_ns", by="thread", check_sortedness=False)
     outside = pl.col("end_ns").is_null() | (pl.col("end_ns") <= pl.col("from_ns"))

@@ -11,8 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.plan.inference.confidence import by_votes
-from weftrace.plan.inference.threads.polling import LONG_NS, MOST_REPEATS, SHORTEST_NS, SOON_NS
-from weftrace.trace.model import is_launch
+from weftrace.plan.inference.threads.polling import LONG_NS, MOST_REPEATS, SHORTEST_NS, SOON_NS, Signs
 
 _NODE = "autograd::engine::evaluate_function"
 #: So many times must two threads hand over each way, where nothing else says that they do.
@@ -34,20 +33,22 @@ HAND_OVERS: dict[str, pl.DataType] = {
 _Ints = NDArray[np.int64]
 
 
-def handed_over(events: pl.DataFrame, calls: pl.DataFrame, stretches: pl.DataFrame) -> pl.DataFrame:
+def handed_over(events: pl.DataFrame, signs: Signs, calls: pl.DataFrame, stretches: pl.DataFrame) -> pl.DataFrame:
     """Stretches in which a thread, outside operators, waited for another of its process: frame of `HAND_OVERS`.
 
-    events: a trace's. calls: of `host_calls`. stretches: of `quiet_stretches`.
+    events: a trace's. signs: of `signs_of_life`. calls: of `host_calls`. stretches: of `quiet_stretches`.
     """
     threads = calls.select("thread", "pid", "tid").unique().sort("thread")
     if threads.get_column("pid").is_duplicated().sum() == 0:
         return pl.DataFrame(schema=HAND_OVERS)
     names = events.get_column("name").unique()
     nodes = names.filter(names.cast(pl.String).str.starts_with(_NODE)).implode()
-    begins = events.filter(pl.col("name").is_in(nodes)).join(threads, on=("pid", "tid"))
+    begins = events.select("name", "pid", "tid", "ts_ns").filter(pl.col("name").is_in(nodes))
+    begins = begins.join(threads, on=("pid", "tid"))
     begins = begins.select("thread", pl.col("ts_ns").alias("until_ns"), wakes=True).unique()
     workers = begins.get_column("thread").unique()
-    found = _turns(stretches.filter(~pl.col("inside")), _points(events, threads), threads)
+    points = {thread: np.sort(np.concatenate(both), kind="stable") for thread, both in signs.items()}
+    found = _turns(stretches.filter(~pl.col("inside")), points, threads)
     found = found.join(begins, on=("thread", "until_ns"), how="left", maintain_order="left")
     found = found.with_columns(since_ns=pl.col("until_ns") - pl.col("after_ns"))
     node = pl.col("wakes").fill_null(False) & (pl.col("ends_quiet") | (pl.col("after_ns") <= SOON_NS))
@@ -62,16 +63,6 @@ def handed_over(events: pl.DataFrame, calls: pl.DataFrame, stretches: pl.DataFra
         for frame in (summary, _voted(rest))
     ]
     return pl.concat(both).sort("thread", "from_ns")
-
-
-def _points(events: pl.DataFrame, threads: pl.DataFrame) -> dict[int, _Ints]:
-    """Of each thread, when its operators and calls start and end, ascending."""
-    busy = events.filter(is_launch() | (pl.col("cat") == "cpu_op")).join(threads, on=("pid", "tid"))
-    both = pl.concat([busy.select("thread", "ts_ns"), busy.select("thread", pl.col("ts_ns") + pl.col("dur_ns"))])
-    return {
-        int(thread[0]): part.get_column("ts_ns").sort().to_numpy()
-        for thread, part in both.partition_by("thread", as_dict=True).items()
-    }
 
 
 def _turns(stretches: pl.DataFrame, points: dict[int, _Ints], threads: pl.DataFrame) -> pl.DataFrame:
