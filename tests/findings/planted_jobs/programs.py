@@ -82,10 +82,12 @@ class Rank:
         yield
         found.last = next(at for at in reversed(range(len(self.ops))) if self.ops[at].kind == HOST)
 
+    def host_noise(self, name: str) -> float:
+        return self.setup.noise(self.key(f"host {name}"), 0.08)
+
     def host(self, name: str, ns: float, category: str = "", after: Iterable[int] = (), key: str = "") -> int:
         """Work of the host; category: how it is recorded, if at all."""
-        noise = self.setup.noise(self.key(f"host {key or name}"), 0.08)
-        self.ops.append(Op(self.rank, "host", HOST, name, ns * noise, self.step,
+        self.ops.append(Op(self.rank, "host", HOST, name, ns * self.host_noise(key or name), self.step,
                            after=list(after), category=category, thread=self.thread))  # fmt: skip
         return len(self.ops) - 1
 
@@ -365,11 +367,13 @@ def hop(me: Rank, what: str, way: str, number: int, sender: int, receiver: int, 
 def program(setup: Setup) -> Program:
     """All steps of all ranks."""
     found = Program(setup)
-    for rank in setup.ranks:
-        me = Rank(found, rank)
-        loaders = dict(setup.loader_ns)  # devices begin together: who loads longer began to load earlier
-        early = max(loaders.values(), default=120 * US) - loaders.get(rank, 120 * US)
-        me.host("start", setup.noise(f"{rank} start", 0.5) * 60 * US + early)
+    everyone = [Rank(found, rank) for rank in setup.ranks]
+    loaders = dict(setup.loader_ns)
+    loading = {me.rank: loaders.get(me.rank, 120 * US) * me.host_noise("load") for me in everyone}
+    for me in everyone:
+        rank = me.rank
+        early = max(loading.values()) - loading[rank]  # devices begin together: who loads longer began to load earlier
+        me.host("start", (setup.noise(f"{rank} start", 0.5) * 60 * US + early) / me.host_noise("start"))
         for step in range(setup.steps):
             me.step = step
             with me.range(f"ProfilerStep#{step}"):

@@ -117,9 +117,11 @@ class _File:
             if found.rank == self.rank:
                 category = "cpu_op" if found.name.startswith("aten::") else "user_annotation"
                 self.host(category, found.name, found.thread, begin[found.first] - 400, end[found.last] + 200)
+        free = 0.0  # since when the host has had nothing to do: a call that waits has been there since
         for at, op in enumerate(ops):
             if op.rank == self.rank and op.kind == HOST:
-                self.host_work(op, begin[at], end[at], launched.get(at, -1))
+                self.host_work(op, free if "sync" in op.category else begin[at], end[at], launched.get(at, -1))
+                free = end[at]
         mine = [at for at, op in enumerate(ops) if op.rank == self.rank]
         first, last = min(begin[at] for at in mine), max(end[at] for at in mine)
         self.event("Trace", "PyTorch Profiler (0)", "Spans", "PyTorch Profiler", first - 30_000, last + 30_000, {})

@@ -81,6 +81,7 @@ RULES: tuple[Rule, ...] = (
     Rule("exposed-collective", communication.exposed_collective, communication.exposed_collective_of_job,
          in_place="if joined"),
     Rule("one-connection", launch_order.one_connection),
+    Rule("slow-clocks", clocks.slow_clocks, jobs.slow_clocks, in_place="if found"),
     Rule("straggler", of_job=jobs.straggler),
     Rule("contention", sharing.contention),
     Rule("sm-wait", sharing.sm_wait),
@@ -94,6 +95,5 @@ RULES: tuple[Rule, ...] = (
          in_place="if joined"),
     Rule("first-and-last-collective", communication.first_and_last_collective,
          communication.first_and_last_collective_of_job, in_place="if joined"),
-    Rule("slow-clocks", clocks.slow_clocks, jobs.slow_clocks, in_place="if found"),
     Rule("leave-it", quality.leave_it, is_remark=True),
 )  # fmt: skip

@@ -73,7 +73,7 @@ class IdlePieces:
     gaps: the gaps and their launches. gap: of each piece the row in `gaps.events`; part: its number in PARTS; cause:
     its number in CAUSES; path: node of `paths` that was innermost on the launching thread, -1 where none was; named:
     node that names the cause, which is the path but where the host had waited before: the call that it waited in;
-    start, end: absolute ns.
+    waited: that call, whatever the cause; start, end: absolute ns.
     """
 
     gaps: Gaps
@@ -83,6 +83,7 @@ class IdlePieces:
     cause: Array
     path: Array
     named: Array
+    waited: Array
     start: Array
     end: Array
 
@@ -116,14 +117,19 @@ def _pieces(work: Work) -> IdlePieces:
         cause=np.concatenate((host.cause, rest.cause)),
         path=np.concatenate((host.path, none)),
         named=np.concatenate((host.named, none)),
+        waited=np.concatenate((host.waited, none)),
         start=np.concatenate((host.start, rest.start)),
         end=np.concatenate((host.end, rest.end)),
     )
     order = np.argsort(found.start, kind="stable")
     found = IdlePieces(
-        gaps=gaps, paths=found.paths,
-        **{name: getattr(found, name)[order] for name in ("gap", "part", "cause", "path", "named", "start", "end")},
-    )  # fmt: skip
+        gaps=gaps,
+        paths=found.paths,
+        **{
+            name: getattr(found, name)[order]
+            for name in ("gap", "part", "cause", "path", "named", "waited", "start", "end")
+        },
+    )
     silent = np.concatenate((host.silent, np.ones(len(none), np.bool_)))[order]
     for cause, pieces in unrecorded_gaps(work, gaps, found.gap, found.part, found.length, silent):
         found.cause[pieces] = _CODE[cause]
@@ -164,6 +170,7 @@ class _Host:
     cause: Array
     path: Array
     named: Array
+    waited: Array
     start: Array
     end: Array
     silent: NDArray[np.bool_]  # its thread recorded nothing
@@ -189,6 +196,7 @@ def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
     gap, part, path, start, end, known, wait = (np.concatenate(column) for column in zip(*columns, strict=True))
     silent = np.flatnonzero(path < 0)
     is_silent = path < 0
+    call = np.where(is_silent & (wait < 0), _waited_elsewhere(ranges, gaps, gap, launching, table), wait)
     path[silent] = _open_elsewhere(ranges, start[silent], table)
     paths = table.paths()
     of_path = _causes_of_paths(paths)  # the last one is of no path
@@ -207,7 +215,7 @@ def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
     named = np.where(waited, wait, path)
     cause = np.where(part == PARTS.index(CALL), _causes_of_calls(work, gaps, gap, cause), cause)
     return _Host(
-        paths=paths, gap=gap, part=part, cause=cause, path=path, named=named, start=start, end=end,
+        paths=paths, gap=gap, part=part, cause=cause, path=path, named=named, waited=call, start=start, end=end,
         silent=is_silent & (known == len(_RULES)),
     )  # fmt: skip
 
@@ -260,6 +268,15 @@ def _waited_in(ranges: pl.DataFrame, gaps: Gaps, gap: Array, table: PathTable) -
     found = np.full(len(which), -1, np.int64)
     found[ran_dry] = waits_in[np.searchsorted(returned, ends[last[ran_dry]])]
     return found[back]
+
+
+def _waited_elsewhere(ranges: pl.DataFrame, gaps: Gaps, gap: Array, launching: pl.DataFrame, table: PathTable) -> Array:
+    """The same of the other threads that launch work: one that waits for the loss before the backward pass, which is
+    another thread's."""
+    threads = launching.select(pid="launch_pid", tid="launch_tid").drop_nulls().unique()
+    if threads.height < 2:
+        return np.full(len(gap), -1, np.int64)
+    return _waited_in(ranges.join(threads, on=("pid", "tid"), how="semi", maintain_order="left"), gaps, gap, table)
 
 
 def _open_elsewhere(ranges: pl.DataFrame, times: Array, table: PathTable) -> Array:

@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.analysis.intervals import Array, covered, sums_by_group, union
-from weftrace.analysis.waiting.call_names import SYNC
+from weftrace.analysis.waiting.call_names import COPY, SYNC
 from weftrace.analysis.waiting.gap_parts import HELD, PARTS, TURNAROUND_NS, Gaps
 from weftrace.trace.model import is_launch
 from weftrace.trace.work import Work
@@ -108,9 +108,9 @@ def _of_iterations(work: Work, gaps: Gaps, total: Array) -> NDArray[np.bool_]:
 
 
 def _after_a_wait(work: Work, gaps: Gaps) -> NDArray[np.bool_]:
-    """Gaps at whose beginning the host had waited until the device was done: nothing was left on it."""
+    """Gaps at whose beginning the host had waited until the device, or a copy, was done: nothing was left on it."""
     waits = work.trace.events.select("cat", "name", "ts_ns", "dur_ns").filter(is_launch())
-    waits = waits.filter(pl.col("name").cast(pl.String).str.contains(SYNC)).sort("ts_ns")
+    waits = waits.filter(pl.col("name").cast(pl.String).str.contains(f"{SYNC}|{COPY}")).sort("ts_ns")
     begin = gaps.events.get_column("from_ns").to_numpy()
     if waits.is_empty():
         return np.zeros(len(begin), np.bool_)

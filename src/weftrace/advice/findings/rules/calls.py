@@ -28,14 +28,20 @@ from weftrace.advice.findings.rules.host_idle import (
 from weftrace.advice.findings.values import Number
 from weftrace.advice.op_times import op_times
 from weftrace.analysis.intervals import Array, covered, of_events, sums_by_group
-from weftrace.analysis.waiting.call_names import PAGEABLE
+from weftrace.analysis.waiting.call_names import COPY, MAY_RETURN, PAGEABLE
 from weftrace.errors import WeftraceError
-from weftrace.units import counted, size
+from weftrace.trace.model import is_launch
+from weftrace.units import US, counted, size
 
 #: Calls for pinned memory of the host: another allocator's.
 _OF_HOST = r"(?i)^(cuda|hip|cu)\w*host"
 #: What FSDP waits in until fewer all-gathers are in flight.
 _LIMITED = r"^(cuda|hip)EventSynchronize"
+#: A copy to or from the host whose name does not say of which memory.
+_UNSAID = r"(?i)(HtoD|DtoH).*\bHost\b"
+#: A call that waits for a copy may return so long before the copy is recorded to end.
+_RETURNS_NS = 20 * US
+_END = pl.col("ts_ns") + pl.col("dur_ns")
 #: Of the published rate of the link to the host, what copies of pinned memory reach.
 _OF_PEAK = 0.8
 
@@ -79,10 +85,7 @@ def pageable_copies(evidence: Evidence) -> Iterator[Found]:
     """19: copies from or to pageable memory hold up the host, and nothing else runs on the device meanwhile."""
     limits = rule_text("pageable-copies").thresholds
     events = evidence.work.events.with_row_index("at")
-    names = events.get_column("name").unique()
-    pageable = names.filter(names.cast(pl.String).str.contains(PAGEABLE)).implode()
-    is_large = pl.col("moved_bytes").fill_null(0) >= limits["least_bytes"]
-    copies = events.filter(pl.col("name").is_in(pageable) & is_large)
+    copies = _pageable(evidence, events)
     if copies.is_empty():
         return
     others = of_events(events.join(copies.select("at"), on="at", how="anti"))
@@ -97,6 +100,7 @@ def pageable_copies(evidence: Evidence) -> Iterator[Found]:
     place = place_of(evidence, waits)
     longest = copies.get_column("row").to_numpy()[np.argsort(start - end, kind="stable")].astype(np.int64)
     least, most = _pinned(evidence, copies, waits)
+    is_named = bool(copies.get_column("name").str.contains(PAGEABLE).any())
     a_step = " a step" * bool(evidence.num_steps)
     yield Found(
         sentence=f"Copies of pageable memory block the host{place.words}, {size(evidence.per_step(moved))}{a_step}: "
@@ -111,8 +115,27 @@ def pageable_copies(evidence: Evidence) -> Iterator[Found]:
         least=least,
         most=most,
         not_told="" if most else "the rate of the link to the host is not known",
+        confidence="high" if is_named else "medium",
+        reason="" if is_named else "calls blocked for these copies, but which memory was pinned is not recorded",
         key=place.operator,
     )
+
+
+def _pageable(evidence: Evidence, events: pl.DataFrame) -> pl.DataFrame:
+    """Large copies of pageable memory: their names say so; or, where names say nothing of the host's memory, as AMD's,
+    their calls could not return before they had ended."""
+    large = events.filter(pl.col("moved_bytes") >= rule_text("pageable-copies").thresholds["least_bytes"])
+    large = large.with_columns(pl.col("name").cast(pl.String))
+    calls = evidence.trace.events.select(
+        "cat", call="name", launch_pid="pid", launch_tid="tid", launch_ts_ns="ts_ns", returned=_END
+    )
+    names = calls.get_column("call").unique().cast(pl.String)
+    block = names.filter(names.str.contains(COPY) & ~names.str.contains(MAY_RETURN)).implode()
+    calls = calls.filter(is_launch() & pl.col("call").cast(pl.String).is_in(block)).drop("cat", "call")
+    place = ("launch_pid", "launch_tid", "launch_ts_ns")
+    large = large.join(calls.unique(place), on=place, how="left", maintain_order="left")
+    blocked = pl.col("name").str.contains(_UNSAID) & (pl.col("returned") >= pl.col("end_ns") - _RETURNS_NS)
+    return large.filter(pl.col("name").str.contains(PAGEABLE) | blocked.fill_null(False)).drop("returned")
 
 
 def _around(evidence: Evidence, copies: Array) -> Mask:

@@ -29,9 +29,11 @@ from weftrace.advice.findings.rules.host_idle import (
     time_of,
     where_of,
 )
-from weftrace.advice.findings.rules.pauses import is_pause
+from weftrace.advice.findings.rules.pauses import SILENT, is_pause
 from weftrace.advice.findings.rules.serving import between_steps, outside_graphs
 from weftrace.advice.findings.values import Confidence, Number
+from weftrace.analysis.intervals import Array
+from weftrace.analysis.waiting.call_names import SYNC
 from weftrace.analysis.waiting.gap_parts import CALL, HOST, PARTS
 from weftrace.analysis.waiting.host_paths import KINDS, OPERATOR
 from weftrace.errors import WeftraceError
@@ -42,6 +44,7 @@ _UNNAMED = ("annotation", "backward_thread", "nothing_recorded")
 _ONCE = ("compilation", "first_use", "checkpoint")
 #: Operators whose result has a size, or a value, that the host needs to go on.
 READS = r"^aten::(_local_scalar_dense|item|is_nonzero|equal|nonzero\w*|masked_select|_?unique\w*|index|where|bincount)$"
+_COPIES = r"^aten::(copy_|_to_copy|_foreach_copy_)$"
 _FSDP, _LIMITER, _OF_EVENTS = r"(?i)FSDP|FullySharded", r"rate_limiter", r"^(cuda|hip)EventSynchronize"
 #: Other idle time of the host up to this share of its own work's is none to speak of.
 _FEW = 0.2
@@ -111,8 +114,12 @@ def _sureness(evidence: Evidence, unnamed: float = 0) -> tuple[Confidence, str]:
 def own_idle(evidence: Evidence) -> Mask:
     """Idle time that no more special rule explains; silence counts but for single pauses and starts of steps."""
     silent = charged(evidence, ("nothing_recorded",))
-    own = charged(evidence, OWN) | (silent & ~at_step_starts(evidence, silent) & ~is_pause(evidence, silent))
-    return own & ~after_waits(evidence) & ~_told_by_others(evidence)
+    own = charged(evidence, OWN) | (silent & ~at_step_starts(evidence, silent))
+    return own & ~_pauses(evidence) & ~after_waits(evidence) & ~_told_by_others(evidence)
+
+
+def _pauses(evidence: Evidence) -> Mask:
+    return is_pause(evidence, charged(evidence, SILENT))
 
 
 def _told_by_others(evidence: Evidence) -> Mask:
@@ -149,11 +156,11 @@ def sync_every_step(evidence: Evidence) -> Iterator[Found | Missing]:
         yield Missing(what="no calls of the device's runtime are recorded")
         return
     limits = rule_text("sync-every-step").thresholds
-    waits, idle_after = _waits(evidence), after_waits(evidence)
+    waits, named, idle_after = _waits(evidence), _calls(evidence), after_waits(evidence)
     ns = time_of(evidence, idle_after)
     if evidence.share(ns) < limits["least_share"]:
         return
-    calls = calls_of(evidence, waits)
+    calls = calls_of(evidence, waits, named)
     per_step = len(calls) / max(1, evidence.num_steps)
     idle = by_step(evidence, idle_after)
     if len(idle):
@@ -162,7 +169,7 @@ def sync_every_step(evidence: Evidence) -> Iterator[Found | Missing]:
             return
     elif per_step < _OFTEN * limits["least_per_step"]:
         return
-    place = place_of(evidence, waits)
+    place = place_of(evidence, waits, named)
     confidence, reason = _sureness(evidence)
     if confidence == "high" and not evidence.is_training:
         confidence, reason = "medium", "what is launched next may need what was read"
@@ -176,7 +183,7 @@ def sync_every_step(evidence: Evidence) -> Iterator[Found | Missing]:
             Number(name="waits per step", value=per_step, unit="count"),
         ),
         where=place_where(evidence, place, calls),
-        most=(NoBlocking(pattern=pattern_of(waiting_names(evidence, waits))),),
+        most=(NoBlocking(pattern=pattern_of(waiting_names(evidence, waits, named))),),
         confidence=confidence,
         reason=reason,
         key=place.operator or place.name,
@@ -187,27 +194,47 @@ def after_waits(evidence: Evidence) -> Mask:
     """Idle time that waits for the device bring about. A host that waits is so much later with all that it does next:
     until its next wait, idle time up to what it waited is charged to the wait, whatever the host did then."""
     pieces, waits = evidence.idle_pieces, _waits(evidence)
-    calls = np.sort(calls_of(evidence, waits))
+    charged_to_waits = waits & ~_own_after_waits(evidence)
+    calls = np.sort(calls_of(evidence, waits, _calls(evidence)))
     if not len(calls):
-        return waits
+        return charged_to_waits
     silent = charged(evidence, ("nothing_recorded",))
-    work = charged(evidence, OWN) | (silent & ~is_pause(evidence, silent))
+    work = (charged(evidence, OWN) | silent) & ~_pauses(evidence)
     gaps = pieces.gaps.events.select("until_ns").with_row_index("gap").with_columns(
         ns=pl.Series(np.bincount(pieces.gap, np.where(work | waits, pieces.length, 0), pieces.gaps.events.height))
     )  # fmt: skip
     waited = evidence.trace.events.select("ts_ns", "dur_ns")[calls].sort("ts_ns").with_row_index("wait")
     gaps = gaps.join_asof(waited, left_on="until_ns", right_on="ts_ns").drop_nulls("wait")
-    late = gaps.filter(pl.col("ns").cum_sum().over("wait") <= pl.col("dur_ns")).get_column("gap").to_numpy()
-    found: Mask = waits | (work & np.isin(pieces.gap, late))
+    most = pl.col("ns").cum_sum().over("wait") - pl.col("ns") / 2  # a gap is charged where half of it is the wait's
+    late = gaps.filter(most <= pl.col("dur_ns")).get_column("gap").to_numpy()
+    found: Mask = charged_to_waits | (work & np.isin(pieces.gap, late))
     return found
 
 
 def _waits(evidence: Evidence) -> Mask:
-    """Idle time that is charged to waits, but for copies of other memory and FSDP's limit on what is in flight."""
+    """Idle time that is charged to waits, but for copies of other memory and FSDP's limit on what is in flight; and
+    what the host worked right after them."""
     pieces = evidence.idle_pieces
     reads = charged(evidence, ("blocking_copy",)) & (inside(evidence, READS) | _after_small_copies(evidence))
     waits = charged(evidence, ("blocking_sync",)) | reads
-    return waits & ~is_rate_limited(evidence) & (pieces.named >= 0) & ~between_steps(evidence)
+    waits = waits & ~is_rate_limited(evidence) & (pieces.named >= 0) | _own_after_waits(evidence)
+    return waits & ~between_steps(evidence)
+
+
+def _own_after_waits(evidence: Evidence) -> Mask:
+    """The host's own work, of which nothing is recorded, right after it waited for the device; silence at starts of
+    steps is a loader's."""
+    waited, silent = evidence.idle_pieces.waited, charged(evidence, (*SILENT, "python"))
+    syncs = inside(evidence, SYNC, waited) & ~inside(evidence, _COPIES, waited) & ~inside(evidence, _FSDP, waited)
+    waits = syncs | inside(evidence, READS, waited) | _after_small_copies(evidence)
+    own = silent & (waited >= 0) & waits & ~_pauses(evidence)
+    return own & ~at_step_starts(evidence, own)
+
+
+def _calls(evidence: Evidence) -> Array:
+    """Of each piece the call that the host waited in during it, or right before."""
+    pieces = evidence.idle_pieces
+    return np.where(_own_after_waits(evidence), pieces.waited, pieces.named)
 
 
 def _after_small_copies(evidence: Evidence) -> Mask:
@@ -227,9 +254,10 @@ def is_rate_limited(evidence: Evidence) -> Mask:
     return charged(evidence, ("blocking_sync",)) & limiter
 
 
-def inside(evidence: Evidence, pattern: str) -> Mask:
-    """Pieces within a range of a name that the pattern finds."""
-    paths, named = evidence.idle_pieces.paths, evidence.idle_pieces.named
+def inside(evidence: Evidence, pattern: str, named: Array | None = None) -> Mask:
+    """Pieces within a range of a name that the pattern finds. named: as in `place_of`."""
+    paths = evidence.idle_pieces.paths
+    named = evidence.idle_pieces.named if named is None else named
     found = paths.names.str.contains(pattern).to_numpy()[paths.name] if len(paths.name) else np.zeros(0, np.bool_)
     for at in range(len(found)):  # parents come first; distinct paths are few
         found[at] |= paths.parent[at] >= 0 and found[paths.parent[at]]
@@ -237,11 +265,12 @@ def inside(evidence: Evidence, pattern: str) -> Mask:
     return inside
 
 
-def waiting_names(evidence: Evidence, chosen: Mask) -> set[str]:
+def waiting_names(evidence: Evidence, chosen: Mask, named: Array | None = None) -> set[str]:
     """The operators around the waits; of those in none the calls."""
     paths = evidence.idle_pieces.paths
     found = set()
-    for node in np.unique(evidence.idle_pieces.named[chosen]).tolist():
+    named = evidence.idle_pieces.named if named is None else named
+    for node in np.unique(named[chosen]).tolist():
         at = node
         while at >= 0 and paths.kind[at] != KINDS.index(OPERATOR):
             at = int(paths.parent[at])

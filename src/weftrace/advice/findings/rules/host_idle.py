@@ -106,14 +106,14 @@ def at_step_starts(evidence: Evidence, chosen: Mask) -> Mask:
     return found
 
 
-def place_of(evidence: Evidence, chosen: Mask) -> Place:
-    """Where most of the chosen pieces lie."""
+def place_of(evidence: Evidence, chosen: Mask, named: Array | None = None) -> Place:
+    """Where most of the chosen pieces lie. named: what names each piece, where it is not `IdlePieces.named`."""
     pieces = evidence.idle_pieces
-    node, length = pieces.named[chosen], pieces.length[chosen]
+    node, length = (pieces.named if named is None else named)[chosen], pieces.length[chosen]
     own, around, child = names_of(pieces.paths, node, length)
-    named = own if own is not NOTHING else child
-    operator = next((each.name for each in (named, around) if _is_operator(each)), "")
-    return Place(named.name, operator, _code(pieces.paths, node, length))
+    most = own if own is not NOTHING else child
+    operator = next((each.name for each in (most, around) if _is_operator(each)), "")
+    return Place(most.name, operator, _code(pieces.paths, node, length))
 
 
 def where_of(
@@ -146,16 +146,19 @@ def place_where(evidence: Evidence, place: Place, rows: Array, *, step: int | No
     )
 
 
-def calls_of(evidence: Evidence, chosen: Mask) -> Array:
-    """Rows of the calls that the host waited in during the chosen pieces, those with most of their time first."""
+def calls_of(evidence: Evidence, chosen: Mask, named: Array | None = None) -> Array:
+    """Rows of the calls that the host waited in during the chosen pieces, those with most of their time first. named:
+    as in `place_of`; then it may be a call of another thread."""
     pieces = evidence.idle_pieces
-    names = pieces.paths.names.gather(pieces.paths.name[np.unique(pieces.named[chosen & (pieces.named >= 0)])])
+    by = ("pid", "tid") if named is None else ("pid",)
+    named = pieces.named if named is None else named
+    names = pieces.paths.names.gather(pieces.paths.name[np.unique(named[chosen & (named >= 0)])])
     called = evidence.trace.events.select("name", "pid", "tid", "ts_ns").with_row_index("row")
     known = called.get_column("name").unique()
     called = called.filter(pl.col("name").is_in(known.filter(known.cast(pl.String).is_in(names.implode())).implode()))
     launching = pieces.gaps.events.select(pid="launch_pid", tid="launch_tid")[pieces.gap[chosen]]
     asked = launching.with_columns(ts_ns=pl.Series(pieces.start[chosen]), ns=pl.Series(pieces.length[chosen]))
-    asked = asked.sort("ts_ns").join_asof(called.sort("ts_ns"), on="ts_ns", by=("pid", "tid"), check_sortedness=False)
+    asked = asked.sort("ts_ns").join_asof(called.sort("ts_ns"), on="ts_ns", by=by, check_sortedness=False)
     found = asked.drop_nulls("row").group_by("row").agg(pl.col("ns").sum()).sort("ns", "row", descending=[True, False])
     return found.get_column("row").to_numpy().astype(np.int64)
 

@@ -160,16 +160,26 @@ def sequence_imbalance(job: JobEvidence) -> Iterator[Found | Missing]:
 def gc_pause(job: JobEvidence) -> Iterator[Found]:
     """26, of a job: single ranks stop at times, and the others wait."""
     for cause in _causes(job, "garbage collection"):
-        if cause.share >= _WORTH:
-            is_named = "range" in cause.evidence
+        is_named = "range" in cause.evidence
+        most = _silent_share(job) if not is_named else 1.0
+        if min(cause.share, most) >= _WORTH:
             yield _found(
-                job, cause,
+                job, replace(cause, saved_ns=round(cause.saved_ns * min(1.0, most / cause.share))),
                 confidence="high" if is_named else "medium",
                 reason="" if is_named else "the stops have the pattern of garbage collection, but no range names them",
             )  # fmt: skip
 
 
 _WORTH = 0.01
+_SILENT = ("garbage_collection", "nothing_recorded", "annotation")
+
+
+def _silent_share(job: JobEvidence) -> float:
+    """Of a job's time, how long its devices waited for hosts that may have collected garbage, all ranks together."""
+    if job.inferred is None or job.inferred.names:
+        return 1.0
+    causes = pl.concat([rank.idle_account.causes.select("cause", "ns") for rank in job.ranks])
+    return job.share(float(causes.filter(pl.col("cause").is_in(_SILENT)).get_column("ns").sum()))
 
 
 def _causes(job: JobEvidence, *kinds: CauseKind) -> Iterator[Cause]:

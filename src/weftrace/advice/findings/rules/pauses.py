@@ -30,8 +30,10 @@ from weftrace.units import counted, duration, percent
 
 #: What comes in more of the steps is periodic, and has another cause.
 _MOST_STEPS = 0.25
+#: Of these nothing is recorded but, at most, in which phase of the program they come.
+SILENT = ("nothing_recorded", "annotation")
 #: Fewer steps do not tell what is periodic.
-_LEAST_STEPS = 4
+_LEAST_STEPS = 3
 #: A kernel that is tuned runs so many times as often as in other steps, and is so much of what runs meanwhile.
 _BURST, _NEARLY_ALONE = 20, 0.4
 
@@ -45,7 +47,7 @@ def gc_pause(evidence: Evidence) -> Iterator[Found]:
     if share >= (least if longest >= _least_pause(evidence) else 2 * least):
         yield _paused(evidence, collects, "Python's garbage collector,", "high", "")
         return
-    silent = charged(evidence, ("nothing_recorded",))
+    silent = charged(evidence, SILENT)
     silent = silent & is_pause(evidence, silent) & ~_compiles(evidence)
     if silent.any() and evidence.share(time_of(evidence, silent)) >= least:
         yield _paused(
@@ -62,7 +64,7 @@ def is_pause(evidence: Evidence, silent: Mask) -> Mask:
     if len(evidence.steps) < _LEAST_STEPS:
         return np.zeros(len(silent), np.bool_)
     in_steps = len(np.unique(step_of(evidence)[long]))
-    return long if in_steps <= _MOST_STEPS * len(evidence.steps) else np.zeros(len(silent), np.bool_)
+    return long if in_steps <= max(1.0, _MOST_STEPS * len(evidence.steps)) else np.zeros(len(silent), np.bool_)
 
 
 def _paused(evidence: Evidence, chosen: Mask, by: str, confidence: Confidence, reason: str) -> Found:
@@ -136,7 +138,7 @@ def _compiles(evidence: Evidence) -> Mask:
     if len(evidence.steps) < 2:
         return compiles
     compiles &= (of != evidence.steps[0].step) & (of >= 0)
-    silent = charged(evidence, ("nothing_recorded",))
+    silent = charged(evidence, SILENT)
     found: Mask = compiles | (silent & is_pause(evidence, silent) & np.isin(of, of[compiles]))
     return found
 
