@@ -45,9 +45,9 @@ _LEAST_GAPS = 100  # of each rank of a large job
 MAX_PATH_EVENTS = 50_000
 #: Events of a job's devices, or its ranges, up to which its report replays it: what is done in some seconds.
 MAX_REPLAYED_EVENTS, MAX_REPLAYED_RANGES = 200_000, 1_000_000
-#: Ranks of a job up to which its report's advice replays them together; device events of a rank up to which it is
-#: looked at.
-_MOST_JOINED, _MAX_ADVISED_EVENTS = 16, 400_000
+#: Ranks of a job up to which its report's advice replays them together; device events of all ranks up to which a
+#: report has advice: what is found in some seconds. Of more, `weftrace advise` tells.
+_MOST_JOINED, MAX_ADVISED_EVENTS = 16, 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -166,7 +166,8 @@ def analyze(
         number = max(1, len(source.ranks or source.paths))
     shared = MAX_TIMELINE_EVENTS if number <= _MANY else _EVENTS_OF_MANY
     kept = MAX_REPLAYED_EVENTS // number if number <= _MOST_JOINED else 0
-    each = partial(_devices, asked=asked, max_events=max(_LEAST_EVENTS, shared // number), max_plan=kept)
+    each = partial(_devices, asked=asked, max_events=max(_LEAST_EVENTS, shared // number), max_plan=kept,
+                   max_advised=MAX_ADVISED_EVENTS // number)  # fmt: skip
     replaying = None
     if isinstance(source, Trace):
         if number >= _MANY_IN_A_FILE and asked.step is None and source.events.height <= MAX_REPLAYED_RANGES:
@@ -245,7 +246,7 @@ def _advice(
 ) -> AdviceReport | None:
     """What to do about the run; None where nothing was looked for."""
     found = [rank for rank in ranks if rank is not None]
-    if not found:
+    if not found or len(found) < len(ranks):  # some ranks were too large: no half of a job's advice
         return None
     from weftrace.advice.findings.advising import advice_of
 
@@ -255,10 +256,12 @@ def _advice(
         return None
 
 
-def _rank_advice(work: Work, analysis: RankAnalysis, asked: ReportOptions, max_plan: int) -> RankAdvice | None:
-    """What the rules found on a device. max_plan: events up to which its plan is kept for the job's."""
+def _rank_advice(
+    work: Work, analysis: RankAnalysis, asked: ReportOptions, max_plan: int, max_advised: int
+) -> RankAdvice | None:
+    """What the rules found on a device of up to max_advised events. max_plan: up to which its plan is kept."""
     events = work.events.height
-    if not asked.advice or asked.step is not None or not 0 < events <= _MAX_ADVISED_EVENTS:
+    if not asked.advice or asked.step is not None or not 0 < events <= max_advised:
         return None
     try:
         from weftrace.advice.findings.advising import advise_work
@@ -272,7 +275,7 @@ def _rank_advice(work: Work, analysis: RankAnalysis, asked: ReportOptions, max_p
 
 
 def _devices(
-    trace: Trace, *, asked: ReportOptions, max_events: int, max_plan: int, keep_work: bool = False
+    trace: Trace, *, asked: ReportOptions, max_events: int, max_plan: int, max_advised: int, keep_work: bool = False
 ) -> list[RankReport]:
     works = works_of(trace, rules=asked.rules, step=asked.step, step_by=asked.step_by)
     named, steps_by = with_steps(trace) if asked.step is None else (trace, None)
@@ -286,7 +289,7 @@ def _devices(
             timeline=_timeline(work, max_events) if asked.timelines else None,
             flops=None if asked.flops is None else _joined(asked.flops, work, asked.hardware),
             work=work if keep_work and work.events.height <= MAX_PATH_EVENTS else None,
-            advice=_rank_advice(work, analysis, asked, max_plan),
+            advice=_rank_advice(work, analysis, asked, max_plan, max_advised),
         )
 
     if len(works) < _MANY_IN_A_FILE:
