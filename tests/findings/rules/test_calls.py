@@ -118,6 +118,15 @@ def test_copies_that_are_not_told(tmp_path: Path, mib: float, us: float, op: str
     assert list(pageable_copies(evidence_of(copying(DTOH, mib, us, op=op, beside=beside), tmp_path))) == []
 
 
+@pytest.mark.parametrize(("call", "told"), [("hipMemcpyWithStream", True), ("hipMemcpyAsync", False)])
+def test_names_of_amd_do_not_tell_pageable_memory(tmp_path: Path, call: str, told: bool) -> None:
+    file = copying("Memcpy HtoD (Host -> Device)", 64, 6_400)
+    for event in file.events:
+        event["name"] = call if event["name"] == "cudaMemcpyAsync" else event["name"]
+    found = list(pageable_copies(evidence_of(file, tmp_path)))
+    assert [(one.cost_ns >= 4 * 6_400 * US, one.confidence) for one in found] == [(True, "medium")] * told
+
+
 def test_copies_to_the_host_stay_waits_for_it(tmp_path: Path) -> None:
     evidence = evidence_of(copying(DTOH, 64, 6_400), tmp_path)
     one = fired(list(pageable_copies(evidence)))

@@ -104,6 +104,27 @@ def test_the_host_waits_in_every_step(tmp_path: Path) -> None:
     assert list(host_bound(evidence)) == []
 
 
+def test_another_thread_launches_after_a_wait(tmp_path: Path) -> None:
+    """The main thread reads the loss and works for 1.5 ms, of which nothing is recorded; the backward pass is launched
+    by a thread of its own."""
+    file, at = TraceFile(), 10.0
+    for step in range(4):
+        begin = at - 5
+        launch(file, at, at + 3, 2_000, op=4)
+        file.host("aten::item", at + 3, 2_003, cat="cpu_op")
+        file.host("cudaStreamSynchronize", at + 4, 2_001, cat="cuda_runtime")
+        at += 2_005 + 1_500 + 9 * step  # what is as long each time is taken for unrecorded work
+        file.host("autograd::engine::evaluate_function: MmBackward0", at - 4, 6, cat="cpu_op", tid=2)
+        file.kernel(GEMM, at + 3, 2_000, launch=at, launch_tid=2)
+        at += 1_995
+        file.host(f"ProfilerStep#{step}", begin, at - begin - 6)
+    evidence = evidence_of(file, tmp_path)
+    one = fired(list(sync_every_step(evidence)))
+    assert one.cost_ns == pytest.approx(4 * 1_514 * US, rel=0.01)
+    assert one.where.operator == "aten::item" and one.where.events
+    assert list(host_bound(evidence)) == []
+
+
 def test_a_wait_costs_nothing_while_the_device_has_work(tmp_path: Path) -> None:
     assert list(sync_every_step(evidence_of(waiting(60, ahead=True), tmp_path))) == []
 

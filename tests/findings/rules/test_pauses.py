@@ -48,6 +48,15 @@ def test_a_single_silent_stretch_is_likely_a_collection(tmp_path: Path) -> None:
     assert list(host_bound(evidence)) == []
 
 
+def test_a_pause_within_a_phase_is_no_work_of_the_host(tmp_path: Path) -> None:
+    file = paused({2: 14_000}, steps=3)
+    file.host("DistributedDataParallel.forward", 0, 60_000)
+    evidence = evidence_of(file, tmp_path)
+    one = fired(list(gc_pause(evidence)))
+    assert 14_000 * US <= one.cost_ns <= 14_050 * US and one.where.step == 2
+    assert list(host_bound(evidence)) == []
+
+
 def test_silence_that_is_periodic_has_another_cause(tmp_path: Path) -> None:
     often = {step: 9_000 + 1_000.0 * step for step in range(1, 8, 2)}
     assert list(gc_pause(evidence_of(paused(often), tmp_path))) == []

@@ -196,7 +196,7 @@ def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
     gap, part, path, start, end, known, wait = (np.concatenate(column) for column in zip(*columns, strict=True))
     silent = np.flatnonzero(path < 0)
     is_silent = path < 0
-    call = np.where(is_silent & (wait < 0), _waited_elsewhere(ranges, gaps, gap, launching, table), wait)
+    call = np.where(is_silent & (wait < 0), _waited_elsewhere(work, ranges, gaps, gap, table), wait)
     path[silent] = _open_elsewhere(ranges, start[silent], table)
     paths = table.paths()
     of_path = _causes_of_paths(paths)  # the last one is of no path
@@ -270,10 +270,10 @@ def _waited_in(ranges: pl.DataFrame, gaps: Gaps, gap: Array, table: PathTable) -
     return found[back]
 
 
-def _waited_elsewhere(ranges: pl.DataFrame, gaps: Gaps, gap: Array, launching: pl.DataFrame, table: PathTable) -> Array:
+def _waited_elsewhere(work: Work, ranges: pl.DataFrame, gaps: Gaps, gap: Array, table: PathTable) -> Array:
     """The same of the other threads that launch work: one that waits for the loss before the backward pass, which is
     another thread's."""
-    threads = launching.select(pid="launch_pid", tid="launch_tid").drop_nulls().unique()
+    threads = work.around.events.select(pid="launch_pid", tid="launch_tid").drop_nulls().unique()
     if threads.height < 2:
         return np.full(len(gap), -1, np.int64)
     return _waited_in(ranges.join(threads, on=("pid", "tid"), how="semi", maintain_order="left"), gaps, gap, table)

@@ -224,7 +224,7 @@ def _waits(evidence: Evidence) -> Mask:
 def _own_after_waits(evidence: Evidence) -> Mask:
     """The host's own work, of which nothing is recorded, right after it waited for the device; silence at starts of
     steps is a loader's."""
-    waited, silent = evidence.idle_pieces.waited, charged(evidence, (*SILENT, "python"))
+    waited, silent = evidence.idle_pieces.waited, charged(evidence, (*SILENT, "python", "backward_thread"))
     syncs = inside(evidence, SYNC, waited) & ~inside(evidence, _COPIES, waited) & ~inside(evidence, _FSDP, waited)
     waits = syncs | inside(evidence, READS, waited) | _after_small_copies(evidence)
     own = silent & (waited >= 0) & waits & ~_pauses(evidence)
