@@ -119,7 +119,7 @@ def diff(
     """Compare two runs: traces, jobs of many ranks, or paths of these.
 
     rules: kernel rules, weftrace's own by default. workers, on_done: see `Job.map`. steps_by: name of the ranges that
-    stand for steps, see `with_steps`. advises: also tell which findings are new and gone, of runs of up to 200,000
+    stand for steps, see `with_steps`. advises: also tell which findings are new and gone, of runs of up to 50,000
     device events. Raises TraceError where one of them cannot be read, ComparisonError where steps_by names no two
     ranges, DocumentError of a saved report that holds too little.
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # traces are compared without that wing
 #: What can be compared. Several traces are those of a job's ranks, as `simulate_ranks` gives them.
 Source = str | os.PathLike[str] | Trace | Job | Run | Mapping[int, Trace]
 #: Device events of a run up to which its findings are looked for; ranks up to which they are replayed together.
-_MAX_ADVISED_EVENTS, _MOST_JOINED = 200_000, 16
+_MAX_ADVISED_EVENTS, _MOST_JOINED = 50_000, 16
 
 
 def run_of(
@@ -57,7 +57,7 @@ def run_of(
 
     rules: kernel rules, weftrace's own by default. workers, on_done: see `Job.map`. keep_work: of a single trace, and
     of traces in memory, keep the work for the page. steps_by: see `with_steps`. advises: also look for what costs time,
-    in runs of up to 200,000 device events. A Run stays as it is.
+    in runs of up to 50,000 device events. A Run stays as it is.
 
     Raises TraceError where nothing can be read, ComparisonError where steps_by names no two ranges, DocumentError of a
     report that holds too little.

@@ -43,8 +43,9 @@ def print_advice(report: AdviceReport, console: Console, *, all_of_it: bool = Fa
     if all_of_it:
         blocks += _not_found(report)
     elif (more := len(report.losses) - len(losses)) or report.not_found:
-        rest = [f"{counted(more, 'more finding')}"] * bool(more) + [f"{counted(len(report.not_found), 'rule')} without"]
-        blocks.append(Text(f"{' and '.join(rest)}: --all shows them.", style=DIM))
+        rest = [counted(more, "more finding")] * bool(more)
+        rest += [f"{counted(len(report.not_found), 'rule')} that found nothing"] * bool(report.not_found)
+        blocks.append(Text(f"--all also shows {' and '.join(rest)}.", style=DIM))
     print_blocks([*blocks, *notes_block(report.notes)], console, width)
 
 
