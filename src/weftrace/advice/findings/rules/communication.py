@@ -172,9 +172,10 @@ def _edges(inferred: Inferred, path: CriticalPath) -> pl.DataFrame:
     every = every.with_columns(
         is_first=pl.col("collective").is_in(_GATHERS), took_ns=pl.col("end_ns") - pl.col("start_ns")
     )
+    every = every.with_columns(num=pl.len().over(keys))  # before what is small beside a huge end is left out
     every = every.filter(pl.col("took_ns") >= _SMALL * pl.col("took_ns").max().over(keys))
     place = pl.when("is_first").then(pl.col("start_ns").min().over(keys)).otherwise(pl.col("start_ns").max().over(keys))
-    edges = every.filter(pl.len().over(keys) >= _FEWEST, pl.col("start_ns") == place)
+    edges = every.filter(pl.col("num") >= _FEWEST, pl.col("start_ns") == place)
     exposed = exposed_of(path, inferred).filter(~pl.col("is_barrier"))
     found = exposed.join(edges.select("op", "is_first"), on="op")
     if 2 * found.get_column("exposed_ns").sum() < exposed.get_column("exposed_ns").sum():

@@ -142,7 +142,8 @@ def _levelled(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """With then_ns: as long as the ranks' mean in the same place."""
     of_rank = pl.col("duration_ns").sum().over("at", *keys)
     mean = pl.col("duration_ns").sum().over(keys) / pl.col("at").n_unique().over(keys)
-    return rows.with_columns(then_ns=pl.col("duration_ns") * mean / of_rank)
+    part = pl.when(of_rank > 0).then(pl.col("duration_ns") / of_rank).otherwise(1 / pl.len().over("at", *keys))
+    return rows.with_columns(then_ns=part * mean)  # a rank without any rows gets some
 
 
 def _cost(rows: pl.DataFrame, keys: Sequence[str]) -> tuple[int, float]:
