@@ -54,14 +54,19 @@ def _peak(row: dict[str, Any], chip: Hardware | None, world_size: int | None) ->
     on_a_node = _members_of_a_node(row, number, chip, world_size)
     if on_a_node is None:
         return None, None, None, None
-    link, nic = chip.link_bytes_per_s / S, chip.nic_bytes_per_s / S
-    bound, peak = "link", link
-    if on_a_node < number:
-        by_network = _network(row["collective"], number, on_a_node, nic)
-        if on_a_node == 1 or by_network < link:
-            bound, peak = "network", by_network
+    bound, peak = bound_of(row["collective"], number, on_a_node, chip)
     rate = row["busbw_GBps"] if row["busbw_GBps"] is not None else row["whole_busbw_GBps"]
     return bound, peak, rate / peak if rate is not None else None, _note(row, bound, max(rates) > peak)
+
+
+def bound_of(collective: str, number: int, on_a_node: int, chip: Hardware) -> tuple[str, float]:
+    """What bounds busbw, and its peak in GB/s. on_a_node: the most of the group's members on one node."""
+    link = chip.link_bytes_per_s / S
+    if on_a_node < number:
+        by_network = _network(collective, number, on_a_node, chip.nic_bytes_per_s / S)
+        if on_a_node == 1 or by_network < link:
+            return "network", by_network
+    return "link", link
 
 
 def _network(collective: str, number: int, on_a_node: int, nic: float) -> float:

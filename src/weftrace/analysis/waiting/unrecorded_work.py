@@ -25,6 +25,8 @@ _OF_ITERATION, _MOST_ITERATIONS = 0.1, 3
 _MOST_OF_GAP = 0.9
 _FEW_UNLINKED = 0.1
 _KERNEL_LAUNCH = r"(?i)launch.*kernel"
+#: A function of the host in a stream: what follows waits for it.
+_HOST_FUNCTION = r"(?i)LaunchHostFunc|StreamAddCallback"
 #: A wait for the device returns so soon after its last work.
 _RETURNS_NS = 100 * US
 
@@ -42,15 +44,15 @@ def unrecorded_gaps(
     total = sums_by_group(gap, length, num)
     held = part == PARTS.index(HELD)
     held_ns = sums_by_group(gap[held], length[held], num)
-    others = _other_devices(work, gaps)
-    yield "unrecorded", held & (held_ns >= HELD_NS)[gap] & ~others[gap]
+    explained = _other_devices(work, gaps) | (_launches_between(work, gaps, _HOST_FUNCTION) > 0)
+    yield "unrecorded", held & (held_ns >= HELD_NS)[gap] & ~explained[gap]
     yield "unrecorded", ((total > TURNAROUND_NS) & _in_one_graph(work, gaps))[gap] & held
     yield "unrecorded", _with_lost_work(work, gaps, total)[gap]
     if (unlinked := _without_launch(gaps, total)).any():
         yield "unrecorded", (unlinked & _silent(work, gaps))[gap]
     told_ns = sums_by_group(gap[~silent], length[~silent], num)
     open_gaps = (told_ns <= (1 - _MOST_OF_GAP) * total) & (total >= HELD_NS)
-    yield "unrecorded", (_repeated(gaps, total) & open_gaps & ~_after_a_wait(work, gaps))[gap]
+    yield "unrecorded", (_repeated(gaps, total) & open_gaps & ~_after_a_wait(work, gaps) & ~explained)[gap]
     yield "file_cut", (_of_iterations(work, gaps, total) & open_gaps)[gap]
 
 
@@ -140,18 +142,27 @@ def _with_lost_work(work: Work, gaps: Gaps, total: Array) -> NDArray[np.bool_]:
     """Gaps that work without records would fill by half or more: it was launched after what ran before the gap, and
     before what ended it, and it is taken to be as long as other work is."""
     every = work.around.events
+    num = _launches_between(work, gaps, _KERNEL_LAUNCH)
+    if not num.any() or every.is_empty():
+        return np.zeros(len(num), np.bool_)
+    usual = float((every.get_column("end_ns") - every.get_column("start_ns")).mean() or 0)  # type: ignore[arg-type]
+    return np.asarray((total >= HELD_NS) & (num * usual >= total / 2), np.bool_)
+
+
+def _launches_between(work: Work, gaps: Gaps, pattern: str) -> Array:
+    """Of each gap the number of launches of such names, without a record of what they launched, after the launch of
+    what ran before the gap and before that of what ended it."""
     events = work.trace.events.select("cat", "name", "ts_ns", "correlation").filter(pl.col("correlation").is_not_null())
     names = events.get_column("name").unique()
-    launching = names.filter(names.cast(pl.String).str.contains(_KERNEL_LAUNCH)).implode()
+    launching = names.filter(names.cast(pl.String).str.contains(pattern)).implode()
     launches = events.filter(is_launch() & pl.col("name").is_in(launching)).select("ts_ns", "correlation")
     launched = events.filter(~is_launch()).select("correlation")
     lost = launches.join(launched, on="correlation", how="anti").get_column("ts_ns")
-    if lost.is_empty() or every.is_empty():
-        return np.zeros(gaps.events.height, np.bool_)
-    earlier = every.select(pl.col("row").alias("before"), pl.col("launch_ts_ns").alias("after_ns"))
+    if lost.is_empty():
+        return np.zeros(gaps.events.height, np.int64)
+    earlier = work.around.events.select(pl.col("row").alias("before"), pl.col("launch_ts_ns").alias("after_ns"))
     found = gaps.events.join(earlier, on="before", how="left", maintain_order="left")
     bounds = found.select(pl.col("after_ns").fill_null(pl.col("from_ns")), pl.coalesce("launch_ts_ns", "until_ns"))
     times = lost.sort().to_numpy()
     after, until = (np.searchsorted(times, column.to_numpy()) for column in bounds)
-    usual = float((every.get_column("end_ns") - every.get_column("start_ns")).mean() or 0)  # type: ignore[arg-type]
-    return np.asarray((total >= HELD_NS) & (np.maximum(until - after, 0) * usual >= total / 2), np.bool_)
+    return np.asarray(np.maximum(until - after, 0), np.int64)

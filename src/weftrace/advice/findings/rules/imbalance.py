@@ -73,6 +73,7 @@ def expert_imbalance_of_job(job: JobEvidence) -> Iterator[Found | Missing]:
     limits = rule_text("expert-imbalance").thresholds
     found = _levelled(rows, ("step", "place"))
     cost, ratio = _cost(found, ("step", "place"))
+    cost = min(cost, _waited_ns(job))
     if ratio < limits["least_ratio"] or cost < limits["least_share"] * job.span_ns:
         return
     worst = found.group_by("at").agg(pl.col("duration_ns").sum()).sort("duration_ns", descending=True).item(0, "at")
@@ -123,6 +124,12 @@ def sequence_imbalance(job: JobEvidence) -> Iterator[Found | Missing]:
         where=where_of(inferred.works, found, by="duration_ns"),
         least=(shorter("attention at the ranks' mean", inferred, found, longer=True),),
     )
+
+
+def _waited_ns(job: JobEvidence) -> int:
+    """How long a rank waits for others in collectives, at most; the whole span where that is not known."""
+    late = job.analysis.lateness
+    return job.span_ns if late is None else int(late.ranks.get_column("suffered_ns").max() or 0)  # type: ignore[arg-type]
 
 
 def _kernels(inferred: Inferred, pattern: str) -> pl.DataFrame:

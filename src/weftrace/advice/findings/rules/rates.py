@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -14,13 +14,15 @@ from weftrace.advice.findings.evidence import Evidence, JobEvidence
 from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.exposed import communication_of, exposed_of, shorter
+from weftrace.advice.findings.rules.hosts import Hosts, hosts_of
 from weftrace.advice.findings.rules.places import where_of
 from weftrace.advice.findings.values import Number
 from weftrace.advice.message_times import messages_of
-from weftrace.analysis.collective_peaks import chip_of
+from weftrace.analysis.collective_peaks import bound_of, chip_of
 from weftrace.analysis.meetings import meetings_of
 from weftrace.analysis.transfer_bandwidth import Bandwidth, bandwidth_of
 from weftrace.errors import AdviceError
+from weftrace.facts import Hardware
 from weftrace.plan.inference.values import Inferred
 from weftrace.units import S, duration, percent, size
 
@@ -30,6 +32,7 @@ _FEWEST = 4  # of one size in a step
 _EARLY = 0.3  # of a step: gradients are not reduced as early
 _MOSTLY = 0.5  # exposed
 _SEND = "send_recv"
+_LARGE = 1 << 20  # bytes: smaller ones tell no rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +45,21 @@ class _Rated:
     num_steps: int
     bandwidth: Bandwidth | None
     are_transfers: bool
+    hosts: Hosts = field(default_factory=Hosts)
+
+    @property
+    def chip(self) -> Hardware | None:
+        """The accelerator that the files name."""
+        works = [work for work in self.inferred.works if work.device is not None]
+        devices = [(work.trace.device(work.device), work.num_sms) for work in works if work.device is not None]
+        return chip_of((device.name, num_sms, device.memory_bytes) for device, num_sms in devices)
 
     def rows(self) -> pl.DataFrame:
         """Of each kind and size: busbw, peak and bound; without those of which nothing is known."""
         if self.bandwidth is None:
             return pl.DataFrame()
-        rows = self.bandwidth.rows.with_columns(rate=pl.coalesce("busbw_GBps", "whole_busbw_GBps"))
+        rows = self.hosts.bounded(self.bandwidth.rows, self.chip)
+        rows = rows.with_columns(rate=pl.coalesce("busbw_GBps", "whole_busbw_GBps"))
         return rows.filter(pl.col("peak_GBps") > 0, pl.col("collective") != _SEND).drop_nulls("rate")
 
     def exposed(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -71,6 +83,7 @@ def _of_job(job: JobEvidence) -> Iterator[_Rated]:
         yield _Rated(
             inferred=job.inferred, path=job.path, span_ns=job.span_ns, num_steps=max(1, job.num_steps),
             bandwidth=job.analysis.bandwidth, are_transfers=True,
+            hosts=hosts_of(job.inferred.works, job.analysis.clocks),
         )  # fmt: skip
 
 
@@ -112,6 +125,7 @@ def _small(rated: _Rated) -> Iterator[Found | Missing]:
         per_step >= _FEWEST,
     )  # fmt: skip
     mine = rated.exposed(few)
+    mine = mine.join(_waited_for(rated.inferred, mine), on="op", how="anti")
     if mine.is_empty():
         return
     at_peak = pl.col("duration_ns") * pl.col("rate") / (_REACHED * pl.col("peak_GBps"))
@@ -128,13 +142,17 @@ def _small(rated: _Rated) -> Iterator[Found | Missing]:
         .sort("exposed_ns", descending=True)
     )
     first = top.row(0, named=True)
-    number = int(few.filter(collective=first["collective"]).get_column("num_events").sum())
-    number //= rated.num_steps * len(rated.inferred.works)
-    every = _all_of(rated.inferred, few).with_columns(then_ns=at_peak + latency / joins)
-    most: tuple[Change, ...] = (shorter("collectives in buckets of 25 MiB", rated.inferred, every),)
+    every = _all_of(rated.inferred, few)
+    joined = every.join(_waited_for(rated.inferred, every), on="op", how="anti")
+    joined = joined.with_columns(then_ns=at_peak + latency / joins)
+    number = joined.filter(collective=first["collective"]).height // (rated.num_steps * len(rated.inferred.works))
+    if number < _FEWEST:
+        return
+    most: tuple[Change, ...] = (shorter("collectives in buckets of 25 MiB", rated.inferred, joined),)
     least = most
-    with suppress(AdviceError):  # too few sizes for a line
-        least = (messages_of("collectives joined to 25 MiB", rated.inferred, target_bytes=_BUCKET),)
+    with suppress(AdviceError):  # too few sizes for a line, or some stay alone
+        if joined.height == every.height:
+            least = (messages_of("collectives joined to 25 MiB", rated.inferred, target_bytes=_BUCKET),)
     yield Found(
         sentence=f"{number:,} {first['collective']} a step of about {size(first['bytes'])} reach "
         f"{percent(first['rate'] / first['peak_GBps'])} of the link's bandwidth: their latency costs {duration(cost)} "
@@ -154,6 +172,21 @@ def _small(rated: _Rated) -> Iterator[Found | Missing]:
     )
 
 
+def _waited_for(inferred: Inferred, ops: pl.DataFrame) -> pl.DataFrame:
+    """Those of the ops that other work of the device waits for, by the plan or in their stream, before the next
+    collective of their kind begins: they cannot become one message. ops: op."""
+    own = inferred.plan.ops.select("rank", "stream").with_row_index("op")
+    own = own.hstack(inferred.measured.select("what", begun_ns="start_ns"))
+    after = own.select(on="op", op=pl.col("op").shift(-1).over("rank", "stream")).drop_nulls()
+    after = pl.concat([after, inferred.plan.waits.select("on", "op")])
+    works = own.filter(pl.col("what").is_in(("compute", "fused", "memory"))).select("op", waits_ns="begun_ns")
+    waiter = after.join(works, on="op").group_by("on").agg(pl.col("waits_ns").min())
+    every = communication_of(inferred).join(own.select("op", "begun_ns"), on="op").sort("at", "begun_ns")
+    every = every.with_columns(next_ns=pl.col("begun_ns").shift(-1).over("at", "collective"))
+    found = every.join(waiter, left_on="op", right_on="on").filter(pl.col("waits_ns") < pl.col("next_ns"))
+    return ops.select("op").join(found, on="op", how="semi")
+
+
 def _all_of(inferred: Inferred, rows: pl.DataFrame) -> pl.DataFrame:
     kinds = rows.group_by("collective", "payload_bytes").agg(pl.col("rate").max(), pl.col("peak_GBps").max())
     every = communication_of(inferred).filter(~pl.col("is_barrier"))
@@ -166,6 +199,7 @@ def _slow(rated: _Rated) -> Iterator[Found | Missing]:
     if rows.is_empty():
         yield Missing(what="no collective has a size, a group and a link that is known")
         return
+    rows, is_assumed = _by_the_slower(rated, rows)
     slow = rows.filter(
         pl.col("payload_bytes") >= limits["least_bytes"], pl.col("basis") == "all ranks",
         pl.col("rate") < limits["most_bandwidth_share"] * pl.col("peak_GBps"),
@@ -179,6 +213,9 @@ def _slow(rated: _Rated) -> Iterator[Found | Missing]:
         return
     first = slow.sort("total_ns", descending=True).row(0, named=True)
     every, took = _all_of(rated.inferred, slow), pl.col("duration_ns")
+    reason = f"ranks are told apart {rated.hosts.how}" if rated.hosts.of else ""
+    if is_assumed:
+        reason = "no file names its host: the ranks are taken to stand on a node each"
     yield Found(
         sentence=f"{first['collective']} of {size(first['payload_bytes'])} moves {first['rate']:,.0f} GB/s, "
         f"{percent(first['rate'] / first['peak_GBps'])} of what the {first['bound']} can: this costs {duration(cost)} "
@@ -192,7 +229,21 @@ def _slow(rated: _Rated) -> Iterator[Found | Missing]:
         where=where_of(rated.inferred.works, mine, by="exposed_ns"),
         least=(_at_rate("these collectives at 70 % of the link", rated.inferred, every, took * faster / 0.7),),
         most=(_at_rate("these collectives at the link's peak", rated.inferred, every, took * faster),),
+        confidence="medium" if is_assumed or first["bound"] == "network" else "high",
+        reason=reason,
     )
+
+
+def _by_the_slower(rated: _Rated, rows: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
+    """Rows whose peak is the network's of ranks on a node each, where nothing tells that any share one: neither names,
+    nor that data passes faster than the network could; and whether that is so."""
+    chip, large = rated.chip, rows.filter(pl.col("payload_bytes") >= _LARGE)
+    if rated.hosts.of or chip is None or large.is_empty():
+        return rows, False
+    alone = [bound_of(kind, size or 2, 1, chip) for kind, size in rows.select("collective", "group_size").iter_rows()]
+    apart = rows.with_columns(pl.DataFrame(alone, {"bound": pl.String(), "peak_GBps": pl.Float64()}, orient="row"))
+    best = apart.select((pl.coalesce("best_busbw_GBps", "rate") / pl.col("peak_GBps")).max()).item()
+    return (rows, False) if best > 1 else (apart, True)
 
 
 def _at_rate(label: str, inferred: Inferred, ops: pl.DataFrame, then_ns: pl.Expr) -> Change:
@@ -222,7 +273,7 @@ def _across_nodes(rated: _Rated) -> Iterator[Found | Missing]:
     exposed = int(mine.get_column("exposed_ns").sum())
     if exposed < limits["least_share"] * rated.span_ns or exposed < _MOSTLY * int(mine.get_column("duration_ns").sum()):
         return
-    link = _link_of(rated)
+    link = None if rated.chip is None else rated.chip.link_bytes_per_s / S
     top = mine.sort("exposed_ns", descending=True).row(0, named=True)
     changes: tuple[Change, ...] = ()
     if link is not None:
@@ -241,15 +292,6 @@ def _across_nodes(rated: _Rated) -> Iterator[Found | Missing]:
         where=where_of(rated.inferred.works, mine, by="exposed_ns"),
         least=changes,
         not_told="" if changes else "the bandwidth inside a node is not known",
-        confidence="medium",
-        reason="ranks are taken to be numbered node by node",
+        confidence="high" if rated.hosts.of else "medium",
+        reason="" if rated.hosts.of else "ranks are taken to be numbered node by node",
     )
-
-
-def _link_of(rated: _Rated) -> float | None:
-    """Peak of the link in a node, GB/s: of the hardware that the files name."""
-    traces = [
-        (work.trace.device(work.device), work.num_sms) for work in rated.inferred.works if work.device is not None
-    ]
-    chip = chip_of((device.name, num_sms, device.memory_bytes) for device, num_sms in traces)
-    return None if chip is None else chip.link_bytes_per_s / S
