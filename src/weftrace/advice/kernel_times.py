@@ -32,7 +32,7 @@ def fused(
     rows: of `Work.events`. chain: the number of each one's chain, or one for all. Raises `AdviceError` as `op_times`,
     and where no chain has two kernels.
     """
-    costs = _costs(work, np.atleast_1d(np.asarray(rows, np.int64)), label)
+    costs = costs_of_kernels(work, np.atleast_1d(np.asarray(rows, np.int64)), label)
     of_chain = np.broadcast_to(np.asarray(chain, np.int64), costs.height)
     kernels = costs.with_columns(chain=pl.Series(of_chain)).sort("chain", "start_ns", maintain_order=True)
     if kernels.height == kernels.get_column("chain").n_unique():
@@ -66,7 +66,7 @@ def at_efficiency(label: str, work: Work, rows: ArrayLike, flops_per_s: float) -
     """
     if not flops_per_s > 0:
         raise AdviceError(f"{label}: a rate is a number above 0, in FLOP/s.")
-    kernels = _costs(work, np.atleast_1d(np.asarray(rows, np.int64)), label)
+    kernels = costs_of_kernels(work, np.atleast_1d(np.asarray(rows, np.int64)), label)
     known = kernels.filter(pl.col("executed_flops").fill_null(0) > 0)
     if known.is_empty():
         raise AdviceError(f"{label}: FLOPs are known of none of these kernels: shapes tell them (record_shapes=True).")
@@ -77,7 +77,7 @@ def at_efficiency(label: str, work: Work, rows: ArrayLike, flops_per_s: float) -
     return op_times(label, work, known.get_column("event"), lasts, notes=notes)
 
 
-def _costs(work: Work, event: _Ints, label: str) -> pl.DataFrame:
+def costs_of_kernels(work: Work, event: _Ints, label: str) -> pl.DataFrame:
     """event, start_ns, took_ns, and of the operator call that each belongs to: call, call_ns (of all its events),
     read_bytes, written_bytes, moved_bytes, executed_flops; null where shapes do not tell them."""
     if ((event < 0) | (event >= work.events.height)).any():

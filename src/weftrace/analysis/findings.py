@@ -137,8 +137,15 @@ class Finding(InNotebook):
 
     @property
     def value_ns(self) -> float:
-        """What findings are ordered by: the gain that is expected, or a quarter of the cost where none is told."""
-        return self.cost_ns / 4 if self.gain is None else self.gain.expected_ns
+        """What findings are ordered by: the gain that is expected, or a quarter of the cost where none is told; of low
+        confidence a quarter of that."""
+        value = self.cost_ns / 4 if self.gain is None else self.gain.expected_ns
+        return value / 4 if self.confidence == "low" else value
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether nothing tells a gain and little the cause."""
+        return self.gain is None and self.confidence == "low"
 
     def _describe(self) -> Iterator[tuple[str, str]]:
         yield self.rule, self.sentence

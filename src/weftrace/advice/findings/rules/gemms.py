@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.found import Found
 from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.kernels import GEMMS, device_kernels, place, taking, total_ns, with_precision
+from weftrace.advice.kernel_times import costs_of_kernels
 from weftrace.advice.op_times import OpTimes
 from weftrace.analysis.efficiency.precision import is_older
 from weftrace.analysis.efficiency.values import ShapeRow
@@ -23,6 +25,9 @@ from weftrace.units import S, duration, percent
 #: Solvers and the like, which are in FP32 for a reason.
 _EXACT = r"(?i)linalg|cholesky|_svd|eigh?\b|solve|inverse|_lu_|qr\b|det\b|cdist"
 _LEAST_KERNEL_NS = 5_000  # of a product, however fast its units are
+_LATENCY_NS = 1_000  # what arithmetic and memory need of a product that neither of them bounds
+_OF_MEMORY = 0.9  # of the peak of the memory, what a product reaches
+_POSSIBLE = 1.05  # of a peak: more is none
 _UNMEASURED = 0.5  # of what the peaks say, where no product of the trace shows what is reached
 _LEAST_SAVED = 0.1  # of the time of older kernels: less than that they are behind by chance
 _LEAST_LEFT = 1 / 3  # of the time of an older kernel
@@ -30,6 +35,8 @@ _ALIKE = 4.0  # times the least time of a call: products of about the same size
 NAME = 100  # characters of a kernel's name, of which the table of shapes has the first 119
 #: The contiguous size of each matrix in a text of sizes.
 _LAST = re.compile(r"x(\d+)\]")
+
+_Floats = NDArray[np.float64]
 
 
 def fp32_gemm(evidence: Evidence) -> Iterator[Found]:
@@ -44,18 +51,16 @@ def fp32_gemm(evidence: Evidence) -> Iterator[Found]:
     if not faster or not _matters(evidence, "fp32-gemm", cost, of_all):
         return
     changes: tuple[OpTimes, ...] = ()
-    reason = "the chip's peaks are not known"
+    reason, is_by_shapes = "the chip's peaks are not known", False
     if chip is not None:
-        factors, reason = _factors(evidence, chip, faster)
-        lasts = slow.get_column("dur_ns").to_numpy()
-        changes = tuple(
-            taking(evidence, f"FP32 products in {dtype.upper()}{how}", slow,
-                   np.minimum(lasts, np.maximum(lasts * factor, _LEAST_KERNEL_NS)))
-            for (dtype, how), factor in factors.items()
-        )  # fmt: skip
+        takes, reason, is_by_shapes = _takes(evidence, chip, faster, slow)
+        changes = tuple(taking(evidence, f"FP32 products in {what}", slow, lasts) for what, lasts in takes.items())
+        saved = max((cost - float(lasts.sum()) for lasts in takes.values()), default=cost)
+        if evidence.share(saved) < rule_text("fp32-gemm").thresholds["least_share"]:
+            return
     yield Found(
-        sentence=f"Products in FP32, off the tensor cores, take {duration(cost)}: {percent(cost / of_all)} of the time "
-        f"of all products, {percent(evidence.share(cost))} of the recording.",
+        sentence=f"Products in FP32, off the tensor cores, take {duration(cost)}: {percent(evidence.share(cost))} of "
+        f"the recording, {percent(cost / of_all)} of the time of all products.",
         cost_ns=cost,
         evidence=(
             Number(name="time of products in FP32", value=cost, unit="ns"),
@@ -66,7 +71,7 @@ def fp32_gemm(evidence: Evidence) -> Iterator[Found]:
         least=changes[:1],
         most=changes[1:],
         not_told="" if changes else reason,
-        confidence="high" if chip is not None else "medium",
+        confidence="high" if is_by_shapes else "medium",
         reason=f"the kernels' names say so; {reason}",
     )
 
@@ -94,25 +99,46 @@ def _faster(evidence: Evidence, products: pl.DataFrame) -> tuple[str, ...]:
     return tuple(d for d in ("tf32", half) if d in peaks and "fp32" in peaks and peaks[d] > peaks["fp32"])
 
 
-def _factors(evidence: Evidence, chip: Hardware, faster: tuple[str, ...]) -> tuple[dict[tuple[str, str], float], str]:
-    """(dtype, which part of the gain, in words) -> what remains of the time, most first; and what that rests on."""
-    ratios = {dtype: chip.peak_flops["fp32"] / chip.peak_flops[dtype] for dtype in faster}
-    slow = _rated(evidence, (pl.col("computes_in") == "fp32") & ~pl.col("tensor_cores"))
-    reached, own = reached_share(evidence), _usual(slow)
-    if reached is None or own is None:
-        first, last = faster[0], faster[-1]
-        why = "no other product of this trace shows what its tensor cores reach: from half of the gain by peaks to all"
-        half = 1 - (1 - ratios[first]) * _UNMEASURED
-        return {(first, ", half of the gain by peaks"): half, (last, ""): ratios[last]}, why
-    why = f"others of this trace reach {percent(reached)} of their peak, these {percent(own)} of FP32's"
-    factors = {}
-    busy = slow.get_column("busy_ns")
-    for dtype, ratio in ratios.items():
+def _takes(
+    evidence: Evidence, chip: Hardware, faster: tuple[str, ...], slow: pl.DataFrame
+) -> tuple[dict[str, _Floats], str, bool]:
+    """What products take in faster dtypes, the slowest first, in words; what that rests on; and whether shapes bound
+    it. A product takes no less than its bytes need, and as long as now where neither arithmetic nor memory is its
+    limit; none where recorded shapes cannot be right."""
+    lasts = slow.get_column("dur_ns").to_numpy().astype(np.float64)
+    costs = costs_of_kernels(evidence.work, slow.get_column("at").to_numpy(), "FP32 products")
+    flops, moved = (costs.get_column(name).to_numpy() for name in ("executed_flops", "moved_bytes"))
+    peak, part = chip.peak_flops["fp32"], lasts / np.maximum(costs.get_column("call_ns").to_numpy(), 1)
+    least_ns, stored = flops * part / peak * S, _bytes_of_fp32(evidence, costs)
+    memory_ns = moved * stored * part / (chip.hbm_bytes_per_s * _OF_MEMORY) * S
+    known = ~np.isnan(least_ns) & ~np.isnan(memory_ns)
+    is_by_shapes = bool(lasts[known].sum() >= lasts.sum() / 2)
+    own = float(np.median(least_ns[known] / lasts[known])) if known.any() else 0.0
+    reached = reached_share(evidence)
+    if max(own, reached or 0.0) > _POSSIBLE:
+        return {}, "the recorded shapes cannot be right: products would be faster than the peak", False
+    tiny = known & (np.fmax(least_ns, memory_ns) < _LATENCY_NS)
+    at_least = np.where(tiny, lasts, np.full_like(lasts, _LEAST_KERNEL_NS))
+    takes = {}
+    for dtype in faster:
+        slower = np.where(known, np.fmax(1.0, least_ns / lasts / reached), 1.0) if reached else 1.0
         size = 1.0 if dtype == "tf32" else 0.5  # of its bytes
-        memory_ns = slow.select((pl.col("read_bytes") + pl.col("written_bytes")) * size / chip.hbm_bytes_per_s * S)
-        then = np.maximum(busy.to_numpy() * ratio * max(1.0, own / reached), memory_ns.to_series().to_numpy())
-        factors[dtype, ""] = float(np.minimum(then, busy.to_numpy()).sum() / busy.sum())
-    return factors, why
+        then = np.fmax(lasts * peak / chip.peak_flops[dtype] * slower, np.where(known, memory_ns * size, 0))
+        takes[dtype.upper()] = np.minimum(lasts, np.maximum(then, at_least))
+    if reached is not None and is_by_shapes:
+        why = f"others of this trace reach {percent(reached)} of their peak, these {percent(own)} of FP32's"
+        return takes, why, True
+    first, last = (takes[dtype.upper()] for dtype in (faster[0], faster[-1]))
+    half = {f"{faster[0].upper()}, half of the gain by peaks": lasts - (lasts - first) * _UNMEASURED}
+    why = "no other product of this trace shows what its tensor cores reach: from half of the gain by peaks to all"
+    return half | {faster[-1].upper(): last}, why, is_by_shapes
+
+
+def _bytes_of_fp32(evidence: Evidence, costs: pl.DataFrame) -> _Floats:
+    """Bytes that a kernel of FP32 moves, over those of the recorded dtypes: 2 where these are of 16 bits."""
+    types = evidence.trace.events.get_column("input_types").gather(costs.get_column("call").cast(pl.UInt32))
+    is_half = types.cast(pl.String).str.contains(r"(?i)half|bfloat16").fill_null(False)
+    return np.where(is_half.to_numpy(), 2.0, 1.0)
 
 
 def reached_share(evidence: Evidence, *, but_batched: bool = False) -> float | None:

@@ -29,16 +29,19 @@ def total_ns(kernels: pl.DataFrame) -> int:
 
 
 def device_kernels(evidence: Evidence) -> pl.DataFrame:
-    """Kernels that compute, and copies within the device, in order of start; with `operator_name`."""
+    """Kernels that compute, and copies within the device, in order of start; with `operator_name` and `sizes`, those of
+    the operator's tensors as the trace has them."""
     return evidence.once(_device_kernels)
 
 
 def _device_kernels(evidence: Evidence) -> pl.DataFrame:
     kernels = evidence.kernels.filter((pl.col("kind") == "compute") | pl.col("family").is_in(COPIES))
-    names = evidence.trace.events.get_column("name").gather(kernels.get_column("operator").cast(pl.UInt32))
-    return kernels.with_columns(
-        names.cast(pl.String).alias("operator_name"), pl.col("family").cast(pl.String), pl.col("name").cast(pl.String)
+    operator = kernels.get_column("operator").cast(pl.UInt32)
+    told = evidence.trace.events.select(
+        pl.col(name).gather(operator).cast(pl.String).alias(alias)
+        for name, alias in (("name", "operator_name"), ("input_shapes", "sizes"))
     )
+    return kernels.with_columns(pl.col("family").cast(pl.String), pl.col("name").cast(pl.String)).hstack(told)
 
 
 def with_precision(kernels: pl.DataFrame) -> pl.DataFrame:
