@@ -77,6 +77,7 @@ class Gain:
     high_share: Annotated[float, Meta(description="high_ns over the replayed step.")]
     method: Method
     changes: Annotated[tuple[str, ...], Meta(description="What was changed in the replay, or what the bound is.")] = ()
+    how: Annotated[str, Meta(description="The same for a person to read, in a few words.")] = ""
 
     @property
     def expected_ns(self) -> float:
@@ -200,6 +201,11 @@ class AdviceReport(InNotebook):
         return tuple(each for each in self.findings if each.kind == "finding")
 
     @property
+    def whole(self) -> str:
+        """What times and gains are of: a step, or the recording where no steps are recorded."""
+        return "a step" if self.num_steps else "the recording"
+
+    @property
     def remarks(self) -> tuple[Finding, ...]:
         return tuple(each for each in self.findings if each.kind == "remark")
 
@@ -209,18 +215,26 @@ class AdviceReport(InNotebook):
             yield each.rule, each.sentence
 
 
-def saves(finding: Finding) -> str:
-    """What the remedy saves, a sentence."""
+def saves(finding: Finding, whole: str = "a step") -> str:
+    """What the remedy saves of the whole, a sentence."""
     gain = finding.gain
     if gain is None:
         return f"What a remedy saves is not told: {finding.not_told}."
     if finding.worth == "not worth it":
-        return f"It is not worth a change: it saves {gain.words} of a step."
-    return f"The remedy saves {gain.words} of a step."
+        return f"It is not worth a change: it saves {gain.words} of {whole}."
+    return f"The remedy saves {gain.words} of {whole}."
 
 
-def together_words(gain: Gain, num: int) -> str:
-    """ "The first 5 together: −31 % of a step."."""
+def together_words(report: AdviceReport) -> str:
+    """ "The first 5 together, replayed at once: −31 % of a step."; empty where nothing was replayed together."""
+    gain = report.together
+    if gain is None:
+        return ""
+    numbers: list[int] = []
+    for rule in report.together_of:
+        numbers.append(next(n for n, each in enumerate(report.losses, 1) if each.rule == rule and n not in numbers))
+    first = numbers == list(range(1, len(numbers) + 1))
+    who = f"The first {len(numbers)}" if first else f"Findings {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
     low, high = (percent(max(share, 0), 0) for share in (gain.low_share, gain.high_share))
     share = f"−{high}" if low == high else f"−{low} to −{high}" if gain.low_share > 0 else f"up to −{high}"
-    return f"The first {num} together, replayed at once: {share} of a step."
+    return f"{who} together, replayed at once: {share} of {report.whole}."

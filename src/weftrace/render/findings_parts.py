@@ -85,7 +85,9 @@ def basis_words(finding: Finding) -> str:
     """How the gain is known, and how sure the cause is."""
     how = ""
     if finding.gain is not None:
-        how = _HOW[finding.gain.method].format(", ".join(_short_changes(finding.gain)) or "measured")
+        how = _HOW[finding.gain.method].format(
+            finding.gain.how or ", ".join(_short_changes(finding.gain)) or "measured"
+        )
     sure = f"{finding.confidence} confidence" + (f": {finding.reason}" if finding.reason else "")
     return " · ".join(filter(None, (how, sure)))
 
@@ -200,13 +202,13 @@ def finding_cards(
     """The findings of advice as a page shows them. zeros_ns: (rank, device) -> the zero of its timeline; of others no
     place in a timeline is told."""
     return FindingCards(
-        cards=[_card(each, zeros_ns or {}) for each in report.findings],
-        together="" if report.together is None else together_words(report.together, len(report.together_of)),
+        cards=[_card(each, report.whole, zeros_ns or {}) for each in report.findings],
+        together=together_words(report),
         not_found=[(each.rule, each.title, "" if each.looked else each.why) for each in report.not_found],
     )
 
 
-def _card(finding: Finding, zeros_ns: Mapping[tuple[int | None, int | None], int]) -> FindingCard:
+def _card(finding: Finding, whole: str, zeros_ns: Mapping[tuple[int | None, int | None], int]) -> FindingCard:
     remedy, where = finding.remedy, finding.where
     rank = where.ranks[0] if where.ranks else None
     zero = zeros_ns.get((rank, where.device))
@@ -215,7 +217,7 @@ def _card(finding: Finding, zeros_ns: Mapping[tuple[int | None, int | None], int
         kind=finding.kind,
         title=finding.title,
         told=told_words(finding),
-        sentence=finding.sentence if finding.gain is not None else f"{finding.sentence} {saves(finding)}",
+        sentence=finding.sentence if finding.gain is not None else f"{finding.sentence} {saves(finding, whole)}",
         place=place_words(finding),
         remedy="" if remedy is None else remedy.remedy,
         switch="" if remedy is None else remedy.switch,

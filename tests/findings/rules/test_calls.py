@@ -98,7 +98,7 @@ def test_copies_of_pageable_memory(tmp_path: Path) -> None:
     copies, waits, moved = (number.value for number in one.evidence)
     assert copies == 4 * 6_400 * US and moved == 4 * 64 * (1 << 20)
     assert one.cost_ns == copies + waits and 0 < waits <= 4 * 60 * US
-    assert "in aten::copy_, 64.0 MiB a step" in one.sentence
+    assert "in aten::copy_, 64.0 MiB per step" in one.sentence
     gain, why = replays_of(evidence).gain_of(one)
     assert gain is not None, why
     pinned_us = 64 * (1 << 20) / (0.8 * 64e9) * 1e6  # of the H800's link

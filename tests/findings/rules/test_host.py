@@ -55,7 +55,7 @@ def test_the_host_is_slower_than_the_device(tmp_path: Path) -> None:
     one = fired(list(host_bound(evidence)))
     assert one.cost_ns == (79 * 30 + 3 * 4) * US == evidence.idle.idle_ns
     assert one.where.operator == "aten::mm" and one.confidence == "high"
-    assert "20 launches a step" in one.sentence
+    assert "20 launches per step" in one.sentence
     gain, why = replays_of(evidence).gain_of(one)
     assert gain is not None, why
     assert gain.low_ns * 4 == pytest.approx(79 * 20 * US, rel=0.05)  # an operator each 20 µs
@@ -95,7 +95,7 @@ def test_the_host_waits_in_every_step(tmp_path: Path) -> None:
     evidence = evidence_of(waiting(60), tmp_path)
     one = fired(list(sync_every_step(evidence)))
     assert one.cost_ns == 3 * 65 * US  # until the device works again
-    assert one.where.operator == "aten::item" and "once a step in aten::item" in one.sentence
+    assert one.where.operator == "aten::item" and "once per step in aten::item" in one.sentence
     names = evidence.trace.events.get_column("name").cast(str).gather(list(one.where.events)).to_list()
     assert names == ["cudaStreamSynchronize"] * 3
     gain, why = replays_of(evidence).gain_of(one)

@@ -324,7 +324,7 @@ def test_casts_are_told_by_operator_and_dtypes(tmp_path: Path) -> None:
     found, gain = found_by(casts_and_copies, run, tmp_path)
     assert found is not None
     assert found.cost_ns == 100_000
-    assert "aten::copy_ from FP32 to BF16 (60.0 µs)" in found.sentence
+    assert "aten::copy_ from FP32 to BF16 (60 % of it)" in found.sentence
     assert numbers(found)["of it, from one dtype to another"] == 60_000
     assert gain is not None
     assert gain.method == "bound"

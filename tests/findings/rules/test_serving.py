@@ -122,7 +122,7 @@ def compiled(regions: int, host_us: float, kernel_us: float, *, names: int = 2) 
 def test_graph_breaks(tmp_path: Path) -> None:
     evidence = evidence_of(compiled(8, 60, 20), tmp_path)
     one = fired(list(graph_breaks(evidence)))
-    assert one.cost_ns == 23 * 60 * US and "8 compiled regions a step" in one.sentence
+    assert one.cost_ns == 23 * 60 * US and "8 compiled regions per step" in one.sentence
     assert list(host_bound(evidence)) == []
     gain, why = replays_of(evidence).gain_of(one)
     assert gain is not None, why

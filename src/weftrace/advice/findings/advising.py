@@ -14,7 +14,7 @@ from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.gains import Replays
 from weftrace.advice.findings.registry import RULES, Rule
 from weftrace.advice.findings.rule_texts import RemedyText, RuleText, rule_text
-from weftrace.advice.findings.sentences import headline_of
+from weftrace.advice.findings.sentences import headline_of, inside_sentence
 from weftrace.advice.jobs import join_ranks, lanes_of, works_to_replay
 from weftrace.advice.op_times import OpTimes
 from weftrace.advice.slowdown.answers import slowdown_of
@@ -197,9 +197,16 @@ def advice_of(
     findings = [_finding(rule, one, gain, replays, frameworks, steps) for rule, one, gain in found]
     order = sorted(range(len(findings)), key=lambda at: _order(findings[at]))
     ordered = tuple(findings[at] for at in order)
-    first = [at for at in order if findings[at].kind == "finding" and findings[at].worth == "worth it"][:_TOGETHER]
+    worth = [at for at in order if findings[at].kind == "finding" and findings[at].worth == "worth it"]
+    first = [at for at in worth if found[at][1].least or found[at][1].most][:_TOGETHER]
     together = replays.together([found[at][1] for at in first])
     told, trust = {each.rule for each in ordered}, replays.trust
+    bases = {rank.analysis.basis for rank in ranks}
+    for rule in RULES:
+        if rule.of_device is None and len(ranks) < 2 and "ranges" not in bases:
+            missing.setdefault(rule.id, "this takes several ranks")
+        elif not bases & set(rule.bases) and (rule.of_job is None or bases == {"host"}):
+            missing.setdefault(rule.id, "no work of a device is recorded")
     return AdviceReport(
         source=analysis.source,
         device_name=next((rank.analysis.device_name for rank in ranks if rank.analysis.device_name), ""),
@@ -295,12 +302,12 @@ def _of_ranks(same: Sequence[Found], num_ranks: int) -> Found:
         return worst
     ordered = sorted(same, key=lambda one: -one.cost_ns)
     numbers = tuple(dict.fromkeys(rank for one in ordered for rank in one.where.ranks))
-    whose = f"Rank {numbers[0]}" if numbers else "One rank"
+    whose = f"On rank {numbers[0]}" if numbers else "On one rank"
     of_all = f"{len(same)}" if len(same) == num_ranks else f"{len(same)} of {num_ranks}"
-    others = f", the worst of {of_all} ranks" if len(same) > 1 else f" of {num_ranks}"
+    others = f", the worst of {of_all} ranks," if len(same) > 1 else f" of {num_ranks},"
     return replace(
         worst,
-        sentence=f"{whose}{others}: {worst.sentence[0].lower()}{worst.sentence[1:]}",
+        sentence=f"{whose}{others} {inside_sentence(worst.sentence)}",
         cost_ns=sum(one.cost_ns for one in same) // num_ranks,
         where=replace(worst.where, ranks=numbers),
         least=_merged(change for one in same for change in one.least),

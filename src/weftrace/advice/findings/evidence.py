@@ -24,6 +24,7 @@ from weftrace.facts import Hardware, hardware_of_device
 from weftrace.plan.inference.values import Inferred
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work
+from weftrace.units import duration
 
 _T = TypeVar("_T")
 
@@ -146,6 +147,10 @@ class Evidence:
 
     def per_step(self, time_ns: float) -> int:
         return round(time_ns / max(1, self.num_steps))
+
+    def time(self, time_ns: float) -> str:
+        """ "8.1 ms per step"; of the recording "8.1 ms" where no steps are known."""
+        return f"{duration(self.per_step(time_ns))}{' per step' * bool(self.num_steps)}"
 
 
 @dataclass(kw_only=True, eq=False)

@@ -17,8 +17,9 @@ class Found:
     sentence: what costs how much where, one sentence that ends with a full stop, without gain or remedy. cost_ns: what
     it costs. evidence: the numbers that decide, most important first.
     least, most: changes to replay: what the remedy does at least, by a realistic guess, and at most. One alone is both.
-    Neither: `saves_ns`, what the trace itself says is saved (low, high), and `how` it is known, one clause; or no gain,
-    and `not_told` says why, one clause. is_bound: no more than a bound is known, whatever `least` says.
+    Neither: `saves_ns`, what the trace itself says is saved (low, high), and `how` it is known, a clause; or no gain,
+    and `not_told` says why, one clause. how: of changes, where their own words do not do. is_bound: no more than a
+    bound is known, whatever `least` says.
     confidence, reason: how sure the rule is that this is the cause.
     key: findings of one rule over ranks are put together where they have the same.
     """

@@ -10,6 +10,7 @@ from weftrace.advice.absent_ranks import absent_from
 from weftrace.advice.bounds import spans_of
 from weftrace.advice.changes import Change, Scale
 from weftrace.advice.findings.found import Found
+from weftrace.advice.findings.sentences import change_words
 from weftrace.advice.trust import Trust, trust_of
 from weftrace.analysis.data_quality import merged_devices
 from weftrace.analysis.findings import Gain, Worth
@@ -77,15 +78,16 @@ class Replays:
             if found.saves_ns is None:
                 return None, "nothing in the trace tells it"
             method = "bound" if found.is_bound else "measured"
-            how = (found.how,) if found.how else ()
-            return self._gain(*found.saves_ns, method=method, changes=how, whole_ns=self.span_ns), ""
+            bound = (found.how,) if found.how else ()
+            return self._gain(*found.saves_ns, method=method, changes=bound, how=found.how, whole_ns=self.span_ns), ""
         ends = [self.saved(changes) for changes in (found.least, found.most) if changes]
         told = [each for each in ends if not isinstance(each, str)]
         if not told:
             return None, str(ends[0])
         low, high = min(each[0] for each in told), max(each[1] for each in told)
         changes = tuple(dict.fromkeys(str(change) for change in (*found.least, *found.most)))
-        return self._gain(low, high, method="bound" if found.is_bound else "replay", changes=changes), ""
+        how = found.how or "; at most ".join(dict.fromkeys(filter(None, map(change_words, (found.least, found.most)))))
+        return self._gain(low, high, method="bound" if found.is_bound else "replay", changes=changes, how=how), ""
 
     def worth_of(self, gain: Gain | None) -> Worth:
         """Whether a gain is more than the replay is off, and more than nothing to speak of."""
@@ -103,11 +105,11 @@ class Replays:
         most = [change for one in each for change in one.most or one.least]
         return self.gain_of(Found(sentence="", cost_ns=0, least=tuple(least), most=tuple(most)))[0]
 
-    def _gain(self, low: int, high: int, *, method: str, changes: tuple[str, ...], whole_ns: int = 0) -> Gain:
+    def _gain(self, low: int, high: int, *, method: str, changes: tuple[str, ...], how: str, whole_ns: int = 0) -> Gain:
         steps, whole = max(1, self.num_steps), max(1, whole_ns or self.replayed_ns)
         return Gain(
             low_ns=round(low / steps), high_ns=round(high / steps), low_share=low / whole, high_share=high / whole,
-            method=method, changes=changes,  # type: ignore[arg-type]
+            method=method, changes=changes, how=how,  # type: ignore[arg-type]
         )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def print_advice(report: AdviceReport, console: Console, *, all_of_it: bool = Fa
     blocks += [finding_block(number, each) for number, each in enumerate(losses, 1)]
     blocks += [remark_block(each) for each in report.remarks if each.rule == "leave-it"]
     if report.together is not None:
-        blocks.append(Text(together_words(report.together, len(report.together_of)), style=BOLD))
+        blocks.append(Text(together_words(report), style=BOLD))
     if all_of_it:
         blocks += _not_found(report)
     elif (more := len(report.losses) - len(losses)) or report.not_found:
@@ -84,7 +84,7 @@ def advice_markdown(report: AdviceReport) -> str:
     lines += [f"> {markdown_cell(each.sentence)}\n" for each in report.remarks if each.rule != "leave-it"]
     length = sum(map(len, lines))
     for number, each in enumerate(report.losses, 1):
-        part = list(_markdown_of(number, each))
+        part = list(_markdown_of(number, each, report.whole))
         length += sum(map(len, part))
         if length > _MOST_LETTERS:
             lines.append(f"{len(report.losses) - number + 1} more findings are in the JSON (`-o advice.json`).\n")
@@ -92,7 +92,7 @@ def advice_markdown(report: AdviceReport) -> str:
         lines += part
     lines += [f"{markdown_cell(each.sentence)}\n" for each in report.remarks if each.rule == "leave-it"]
     if report.together is not None:
-        lines.append(f"**{markdown_cell(together_words(report.together, len(report.together_of)))}**\n")
+        lines.append(f"**{markdown_cell(together_words(report))}**\n")
     absent = [each.rule for each in report.not_found if each.looked]
     if absent:
         lines.append(f"Looked for and not found: {', '.join(absent)}.\n")
@@ -100,12 +100,12 @@ def advice_markdown(report: AdviceReport) -> str:
     return "\n".join(lines)
 
 
-def _markdown_of(number: int, finding: Finding) -> Iterator[str]:
+def _markdown_of(number: int, finding: Finding, whole: str) -> Iterator[str]:
     place = place_words(finding)
     title = f"{place}: {finding.title}" if place else finding.title
     yield f"## {number}. {markdown_cell(title)} (`{finding.rule}`)"
     yield ""
-    yield f"{markdown_cell(finding.sentence)} {markdown_cell(saves(finding))}"
+    yield f"{markdown_cell(finding.sentence)} {markdown_cell(saves(finding, whole))}"
     yield ""
     if finding.remedy is not None:
         yield f"- Do: {markdown_cell(finding.remedy.remedy)}{switch_markdown(finding.remedy)}"

@@ -101,7 +101,7 @@ def pageable_copies(evidence: Evidence) -> Iterator[Found]:
     longest = copies.get_column("row").to_numpy()[np.argsort(start - end, kind="stable")].astype(np.int64)
     least, most = _pinned(evidence, copies, waits)
     is_named = bool(copies.get_column("name").str.contains(PAGEABLE).any())
-    a_step = " a step" * bool(evidence.num_steps)
+    a_step = " per step" * bool(evidence.num_steps)
     yield Found(
         sentence=f"Copies of pageable memory block the host{place.words}, {size(evidence.per_step(moved))}{a_step}: "
         f"{of_step(evidence, ns, 'copying and idle time')}.",
@@ -190,7 +190,7 @@ def fsdp_rate_limiter(evidence: Evidence) -> Iterator[Found]:
     if evidence.share(ns) < rule_text("fsdp-rate-limiter").thresholds["least_share"]:
         return
     per_step = len(waits) / max(1, evidence.num_steps)
-    times = f"{counted(max(1, round(per_step)), 'time')}{' a step' * bool(evidence.num_steps)}"
+    times = f"{counted(max(1, round(per_step)), 'time')}{' per step' * bool(evidence.num_steps)}"
     yield Found(
         sentence=f"Before all-gathers, FSDP waits {times} until memory is free, and what follows is late: "
         f"{of_step(evidence, ns, 'the time')}.",
@@ -201,6 +201,7 @@ def fsdp_rate_limiter(evidence: Evidence) -> Iterator[Found]:
         ),
         where=place_where(evidence, place_of(evidence, chosen), waits),
         most=(change,),
+        how="no waits for an earlier all-gather to be freed",
         is_bound=True,
     )
 

@@ -21,7 +21,7 @@ from weftrace.advice.findings.rules.kernels import (
 )
 from weftrace.advice.findings.rules.softmaxes import attention_parts
 from weftrace.analysis.findings import Number
-from weftrace.units import counted, duration, percent
+from weftrace.units import counted, percent
 
 _LAYOUTS = r"(?i)nchw_?(?:to|2)_?nhwc|nhwc_?(?:to|2)_?nchw|ncdhw_?(?:to|2)_?ndhwc|ndhwc_?(?:to|2)_?ncdhw"
 _TRANSPOSES = r"(?i)transpose"
@@ -60,8 +60,8 @@ def casts_and_copies(evidence: Evidence) -> Iterator[Found]:
     what, most = sums.row(0)
     casts = total_ns(copies.filter(pl.col("what").str.contains(" from .* to ")))
     yield Found(
-        sentence=f"Casts and copies take {duration(cost)}, {percent(cost / of_all)} of the time of kernels; most of it "
-        f"{what} ({duration(most)}).",
+        sentence=f"Casts and copies take {evidence.time(cost)}, {percent(cost / of_all)} of kernel time: most is "
+        f"{what} ({percent(most / cost, 0)} of it).",
         cost_ns=cost,
         evidence=(
             Number(name="casts and copies", value=cost, unit="ns"),
@@ -85,8 +85,8 @@ def layout_transforms(evidence: Evidence) -> Iterator[Found]:
     if not cost or cost < rule_text("layout-transforms").thresholds["least_share_of_kernels"] * of_all:
         return
     yield Found(
-        sentence=f"Transforms of layout around convolutions take {duration(cost)}, {percent(cost / of_all)} of the "
-        f"time of kernels, in {counted(layouts.height, 'kernel')}.",
+        sentence=f"Transforms of layout around convolutions take {evidence.time(cost)}, {percent(cost / of_all)} of "
+        f"kernel time, in {counted(evidence.per_step(layouts.height), 'kernel')}.",
         cost_ns=cost,
         evidence=(
             Number(name="transforms of layout", value=cost, unit="ns"),

@@ -19,7 +19,7 @@ from weftrace.advice.findings.rules.softmaxes import attention_parts
 from weftrace.advice.kernel_times import at_efficiency, fused
 from weftrace.analysis.findings import Number
 from weftrace.errors import AdviceError
-from weftrace.units import counted, duration, percent
+from weftrace.units import counted, percent
 
 #: Of kernels that read, compute little and write.
 _GLUE = ("elementwise", "activation", "norm", "rope", "reduction", "rng", "copy", "memcpy_d2d", "quantize", "softmax")
@@ -50,8 +50,8 @@ def unfused_attention(evidence: Evidence) -> Iterator[Found]:
         return
     known = parts.get_column("operator_name").is_not_null().any()
     yield Found(
-        sentence=f"Attention's softmax and what stands between its products take {duration(cost)}, "
-        f"{percent(cost / of_all)} of the time of kernels, in {counted(softmaxes.height, 'call')}: it is not fused.",
+        sentence=f"Attention's softmax and what stands between its products take {evidence.time(cost)}, "
+        f"{percent(cost / of_all)} of kernel time: attention is not fused.",
         cost_ns=cost,
         evidence=(
             Number(name="softmax", value=total_ns(softmaxes), unit="ns"),
@@ -128,8 +128,9 @@ def unfused_elementwise(evidence: Evidence) -> Iterator[Found]:
     without = f" ({' and '.join(left_out)} left out)" if left_out else ""
     half = (chains.get_column("dur_ns") + then) / 2
     yield Found(
-        sentence=f"Memory-bound kernels that follow each other take {duration(cost)}{without}: {chains.height:,} "
-        f"kernels in {counted(num, 'chain')}, {percent(cost / of_all)} of the time of kernels.",
+        sentence=f"Memory-bound kernels that follow each other take {evidence.time(cost)}{without}, "
+        f"{percent(cost / of_all)} of kernel time: {counted(evidence.per_step(chains.height), 'kernel')} in "
+        f"{counted(evidence.per_step(num), 'chain')}.",
         cost_ns=cost,
         evidence=(
             Number(name="kernels in chains", value=cost, unit="ns"),

@@ -20,7 +20,7 @@ from weftrace.analysis.efficiency.values import ShapeRow
 from weftrace.analysis.findings import Number
 from weftrace.facts import Hardware
 from weftrace.files.columns import frame_schema
-from weftrace.units import S, duration, percent
+from weftrace.units import S, percent
 
 #: Solvers and the like, which are in FP32 for a reason.
 _EXACT = r"(?i)linalg|cholesky|_svd|eigh?\b|solve|inverse|_lu_|qr\b|det\b|cdist"
@@ -59,8 +59,9 @@ def fp32_gemm(evidence: Evidence) -> Iterator[Found]:
         if evidence.share(saved) < rule_text("fp32-gemm").thresholds["least_share"]:
             return
     yield Found(
-        sentence=f"Products in FP32, off the tensor cores, take {duration(cost)}: {percent(evidence.share(cost))} of "
-        f"the recording, {percent(cost / of_all)} of the time of all products.",
+        sentence=f"Matrix products in FP32 without tensor cores take {evidence.time(cost)}, "
+        f"{percent(evidence.share(cost))} of the {'step' if evidence.num_steps else 'recording'}, "
+        f"{percent(cost / of_all)} of the time of all products.",
         cost_ns=cost,
         evidence=(
             Number(name="time of products in FP32", value=cost, unit="ns"),
@@ -188,12 +189,12 @@ def old_gemm_kernels(evidence: Evidence) -> Iterator[Found]:
         taking(evidence, "older products half of the way to the rate of native ones", old, lasts * (1 + factor) / 2),
         taking(evidence, "older products at the rate of native ones", old, lasts * factor),
     )  # fmt: skip
-    words = ", ".join(sorted(set(old.get_column("architecture").drop_nulls()))[:2])
-    odd = f" {percent(misaligned)} of that time has sizes that 8 does not divide." if misaligned else ""
+    words = " and ".join(sorted(set(old.get_column("architecture").drop_nulls()))[:2])
+    odd = f", {percent(misaligned)} of it with sizes that 8 does not divide" if misaligned else ""
     assert capability is not None
     yield Found(
-        sentence=f"Products in kernels built for {words} take {duration(cost)} on a device of "
-        f"{capability[0]}.{capability[1]}: {percent(cost / of_all)} of the time of products.{odd}",
+        sentence=f"Matrix products in kernels built for {words} take {evidence.time(cost)} on a GPU of "
+        f"sm{capability[0]}{capability[1]}: {percent(cost / of_all)} of the time of all products{odd}.",
         cost_ns=cost,
         evidence=(
             Number(name="time in older kernels", value=cost, unit="ns"),

@@ -29,7 +29,7 @@ def graph_breaks(evidence: Evidence) -> Iterator[Found]:
     if not ns:
         return
     per_step = regions / max(1, evidence.num_steps)
-    a_step = " a step" * bool(evidence.num_steps)
+    a_step = " per step" * bool(evidence.num_steps)
     yield Found(
         sentence=f"The model runs as {round(per_step):,} compiled regions{a_step}, and the device waits"
         f" in and between them: {of_step(evidence, ns)}.",
@@ -41,6 +41,7 @@ def graph_breaks(evidence: Evidence) -> Iterator[Found]:
         where=where_of(evidence, chosen, place_of(evidence, chosen)),
         least=(Scale(selector=f"host:{_OF_REGIONS}", factor=0.5),),
         most=(Scale(selector=f"host:{_OF_REGIONS}", factor=0),),
+        how="half to none of the host's time in compiled regions",
     )
 
 

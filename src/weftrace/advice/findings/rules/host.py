@@ -74,7 +74,7 @@ def host_bound(evidence: Evidence) -> Iterator[Found | Missing]:
     confidence, reason = _sureness(evidence, unnamed / ns)
     yield Found(
         sentence=f"The device waits for the host{f', most{place.words}' * bool(place.words)}: "
-        f"{of_step(evidence, ns)}, with {round(per_step):,} launches{' a step' * bool(evidence.num_steps)}.",
+        f"{of_step(evidence, ns)}, with {round(per_step):,} launches{' per step' * bool(evidence.num_steps)}.",
         cost_ns=ns,
         evidence=(
             Number(name="idle time in which the host did its own work", value=ns, unit="ns"),
@@ -175,7 +175,7 @@ def sync_every_step(evidence: Evidence) -> Iterator[Found | Missing]:
         confidence, reason = "medium", "what is launched next may need what was read"
     times = "once" if round(per_step) <= 1 else f"{round(per_step):,} times"
     yield Found(
-        sentence=f"The host waits for the device {times}{' a step' * bool(evidence.num_steps)}{place.words}: "
+        sentence=f"The host waits for the device {times}{' per step' * bool(evidence.num_steps)}{place.words}: "
         f"{of_step(evidence, ns)}.",
         cost_ns=ns,
         evidence=(

@@ -50,7 +50,11 @@ class Place(NamedTuple):
     @property
     def words(self) -> str:
         """ " in aten::item (train.py(42): step)"; "" where nothing names it."""
-        name, code = short(self.operator or self.name or self.code), short(self.code)
+        code, name = short(self.code), self.operator or self.name or self.code
+        if "): " in name and code and name != self.code:  # of a library: what it does, where the user calls it
+            name, code = code, short(name).partition("): ")[2]
+            return f" in {name}{f' ({code})' if len(name) + len(code) <= _LONGEST_PLACE else ''}"
+        name = short(name)
         if not name:
             return ""
         fits = code and "): " not in name and len(name) + len(code) <= _LONGEST_PLACE
@@ -137,6 +141,7 @@ def place_where(evidence: Evidence, place: Place, rows: Array, *, step: int | No
         ranks=() if evidence.trace.rank is None else (evidence.trace.rank,),
         device=evidence.work.device,
         step=step,
+        phase="" if place.operator or "): " in place.name else place.name,
         code=place.code,
         operator=place.operator,
         path=evidence.trace.path,

@@ -201,7 +201,7 @@ def _found(job: JobEvidence, cause: Cause, *more: Number, sentence: str = "", **
         sentence=sentence or cause.sentence,
         cost_ns=saved,
         evidence=(
-            Number(name="lost a step", value=cause.saved_ns, unit="ns"),
+            Number(name="lost per step", value=cause.saved_ns, unit="ns"),
             *more,
             Number(name="S of the job", value=round(slowdown.slowdown, 4), unit="ratio"),
         ),

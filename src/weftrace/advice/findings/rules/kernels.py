@@ -88,7 +88,7 @@ def taking(
 
 
 def _code(evidence: Evidence, kernels: pl.DataFrame) -> str:
-    """The innermost line of Python, not of a library, that launched most of some kernels; empty where none is known."""
+    """The innermost function, of a model in a library too, that launched most of some kernels; empty where none is."""
     frames = evidence.trace.frames
     if frames is None or frames.is_empty():
         return ""

@@ -44,7 +44,7 @@ def pipeline_bubble(job: JobEvidence) -> Iterator[Found | Missing]:
     steps = max(1, job.num_steps)
     saves = (saved * steps, saved * steps) if name else (round(_LEAST * mean), round(_MOST * mean))
     yield Found(
-        sentence=f"Pipeline stages wait {duration(mean // steps)} a step for each other ({percent(share)} of the "
+        sentence=f"Pipeline stages wait {duration(mean // steps)} per step for each other ({percent(share)} of the "
         "time), in sends and receives beside which they compute nothing.",
         cost_ns=mean,
         evidence=(

@@ -154,13 +154,13 @@ def _small(rated: _Rated) -> Iterator[Found | Missing]:
         if joined.height == every.height:
             least = (messages_of("collectives joined to 25 MiB", rated.inferred, target_bytes=_BUCKET),)
     yield Found(
-        sentence=f"{number:,} {first['collective']} a step of about {size(first['bytes'])} reach "
+        sentence=f"{number:,} {first['collective']} per step of about {size(first['bytes'])} reach "
         f"{percent(first['rate'] / first['peak_GBps'])} of the link's bandwidth: their latency costs {duration(cost)} "
         f"({percent(cost / rated.span_ns)} of the time).",
         cost_ns=cost,
         evidence=(
             Number(name="lost to latency", value=cost, unit="ns"),
-            Number(name="collectives a step", value=number, unit="count"),
+            Number(name="collectives per step", value=number, unit="count"),
             Number(name="bytes of one", value=first["bytes"], unit="bytes"),
             Number(name="of the link's bandwidth", value=first["rate"] / first["peak_GBps"], unit="share"),
         ),

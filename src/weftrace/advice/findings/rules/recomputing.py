@@ -13,7 +13,7 @@ from weftrace.advice.findings.rules.kernels import device_kernels, place, taking
 from weftrace.analysis.efficiency.counted_calls import recomputed
 from weftrace.analysis.findings import Number
 from weftrace.trace.containment import open_at_launch
-from weftrace.units import counted, duration, percent
+from weftrace.units import counted, percent
 
 _ENGINE = "autograd::engine::evaluate_function"
 _CALL = ("name", "input_shapes")
@@ -48,8 +48,8 @@ def recomputation(evidence: Evidence) -> Iterator[Found | Missing]:
     free = "" if used is None else f", while at most {percent(used)} of the memory is used"
     shapes = made.get_column("input_shapes").null_count() < made.height
     yield Found(
-        sentence=f"The backward runs {duration(cost)} of the forward again, {percent(share)} of the time, in "
-        f"{counted(repeats.height, 'kernel')}{free}.",
+        sentence=f"The backward runs {evidence.time(cost)} of the forward again, {percent(share)} of the time, in "
+        f"{counted(evidence.per_step(repeats.height), 'kernel')}{free}.",
         cost_ns=cost,
         evidence=(
             Number(name="run again", value=cost, unit="ns"),

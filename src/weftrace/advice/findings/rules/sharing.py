@@ -12,7 +12,7 @@ from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.places import where_of
 from weftrace.advice.findings.values import Number
-from weftrace.units import duration, percent
+from weftrace.units import percent
 
 
 def contention(evidence: Evidence) -> Iterator[Found | Missing]:
@@ -27,30 +27,32 @@ def contention(evidence: Evidence) -> Iterator[Found | Missing]:
     ops = ops.with_row_index("op").with_columns(
         factor=pl.Series(lost.factor_of), lost_ns=pl.col("duration_ns") * (1 - pl.Series(lost.alone_of))
     )
-    ops = ops.filter(pl.col("factor") >= limits["least_ratio"], pl.col("lost_ns") > 0).drop_nulls("event")
-    total = int(ops.get_column("lost_ns").sum())
-    if total < limits["least_share"] * evidence.span_ns:
+    ops = ops.filter(pl.col("lost_ns") > 0).drop_nulls("event")
+    slowed = ops.filter(pl.col("factor") >= limits["least_ratio"])
+    total, of_slowed = (int(each.get_column("lost_ns").sum()) for each in (ops, slowed))
+    if evidence.share(total) < limits["least_share"] or evidence.share(of_slowed) < limits["least_slowed_share"]:
         return
-    families = ops.group_by(pl.col("family").cast(pl.String)).agg(
+    families = slowed.group_by(pl.col("family").cast(pl.String)).agg(
         pl.col("lost_ns").sum(), (pl.col("factor") * pl.col("lost_ns")).sum() / pl.col("lost_ns").sum()
     ).sort("lost_ns", descending=True)  # fmt: skip
     family, of_family, ratio = families.row(0)
     on_path = int(
         ops.filter(pl.col("op").is_in(evidence.path.path.get_column("op").implode())).get_column("lost_ns").sum()
     )
-    rows = evidence.work.events.get_column("row").gather(ops.get_column("event"))
+    rows = evidence.work.events.get_column("row").gather(slowed.get_column("event"))
     yield Found(
-        sentence=f"Computation loses {duration(total)} ({percent(evidence.share(total))} of the time) to communication "
-        f"beside it: {family or 'kernels'} take {ratio:.2f} times as long as alone.",
+        sentence=f"Computation loses {evidence.time(total)} ({percent(evidence.share(total))} of the time) to "
+        f"communication beside it: {family or 'such'} kernels take {ratio:.2f} times as long as alone.",
         cost_ns=total,
         evidence=(
             Number(name="lost beside communication", value=total, unit="ns"),
             Number(name="of that on the critical path", value=on_path, unit="ns"),
+            Number(name="lost by kernels slowed most", value=of_slowed, unit="ns"),
             Number(name=f"slowdown of {family or 'kernels'}", value=round(ratio, 3), unit="ratio"),
             Number(name=f"lost by {family or 'kernels'}", value=int(of_family), unit="ns"),
             Number(name="runs beside that have one away", value=lost.num_pairs, unit="count"),
         ),
-        where=where_of([evidence.work], ops.with_columns(row=rows), by="lost_ns"),
+        where=where_of([evidence.work], slowed.with_columns(row=rows), by="lost_ns"),
         saves_ns=(0, on_path),
         how="what kernels on the critical path take longer than alone",
         is_bound=True,
@@ -76,8 +78,8 @@ def sm_wait(evidence: Evidence) -> Iterator[Found]:
     holder = mine.group_by("holder").agg(pl.col("late_ns").sum()).sort("late_ns", descending=True).row(0)[0]
     streams = mine.get_column("stream").n_unique()
     yield Found(
-        sentence=f"Kernels wait {duration(total)} on the critical path ({percent(evidence.share(total))} of the time) "
-        f"for free SMs, most in {waiter or 'no phase'}, while {holder or 'others'} holds them.",
+        sentence=f"Kernels wait {evidence.time(total)} on the critical path ({percent(evidence.share(total))} of the "
+        f"time) for free SMs, {f'most in {waiter}, ' * bool(waiter)}while {holder or 'other'} kernels hold them.",
         cost_ns=total,
         evidence=(
             Number(name="waits for SMs on the critical path", value=total, unit="ns"),
