@@ -353,8 +353,8 @@ def _finding(
         worth=replays.worth_of(gain),
         confidence=one.confidence,
         reason=one.reason,
-        remedy=_remedy(first),
-        others=tuple(_remedy(each) for each in text.remedies if each is not first),
+        remedy=Remedy(framework="pytorch", remedy=one.remedy) if one.remedy else _remedy(first),
+        others=() if one.remedy else tuple(_remedy(each) for each in text.remedies if each is not first),
         when_not=text.when_not,
     )
 

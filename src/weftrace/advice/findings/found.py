@@ -21,6 +21,7 @@ class Found:
     and `not_told` says why, one clause. how: of changes, where their own words do not do. is_bound: no more than a
     bound is known, whatever `least` says.
     confidence, reason: how sure the rule is that this is the cause.
+    remedy: what to do where the rule's own remedies do not fit, one sentence.
     key: findings of one rule over ranks are put together where they have the same.
     """
 
@@ -36,6 +37,7 @@ class Found:
     not_told: str = ""
     confidence: Confidence = "high"
     reason: str = ""
+    remedy: str = ""
     key: str = ""
 
 

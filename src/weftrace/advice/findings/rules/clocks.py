@@ -13,10 +13,12 @@ from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.places import where_of
 from weftrace.advice.findings.values import Number
 from weftrace.advice.op_times import op_times
+from weftrace.analysis.intervals import covered, of_events
 from weftrace.units import duration, percent
 
 _FEWEST = 3  # steps
 _ALIKE = 0.4  # of the slowdown, by which families may differ from all together
+_MORE_BESIDE = 0.2  # of the time of kernels beside communication: more explains that they are slower
 _SHARE = 0.05  # of the time of computation: smaller families tell nothing
 
 
@@ -27,10 +29,14 @@ def slow_clocks(evidence: Evidence) -> Iterator[Found | Missing]:
     if len(steps) < _FEWEST:
         yield Missing(what="fewer than three steps are recorded")
         return
-    same = ["family", "name", "num_blocks"]
+    operator = kernels.get_column("operator").cast(pl.UInt32)
+    kernels = kernels.with_columns(sizes=evidence.trace.events.get_column("input_shapes").gather(operator))
+    same = ["family", "name", "num_blocks", "sizes"]
     number = pl.col("step").n_unique().over(same) == len(steps)
     counts = kernels.filter(number).group_by(*same, "step", maintain_order=True).agg(pl.len(), pl.col("dur_ns").sum())
     counts = counts.filter(pl.col("len").n_unique().over(same) == 1)
+    if counts.is_empty():
+        return
     table = counts.group_by(pl.col("family").cast(pl.String), "step").agg(pl.col("dur_ns").sum())
     wide = table.pivot(on="step", index="family", values="dur_ns", sort_columns=False)
     wide = wide.select("family", *map(str, steps)).drop_nulls()
@@ -51,12 +57,23 @@ def slow_clocks(evidence: Evidence) -> Iterator[Found | Missing]:
     ):
         return
     later = kernels.filter(pl.col("step") >= steps[first])
+    earlier = kernels.filter(pl.col("step") < steps[first])
+    if _beside_communication(evidence, later) > _beside_communication(evidence, earlier) + _MORE_BESIDE:
+        return
+    rises = np.diff(whole)
+    is_drift = len(steps) > _FEWEST and rises.min() > 0 and rises.max() < (whole[-1] - whole[0]) / 2
     took = later.get_column("dur_ns").to_numpy()
     cost = int(took.sum() * (1 - 1 / ratio))
     rank = "" if evidence.trace.rank is None else f" on rank {evidence.trace.rank}"
     yield Found(
-        sentence=f"From step {steps[first]} on all kernels take {ratio:.2f} times as long as before, alike, as with "
-        f"lower clocks: this costs {duration(cost)} ({percent(evidence.share(cost))} of the time).",
+        sentence=(
+            f"All kernels take longer from step to step, alike, {whole[-1] / whole[0]:.2f} times as long in the last "
+            "as in the first"
+            if is_drift
+            else f"From step {steps[first]} on all kernels take {ratio:.2f} times as long as before, alike, as with "
+            "lower clocks"
+        )
+        + f": this costs {duration(cost)} ({percent(evidence.share(cost))} of the time).",
         cost_ns=cost,
         evidence=(
             Number(name="over the steps before", value=round(ratio, 3), unit="ratio"),
@@ -64,6 +81,15 @@ def slow_clocks(evidence: Evidence) -> Iterator[Found | Missing]:
         ),
         where=where_of([evidence.work], later.with_columns(at=pl.lit(0, pl.Int32)), by="dur_ns"),
         least=(op_times(f"clocks of the first steps{rank}", evidence.work, later.get_column("at"), took / ratio),),
-        confidence="medium",
-        reason="clocks are not recorded",
-    )
+        confidence="low" if is_drift else "medium",
+        reason="it grows from step to step, as with larger inputs; clocks are not recorded" if is_drift
+        else "clocks are not recorded",
+    )  # fmt: skip
+
+
+def _beside_communication(evidence: Evidence, kernels: pl.DataFrame) -> float:
+    """Share of the time of kernels in which communication runs beside them."""
+    events = evidence.work.events.filter(pl.col("kind") == "communication")
+    start, end = kernels.get_column("start_ns").to_numpy(), kernels.get_column("end_ns").to_numpy()
+    beside = covered(of_events(events), start, end).sum()
+    return float(beside / max(1, (end - start).sum()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from math import prod
 
 import numpy as np
 import polars as pl
@@ -23,6 +25,10 @@ from weftrace.units import counted, percent
 
 #: Of kernels that read, compute little and write.
 _GLUE = ("elementwise", "activation", "norm", "rope", "reduction", "rng", "copy", "memcpy_d2d", "quantize", "softmax")
+#: Kernels of libraries that are fused already, by hand or in Triton.
+_FUSED = r"fused|liger|^_?triton|^_\w*(?:fwd|bwd|forward|backward)\w*$"
+#: Of kernels whose result is as large as the largest tensor that they read.
+_PER_ELEMENT = ("elementwise", "activation")
 #: Others that memory bounds, and that are not fused with what is beside them.
 _BESIDE = ("moe_routing", "index", "sort")
 #: Flash attention's backward computes the scores again: five products where there are four.
@@ -32,6 +38,7 @@ _RECOMPUTES = 1.25
 _AT_BEST = 0.5
 #: Of the peak of the memory, what kernels that only move data reach.
 _OF_MEMORY = 0.8
+_TENSOR = re.compile(r"\[(\d[\d, ]*)\]")
 _MOST_FUSED = 32  # kernels of a chain in one: longer chains go from tensor to tensor
 
 
@@ -108,7 +115,7 @@ def unfused_elementwise(evidence: Evidence) -> Iterator[Found]:
     copies, told_apart = copying(evidence)
     apart = [attention, copies] if told_apart else [attention]
     bound = kernels.filter(
-        pl.col("family").is_in((*_GLUE, *_BESIDE)) & ~pl.col("name").str.contains(COMPILED),
+        pl.col("family").is_in((*_GLUE, *_BESIDE)) & ~pl.col("name").str.contains(f"{COMPILED}|{_FUSED}"),
         ~pl.col("at").is_in(pl.concat([each.get_column("at") for each in apart]).implode()),
     )
     bound = bound.filter(~of_optimizer(evidence, bound))
@@ -149,16 +156,28 @@ def unfused_elementwise(evidence: Evidence) -> Iterator[Found]:
 
 
 def _chains(evidence: Evidence, glue: pl.DataFrame) -> pl.DataFrame:
-    """Those of two and more that follow each other on a stream with nothing else between; with `chain`."""
+    """Those of two and more that follow each other on a stream with nothing else between, none of which is known not to
+    read what the one before wrote; with `chain`."""
     order = (
         evidence.work.events.with_row_index("at")
         .select("at", "stream")
         .with_columns(pl.int_range(pl.len()).over("stream").alias("place"))
     )
     placed = glue.join(order.select("at", "place"), on="at", maintain_order="left").sort("stream", "place")
+    per_element = pl.col("family").is_in(_PER_ELEMENT)
+    placed = placed.join(_counts(placed.get_column("sizes")), on="sizes", how="left", maintain_order="left")
+    follows = pl.col("counts").list.contains(pl.col("counts").list.max().shift(1)).fill_null(True)
     begins = (pl.col("place").diff() != 1) | (pl.col("stream").diff() != 0)
+    begins |= ~follows & per_element & per_element.shift(1)
     placed = placed.with_columns(begins.fill_null(True).cum_sum().alias("chain"))
     return placed.filter(pl.len().over("chain") > 1)
+
+
+def _counts(sizes: pl.Series) -> pl.DataFrame:
+    """Of texts of sizes how many elements each of the tensors has."""
+    texts = sizes.drop_nulls().unique().sort()
+    counts = [[prod(map(int, one.split(","))) for one in _TENSOR.findall(text)] or None for text in texts]
+    return pl.DataFrame({"sizes": texts, "counts": counts}, schema={"sizes": pl.String, "counts": pl.List(pl.Int64)})
 
 
 def _fused(evidence: Evidence, chains: pl.DataFrame) -> pl.Series:

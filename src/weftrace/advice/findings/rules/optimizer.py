@@ -31,7 +31,7 @@ from weftrace.advice.op_times import op_times
 from weftrace.analysis.intervals import Array, covered, of_events
 from weftrace.trace.containment import open_at_launch
 from weftrace.trace.model import is_annotation
-from weftrace.units import percent
+from weftrace.units import counted, percent
 
 #: Ranges of an optimizer's step: of PyTorch, DeepSpeed, apex, Megatron and trainers, and as users name them.
 _RANGES = r"(?i)^Optimizer\.step(#|$)|\b(optimizer|adamw?|lamb|sgd|muon)[ ._:-]+(inner[ ._-]+)?step\b|^\W*optimizer\W*$"
@@ -42,8 +42,11 @@ _FUSED = r"(?i)fused_?(adam|sgd|adagrad|optimizer)|(adam|lamb|sgd|lion|adagrad)_
 #: What a fused update reads and writes of each parameter, over what PyTorch's loops over lists of tensors do. Adam: 7
 #: (gradient and, both ways, parameter and two moments) of 19, and of 21 with AdamW's decay; SGD with momentum: 5 of 8.
 _FUSED_OVER_LISTS = (("adamw", 7 / 21), ("adam", 7 / 19), ("sgd", 5 / 8))
+#: What a closure runs within the step of an optimizer that evaluates the model there, as LBFGS does.
+_MODEL = r"(?i)^aten::(linear|conv|embedding|\w*attention|\w*loss)|^autograd::engine|backward"
 #: Less of the cost is not worth a word.
 _FEW = 0.1
+_WHERE_FUSED = "Profile the host in this step: its kernels are fused, but what it does beside them takes long."
 #: DataParallel's forward, and what that does before and after the replicas' own.
 _DATA_PARALLEL = r"\bDataParallel\.forward|torch/nn/parallel/data_parallel\.py"
 _SHARED = r"^(Broadcast|Scatter|Gather|ReduceAddCoalesced)(Backward)?$"
@@ -57,7 +60,7 @@ def optimizer_step(evidence: Evidence) -> Iterator[Found]:
     """17: the optimizer launches many kernels that each do a bit of the update, or the host decides in it."""
     limits = rule_text("optimizer-step").thresholds
     events, name, updates = _of_optimizer(evidence)
-    if events.is_empty():
+    if events.is_empty() or _evaluates_model(evidence, events):
         return
     num_updates = max(1, evidence.num_steps or len(updates))
     idle = charged(evidence, ("optimizer",))
@@ -75,6 +78,7 @@ def optimizer_step(evidence: Evidence) -> Iterator[Found]:
     if evidence.share(cost_ns) < limits["least_share"]:
         return
     place = place_of(evidence, idle)
+    is_fused = parts.is_empty()
     both = "idle time and needless memory traffic" if idle_ns else "needless memory traffic"
     most: tuple[Change, ...] = (Scale(selector=f"host:{pattern_of({name})}", factor=0),) if name else ()
     least: tuple[Change, ...] = (Scale(selector=f"host:{pattern_of({name})}", factor=0.5),) if name else ()
@@ -89,7 +93,8 @@ def optimizer_step(evidence: Evidence) -> Iterator[Found]:
     took = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("ns")
     names = events.group_by("name").agg(took).sort("ns", "name", descending=[True, False]).get_column("name")
     yield Found(
-        sentence=f"Each step launches {round(launches):,} kernels in {short(name) or 'the optimizer'}: "
+        sentence=("The host is slow" if is_fused else f"Each step launches {counted(round(launches), 'kernel')}")
+        + f" in {short(name) or 'the optimizer'}{', whose kernels are fused' if is_fused else ''}: "
         f"{of_step(evidence, cost_ns, both if saved_ns > _FEW * cost_ns else 'idle time')}.",
         cost_ns=cost_ns,
         evidence=(
@@ -101,9 +106,21 @@ def optimizer_step(evidence: Evidence) -> Iterator[Found]:
         least=least,
         most=most,
         not_told="" if most else "no range tells what the host does in the optimizer",
-        confidence="high" if name else "medium",
-        reason="" if name else "the optimizer is known by the names of its kernels alone",
-    )
+        remedy=_WHERE_FUSED if is_fused else "",
+        confidence="high" if name and not is_fused else "medium",
+        reason="the optimizer is known by the names of its kernels alone" if not name
+        else "nothing tells what the host does beside its launches" if is_fused else "",
+    )  # fmt: skip
+
+
+def _evaluates_model(evidence: Evidence, events: pl.DataFrame) -> bool:
+    """Whether most of an optimizer's work is the model's, which it evaluates in its step."""
+    ranges = evidence.trace.events
+    names = ranges.get_column("name").unique()
+    named = names.filter(names.cast(pl.String).str.contains(_MODEL)).implode()
+    at = open_at_launch(ranges, events, (pl.col("cat") == "cpu_op") & pl.col("name").is_in(named))
+    took = (events.get_column("end_ns") - events.get_column("start_ns")).to_numpy()
+    return bool(2 * took[at.is_not_null().to_numpy()].sum() > took.sum())
 
 
 def _of_optimizer(evidence: Evidence) -> tuple[pl.DataFrame, str, Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import polars as pl
 
 from weftrace.advice.absent_ranks import absent_from
 from weftrace.advice.bounds import span_between, spans_of
@@ -13,6 +14,7 @@ from weftrace.advice.changes import Scale
 from weftrace.advice.findings.evidence import Evidence, JobEvidence
 from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rule_texts import rule_text
+from weftrace.advice.findings.rules.kernels import device_kernels
 from weftrace.analysis.findings import Number, Where
 from weftrace.errors import AdviceError
 from weftrace.plan.inference.values import Inferred
@@ -74,7 +76,7 @@ def _missing(present: int, world: int, communication_ns: int, share: float, wher
 
 
 def warm_up_in_sample(evidence: Evidence) -> Iterator[Found | Missing]:
-    """28: the first step is much longer than the others."""
+    """28: the first step is much longer than the others, for no more work."""
     if len(evidence.steps) < 3:
         yield Missing(what="fewer than three steps are recorded")
         return
@@ -84,6 +86,8 @@ def warm_up_in_sample(evidence: Evidence) -> Iterator[Found | Missing]:
     if ratio < rule_text("warm-up-in-sample").thresholds["least_ratio"]:
         return
     first = evidence.steps[0].step
+    if _more_work_ns(evidence, first) >= (spans[0] - usual) / 2:
+        return
     yield Found(
         sentence=f"Step {first} takes {ratio:.1f} times as long as the others ({duration(int(spans[0]))} against "
         f"{duration(int(usual))}): means over all steps are too high.",
@@ -95,6 +99,20 @@ def warm_up_in_sample(evidence: Evidence) -> Iterator[Found | Missing]:
         where=Where(ranks=_ranks(evidence), step=first),
         not_told="it is part of the recording, not of the run",
     )
+
+
+def _more_work_ns(evidence: Evidence, first: int) -> float:
+    """Device time of a step that is for more runs of the others' kernels, or for runs on other sizes."""
+    kernels = device_kernels(evidence).drop_nulls("step").filter(pl.col("kind") != "communication")
+    others = kernels.filter(pl.col("step") != first)
+    num = max(1, others.get_column("step").n_unique())
+    mine = kernels.filter(pl.col("step") == first, pl.col("name").is_in(others.get_column("name").unique().implode()))
+    took = pl.col("dur_ns").sum()
+    runs, usual = (each.group_by("name", "sizes").agg(pl.len().cast(pl.Float64), took) for each in (mine, others))
+    beyond = runs.join(usual, on=["name", "sizes"], how="left", nulls_equal=True, suffix="_usual")
+    more = (1 - pl.col("len_usual").fill_null(0) / num / pl.col("len")).clip(lower_bound=0) * pl.col("dur_ns")
+    left_out = usual.join(runs, on=["name", "sizes"], how="anti", nulls_equal=True)
+    return float(beyond.select(more.sum()).item()) - int(left_out.get_column("dur_ns").sum()) / num
 
 
 def leave_it(evidence: Evidence) -> Iterator[Found]:

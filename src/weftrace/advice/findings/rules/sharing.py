@@ -39,7 +39,11 @@ def contention(evidence: Evidence) -> Iterator[Found | Missing]:
     on_path = int(
         ops.filter(pl.col("op").is_in(evidence.path.path.get_column("op").implode())).get_column("lost_ns").sum()
     )
-    rows = evidence.work.events.get_column("row").gather(slowed.get_column("event"))
+    events = slowed.get_column("event")
+    rows = evidence.work.events.get_column("row").gather(events)
+    operator = evidence.kernels.get_column("operator").gather(events).cast(pl.UInt32)
+    sizes = evidence.trace.events.get_column("input_shapes").gather(operator)
+    is_told = sizes.count() + evidence.work.events.get_column("num_blocks").gather(events).count() > 0
     yield Found(
         sentence=f"Computation loses {evidence.time(total)} ({percent(evidence.share(total))} of the time) to "
         f"communication beside it: {family or 'such'} kernels take {ratio:.2f} times as long as alone.",
@@ -56,6 +60,8 @@ def contention(evidence: Evidence) -> Iterator[Found | Missing]:
         saves_ns=(0, on_path),
         how="what kernels on the critical path take longer than alone",
         is_bound=True,
+        confidence="high" if is_told else "medium",
+        reason="" if is_told else "neither grids nor shapes are recorded: kernels beside it may have more to do",
     )
 
 
