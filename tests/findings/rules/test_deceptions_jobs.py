@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.cli.test_cli import Run, run
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.advice.findings.advising import advise
 from weftrace.analysis.findings import AdviceReport, Finding
+
+__all__ = ["run"]
 
 GROUPED = "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cutlass::gemm::GroupProblemShape<>>>"
 FLASH = "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<128, 128, 64> >"
@@ -25,7 +28,7 @@ def of(report: AdviceReport, rule: str) -> list[Finding]:
 
 def job(
     folder: Path, body: Body, *, names: tuple[str, ...] = ("rank0.json", "rank1.json"), steps: int = 5,
-    skew: float = 0.0, apart: bool = False,
+    skew: float = 0.0, apart: bool = False, numbers: Callable[[int, int], int] = lambda rank, step: step,
 ) -> AdviceReport:  # fmt: skip
     """Ranks whose work runs one after another, launched far ahead; collectives begin together. apart: collectives run
     on a stream of their own, and nothing waits for them before the next step."""
@@ -49,7 +52,7 @@ def job(
             launch += 10
         at = [max(now, busy) for now, busy in zip(at, free, strict=True)]
         for rank, file in enumerate(files):
-            file.host(f"ProfilerStep#{step}", begin + rank * skew, launch - begin)
+            file.host(f"ProfilerStep#{numbers(rank, step)}", begin + rank * skew, launch - begin)
     (folder / "job").mkdir()
     for name, file in zip(names, files, strict=True):
         file.write(folder / "job" / name)
@@ -148,3 +151,96 @@ def test_holes_between_queued_kernels_are_unrecorded_work(tmp_path: Path) -> Non
 @pytest.mark.parametrize("cause", ["function", "other"])
 def test_a_function_of_the_host_or_another_device_is_no_unrecorded_work(tmp_path: Path, cause: str) -> None:
     assert not of(held(tmp_path, **{cause: True}), "unrecorded-work")
+
+
+def test_a_rank_that_is_slow_in_few_steps_is_told_with_less_confidence(tmp_path: Path) -> None:
+    def body(rank: int, step: int) -> list[Layer]:
+        return [(GEMM, 2600 if rank == 1 else 2000, 0), (ALL_REDUCE, 30, 1)]
+
+    [found] = of(job(tmp_path, body, steps=4), "straggler")
+    assert found.confidence == "medium"
+    assert "4 steps" in found.reason
+
+
+def test_a_rank_that_is_slow_in_one_step_alone_is_no_straggler(tmp_path: Path) -> None:
+    def body(rank: int, step: int) -> list[Layer]:
+        return [(GEMM, 8000 if rank == 1 and step == 0 else 2000, 0), (ALL_REDUCE, 30, 1)]
+
+    assert not of(job(tmp_path, body), "straggler")
+
+
+def test_ranks_that_number_their_steps_differently_are_compared_by_collectives(tmp_path: Path) -> None:
+    def body(rank: int, step: int) -> list[Layer]:
+        return [(GEMM, 2600 if rank == 1 else 2000, 0), (ALL_REDUCE, 30, 1)]
+
+    told = job(tmp_path, body, numbers=lambda rank, step: step + 100 * rank)
+    assert of(told, "straggler")[0].where.ranks == (1,)
+    assert any("rank 1 100 to 104" in note for note in told.notes)
+
+
+def test_a_hole_between_two_recorded_windows_is_no_pause(tmp_path: Path) -> None:
+    """Steps 1 to 3, and 20 to 22 after 200 ms that nobody recorded."""
+    file, at = TraceFile(), 100_000.0
+    for step in (1, 2, 3, 20, 21, 22):
+        at += 200_000 if step == 20 else 0
+        begin = at
+        for _ in range(10):
+            file.kernel(GEMM, at + 5, 200, launch=at)
+            at += 210
+        file.host(f"ProfilerStep#{step}", begin, at - begin)
+    told = advise(file.trace(tmp_path))
+    assert not of(told, "gc-pause")
+    assert of(told, "unrecorded-work")[0].cost_ns == pytest.approx(200e6 / 6, rel=0.01)
+
+
+def test_without_device_work_rules_say_that_they_could_not_look(tmp_path: Path, run: Run) -> None:
+    file = TraceFile()
+    for step in range(4):
+        file.host("aten::linear", step * 1000, 900, cat="cpu_op").host(f"ProfilerStep#{step}", step * 1000, 950)
+    path = file.write(tmp_path / "trace.json")
+    told = advise(str(path))
+    assert "No work of a device is recorded" in told.headline
+    assert {each.rule for each in told.not_found if each.looked} <= {"sync-every-step", "data-loading"}
+    code, _, err = run("advise", str(path), "-q", "--gate", "all")
+    assert code == 1
+    assert "cannot be judged: no work of a device is recorded" in err
+
+
+def two_devices(folder: Path, *, second: int) -> AdviceReport:
+    """Kernels of 200 µs that wait for their launch, on two devices of a process; the second has `second` a step."""
+    file, at = TraceFile(rank=None), 100_000.0
+    for step in range(5):
+        begin = at
+        for number in range(10):
+            file.kernel(GEMM, at + 5, 200, launch=at)
+            if number < second:
+                file.kernel(GEMM, at + 10, 5 if second == 1 else 60, launch=at + 2, device=1)
+            at += 300
+        file.host(f"ProfilerStep#{step}", begin, at - begin)
+    return advise(file.trace(folder))
+
+
+def test_findings_of_two_devices_name_the_device(tmp_path: Path) -> None:
+    [found] = of(two_devices(tmp_path, second=10), "host-bound")
+    assert found.sentence.startswith("On device 1 of 2, ")
+
+
+def test_a_device_that_the_run_does_not_use_is_left_out(tmp_path: Path) -> None:
+    told = two_devices(tmp_path, second=1)
+    assert not any("evice 1" in each.sentence or " of 2" in each.sentence for each in told.findings)
+    assert any("Device 1 works 25.0 µs in all" in note for note in told.notes)
+
+
+def test_a_gate_lets_pass_what_is_not_worth_a_change(tmp_path: Path, run: Run) -> None:
+    def body(rank: int, step: int) -> list[Layer]:
+        return [(GEMM, 2000, 0), (ALL_REDUCE, 1600, 64)]
+
+    told = job(tmp_path, body)
+    assert {each.worth for each in told.remarks if each.rule == "leave-it"} <= {"not worth it"}
+    path = str(tmp_path / "job")
+    for rule in {each.rule for each in told.losses if each.worth == "not worth it"}:
+        assert run("advise", path, "-q", "--gate", rule)[0] == 0
+        assert run("advise", path, "-q", "--gate", rule, "--beyond", "0%")[0] == 1
+    code, _, err = run("advise", path, "--gate", "all", "--beyond", "7")
+    assert code == 2
+    assert "7%" in err

@@ -50,14 +50,14 @@ class Request:
     gate: Annotated[
         str | None,
         Option(
-            "Exit with 1 where one of these rules finds something, or any rule: all.",
+            "Exit with 1 where one of these rules finds something that is worth a change, or any rule: all.",
             metavar="RULE[,RULE...]",
             completes="weftrace.advice.cli.advise:complete_rules",
         ),
     ] = None
     beyond: Annotated[
         str | None,
-        Option("With --gate: only where it costs more than this part of a step.", metavar="PART", shows_default="0%"),
+        Option("With --gate: where it costs more than this part of a step, worth it or not.", metavar="PART"),
     ] = None
     flops: Annotated[
         str | None,
@@ -82,7 +82,9 @@ def run(request: Request, to: outputs.Destination) -> None:
     gate = _gate(request.gate)
     if request.beyond is not None and not gate:
         raise typer.BadParameter("it has no meaning without --gate", param_hint="--beyond")
-    beyond = options.parse_part(request.beyond or "0%", "--beyond")
+    beyond = None if request.beyond is None else options.parse_part(request.beyond, "--beyond")
+    if beyond is not None and beyond > 1:
+        raise typer.BadParameter(f"{request.beyond} is more than the step; write 7% or 0.07", param_hint="--beyond")
     wanted = to.wanted(writes=ADVICE, inputs=options.inputs_of(request.sources, request.flops))
     flops = None if request.flops is None else _counted(request.flops)
     with options.opened(
@@ -131,10 +133,20 @@ def _gate(text: str | None) -> Sequence[str]:
     return asked
 
 
-def _exit_if_found(found: AdviceReport, gate: Sequence[str], beyond: float) -> None:
-    """Exit with 1 where a rule of the gate found something that costs more."""
-    failed = [each for each in found.findings if each.rule in gate and each.cost_share > beyond]
+def _exit_if_found(found: AdviceReport, gate: Sequence[str], beyond: float | None) -> None:
+    """Exit with 1 where a rule of the gate found something that is worth a change, or that costs more than is asked
+    for; or where rules had no device work to look at."""
+    from weftrace.advice.findings.advising import NO_DEVICE_WORK
+
+    failed = [
+        each
+        for each in found.findings
+        if each.rule in gate and (each.worth != "not worth it" if beyond is None else each.cost_share > beyond)
+    ]
     for each in failed:
         typer.echo(f"weftrace: --gate {each.rule}: {each.sentence}", err=True)
-    if failed:
+    unjudged = [each.rule for each in found.not_found if each.rule in gate and each.why == NO_DEVICE_WORK]
+    if unjudged:
+        typer.echo(f"weftrace: --gate: {len(unjudged)} of its rules cannot be judged: {NO_DEVICE_WORK}.", err=True)
+    if failed or unjudged:
         raise typer.Exit(NOT_MET)

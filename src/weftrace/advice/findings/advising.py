@@ -29,7 +29,7 @@ from weftrace.plan.inference.values import Inferred
 from weftrace.trace.job import Job, open_trace
 from weftrace.trace.model import Trace
 from weftrace.trace.work import Work, works_of
-from weftrace.units import percent
+from weftrace.units import duration, percent
 
 if TYPE_CHECKING:
     from weftrace.flops.values import FlopsReport
@@ -39,6 +39,10 @@ MOST_JOINED = 16
 #: Findings whose remedies are replayed together.
 _TOGETHER = 5
 _DOUBTS = ("unrecorded-work", "ranks-missing")
+#: Why rules about a device could not look.
+NO_DEVICE_WORK = "no work of a device is recorded"
+#: Of the busiest device of a process: one that works less is not used by the run.
+_UNUSED = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +164,7 @@ def advice_of(
     """
     apart = {(of.path, of.rank, of.device) for of in analysis.ranks if of.apart is not None}
     counted = [rank for rank in ranks if _who(rank.analysis) not in apart] or list(ranks)
+    counted, unused = _used(counted)
     steps = max(rank.num_steps for rank in ranks)
     plans = [rank.plan for rank in counted if rank.plan is not None]
     plan, why = _joined(plans) if len(plans) == len(counted) else (None, "the job is too large to be replayed here")
@@ -191,7 +196,7 @@ def advice_of(
         if rule_id in job_rules:
             continue
         for same in of_ranks:
-            one = _of_ranks([each for each, _ in same], len(counted))
+            one = _of_ranks([each for each, _ in same], len(counted), are_devices=_are_devices(counted))
             gain = replays.gain_of(one) if plan is not None else _worst([gain for _, gain in same], len(counted))
             found.append((by_id[rule_id], one, gain))
     findings = [_finding(rule, one, gain, replays, frameworks, steps) for rule, one, gain in found]
@@ -206,12 +211,12 @@ def advice_of(
         if rule.of_device is None and len(ranks) < 2 and "ranges" not in bases:
             missing.setdefault(rule.id, "this takes several ranks")
         elif not bases & set(rule.bases) and (rule.of_job is None or bases == {"host"}):
-            missing.setdefault(rule.id, "no work of a device is recorded")
+            missing.setdefault(rule.id, NO_DEVICE_WORK)
     return AdviceReport(
         source=analysis.source,
         device_name=next((rank.analysis.device_name for rank in ranks if rank.analysis.device_name), ""),
         ranks=[rank.analysis.rank for rank in counted if rank.analysis.rank is not None],
-        headline=headline_of(ordered),
+        headline=headline_of(ordered, has_device_work=not bases <= {"host", "none"}),
         frameworks=frameworks,
         span_ns=span,
         num_steps=steps,
@@ -223,6 +228,8 @@ def advice_of(
         together_of=tuple(findings[at].rule for at in first) if together is not None else (),
         not_found=tuple(_not_found(told, missing)),
         notes=(
+            *unused,
+            *_other_steps(counted),
             *(note for rank in counted for note in rank.notes),
             *analysis.notes,
             *(f"left out: {failure.error}" for failure in analysis.failures),
@@ -254,6 +261,38 @@ def _joined(plans: Sequence[Inferred | Work]) -> tuple[Inferred | None, str]:
         return join_ranks(plans), ""
     except WeftraceError as error:
         return None, f"no plan could be inferred: {error}"
+
+
+def _are_devices(ranks: Sequence[RankAdvice]) -> bool:
+    """Whether several devices of one process are meant."""
+    return len(ranks) > 1 and len({(rank.analysis.path, rank.analysis.rank) for rank in ranks}) == 1
+
+
+def _used(ranks: Sequence[RankAdvice]) -> tuple[list[RankAdvice], list[str]]:
+    """Without devices of a process that the run does not use, and a sentence about each."""
+    if not _are_devices(ranks):
+        return list(ranks), []
+    work = [rank.analysis.breakdown.span_ns - rank.analysis.breakdown.idle_ns for rank in ranks]
+    used = [ns >= _UNUSED * max(work) for ns in work]
+    notes = [
+        f"Device {rank.analysis.device} works {duration(ns)} in all, and is left out: the run does not use it."
+        for rank, ns, is_used in zip(ranks, work, used, strict=True)
+        if not is_used
+    ]
+    return [rank for rank, is_used in zip(ranks, used, strict=True) if is_used], notes
+
+
+def _other_steps(ranks: Sequence[RankAdvice]) -> Iterable[str]:
+    """That ranks number their steps differently, a sentence."""
+    steps = {rank.analysis.rank: tuple(step.step for step in rank.analysis.steps) for rank in ranks}
+    told = {each: rank for rank, each in steps.items() if each}
+    common, every = set.intersection(*map(set, told or {(): 0})), set().union(*told)
+    if len(told) > 1 and 2 * len(common) < len(every):
+        (first, of_first), (second, of_second) = list(told.items())[:2]
+        yield (
+            f"Ranks record other steps: rank {of_first} has {first[0]} to {first[-1]}, rank {of_second} {second[0]} to "
+            f"{second[-1]}. What compares ranks step by step is of those that all have."
+        )
 
 
 def _who(rank: RankAnalysis) -> tuple[str, int | None, int | None]:
@@ -295,16 +334,19 @@ def _by_rule(ranks: Sequence[RankAdvice], missing: dict[str, str], *, joined: bo
     return {rule: list(keys.values()) for rule, keys in gathered.items()}
 
 
-def _of_ranks(same: Sequence[Found], num_ranks: int) -> Found:
-    """What several ranks have, told by the worst of them; its cost is the mean over all ranks."""
+def _of_ranks(same: Sequence[Found], num_ranks: int, *, are_devices: bool = False) -> Found:
+    """What several ranks have, told by the worst of them; its cost is the mean over all ranks. are_devices: they are
+    devices of one process."""
     worst = max(same, key=lambda one: one.cost_ns)
     if num_ranks < 2:
         return worst
     ordered = sorted(same, key=lambda one: -one.cost_ns)
     numbers = tuple(dict.fromkeys(rank for one in ordered for rank in one.where.ranks))
-    whose = f"On rank {numbers[0]}" if numbers else "On one rank"
+    whose, noun = f"On rank {numbers[0]}" if numbers else "On one rank", "ranks"
+    if are_devices:
+        whose, noun = "On one device" if worst.where.device is None else f"On device {worst.where.device}", "devices"
     of_all = f"{len(same)}" if len(same) == num_ranks else f"{len(same)} of {num_ranks}"
-    others = f", the worst of {of_all} ranks," if len(same) > 1 else f" of {num_ranks},"
+    others = f", the worst of {of_all} {noun}," if len(same) > 1 else f" of {num_ranks},"
     return replace(
         worst,
         sentence=f"{whose}{others} {inside_sentence(worst.sentence)}",
@@ -350,7 +392,7 @@ def _finding(
         cost_share=one.cost_ns / replays.span_ns if replays.span_ns else 0.0,
         gain=gain,
         not_told=why,
-        worth=replays.worth_of(gain),
+        worth="not worth it" if rule.id == "leave-it" else replays.worth_of(gain),
         confidence=one.confidence,
         reason=one.reason,
         remedy=Remedy(framework="pytorch", remedy=one.remedy) if one.remedy else _remedy(first),

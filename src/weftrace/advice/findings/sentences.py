@@ -31,11 +31,13 @@ _PLAIN: dict[type, str] = {
 _KINDS = {"host": "the host", "launch": "launches", "communication.data": "transfers", "communication": "communication"}
 
 
-def headline_of(findings: Sequence[Finding]) -> str:
+def headline_of(findings: Sequence[Finding], *, has_device_work: bool = True) -> str:
     """The largest loss, what its remedy saves, and what casts doubt on it, as far as two lines hold them; or that
     nothing here is worth a change."""
     worth = [each for each in findings if each.kind == "finding" and each.worth != "not worth it"]
     losses = [each for each in worth if not each.is_guess]
+    if not worth and not has_device_work:
+        return "No work of a device is recorded: most rules have nothing to look at."
     surely = "surely " if worth else ""
     headline = losses[0].sentence if losses else f"Nothing that the rules look for is {surely}worth a change here."
     doubts = [each for each in findings if each.kind == "remark" and each.rule in ("unrecorded-work", "ranks-missing")]

@@ -146,6 +146,8 @@ def _collective(evidence: str) -> str:
 
 def _each(each_ns: Sequence[int]) -> str:
     """What repairs of single ones save."""
+    if max(each_ns) <= 0:
+        return "repairing one alone saves nothing"
     return f"repairing one alone saves {' or '.join(duration(max(0, ns)) for ns in each_ns[:_MOST_NAMES])} a step"
 
 

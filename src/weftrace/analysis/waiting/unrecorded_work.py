@@ -54,6 +54,7 @@ def unrecorded_gaps(
     open_gaps = (told_ns <= (1 - _MOST_OF_GAP) * total) & (total >= HELD_NS)
     yield "unrecorded", (_repeated(gaps, total) & open_gaps & ~_after_a_wait(work, gaps) & ~explained)[gap]
     yield "file_cut", (_of_iterations(work, gaps, total) & open_gaps)[gap]
+    yield "file_cut", (_between_windows(work, gaps, total) & ~explained)[gap]
 
 
 def _other_devices(work: Work, gaps: Gaps) -> NDArray[np.bool_]:
@@ -107,6 +108,15 @@ def _of_iterations(work: Work, gaps: Gaps, total: Array) -> NDArray[np.bool_]:
         return out
     found = like & _silent(work, gaps)
     return found if 2 * found.sum() < len(starts) else out
+
+
+def _between_windows(work: Work, gaps: Gaps, total: Array) -> NDArray[np.bool_]:
+    """Gaps over which the number of the step jumps, with nothing recorded: the profiler was off."""
+    earlier = work.around.events.select(before="row", step_before="step")
+    sides = gaps.events.join(earlier, on="before", how="left", maintain_order="left")
+    jumps = sides.select((pl.col("step") > pl.col("step_before") + 1).fill_null(False)).to_series().to_numpy()
+    jumps = jumps & (total >= HELD_NS)
+    return jumps & _silent(work, gaps) if jumps.any() else jumps
 
 
 def _after_a_wait(work: Work, gaps: Gaps) -> NDArray[np.bool_]:

@@ -17,24 +17,30 @@ from weftrace.advice.findings.rules.exposed import shorter
 from weftrace.advice.findings.values import Number, Where
 from weftrace.analysis.job_slowdown import Cause, CauseKind, JobSlowdown
 from weftrace.errors import AdviceError
-from weftrace.units import duration, percent
+from weftrace.units import counted, duration, percent
 
 #: How evidence of slow computation begins where no rank is slow in most steps, or where experts' rows are uneven.
 _OTHERS = r"in steps? |another rank in each step|single ranks in single steps|gemm_grouped|.*grouped_gemm|fused_moe"
+_ONE_STEP = r"in step \d+ alone"
+_FEW_STEPS = 5
 _ALIKE = "all operations alike"
 _MORE = 1.05  # times the kernels of other ranks
 
 
 def straggler(job: JobEvidence) -> Iterator[Found | Missing]:
     """5: in most steps the others wait for the same rank, whose computation or host takes longer."""
-    if job.slowdown is None:
+    steps = [{step.step for step in rank.steps} for rank in job.ranks]
+    if job.slowdown is None or (len(steps) > 1 and all(steps) and not set.intersection(*steps)):
         yield from _late(job)
         return
     least = rule_text("straggler").thresholds["least_share"]
     for cause in _causes(job, "slow compute", "late host"):
         is_stage = cause.stages and _has_more_work(job, cause)
-        if cause.ranks and cause.share >= least and not is_stage and not re.match(_OTHERS, cause.evidence):
-            yield _found(job, cause)
+        is_other = re.match(_OTHERS, cause.evidence) or re.search(_ONE_STEP, cause.sentence)
+        if cause.ranks and cause.share >= least and not is_stage and not is_other:
+            few = job.slowdown.num_steps < _FEW_STEPS
+            reason = f"only {counted(job.slowdown.num_steps, 'step')} are recorded" if few else ""
+            yield _found(job, cause, confidence="medium" if few else "high", reason=reason)
 
 
 def _late(job: JobEvidence) -> Iterator[Found | Missing]:
@@ -46,8 +52,7 @@ def _late(job: JobEvidence) -> Iterator[Found | Missing]:
     if late.late is None:
         return
     row = late.ranks.filter(at=late.late).row(0, named=True)
-    counted = len(job.ranks)
-    cost = int(row["origin_ns"]) // max(1, counted - 1)
+    cost = int(row["origin_ns"]) // max(1, len(job.ranks) - 1)
     if job.share(cost) < rule_text("straggler").thresholds["least_share"]:
         return
     rank = job.ranks[late.late]
