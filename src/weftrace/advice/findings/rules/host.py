@@ -30,7 +30,7 @@ from weftrace.advice.findings.rules.host_idle import (
     where_of,
 )
 from weftrace.advice.findings.rules.pauses import SILENT, is_pause
-from weftrace.advice.findings.rules.serving import between_steps, outside_graphs
+from weftrace.advice.findings.rules.serving import NO_REQUESTS, between_steps, may_lack_requests, outside_graphs
 from weftrace.advice.findings.values import Confidence, Number
 from weftrace.analysis.intervals import Array
 from weftrace.analysis.waiting.call_names import SYNC
@@ -72,9 +72,17 @@ def host_bound(evidence: Evidence) -> Iterator[Found | Missing]:
     per_step = calls / max(1, evidence.num_steps)
     alone = _of_host(evidence) - ns <= _FEW * ns
     confidence, reason = _sureness(evidence, unnamed / ns)
+    alone, low_ns, how = alone and not place.in_python, ns // 2, "half to all of this idle time"
+    if place.in_python and confidence == "high":
+        confidence, reason = "medium", "most of it is Python's work, which a compiler leaves: move it out of the step"
+    if place.in_python:
+        low_ns, how = 0, "all of this idle time"
+    if unloaded := may_lack_requests(evidence, own):
+        alone, low_ns, how, confidence, reason = False, 0, "all of this idle time", "low", NO_REQUESTS
     yield Found(
         sentence=f"The device waits for the host{f', most{place.words}' * bool(place.words)}: "
-        f"{of_step(evidence, ns)}, with {round(per_step):,} launches{' per step' * bool(evidence.num_steps)}.",
+        f"{of_step(evidence, ns)}, with {round(per_step):,} launches{' per step' * bool(evidence.num_steps)}"
+        f"{'; it may have had no requests' * unloaded}.",
         cost_ns=ns,
         evidence=(
             Number(name="idle time in which the host did its own work", value=ns, unit="ns"),
@@ -84,8 +92,9 @@ def host_bound(evidence: Evidence) -> Iterator[Found | Missing]:
         where=where_of(evidence, own, place),
         least=(Scale(selector="host", factor=0.5), Scale(selector="launch", factor=0.5)) if alone else (),
         most=(NoHostGaps(),) if alone else (),
-        saves_ns=None if alone else (ns // 2, ns),
-        how="" if alone else "half to all of this idle time",
+        saves_ns=None if alone else (low_ns, ns),
+        how="" if alone else how,
+        is_bound=not alone and not low_ns,
         confidence=confidence,
         reason=reason,
     )

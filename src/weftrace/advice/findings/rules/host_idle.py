@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.values import Where
 from weftrace.analysis.intervals import Array, covered, sums_by_group, union
-from weftrace.analysis.waiting.host_paths import FRAME, KINDS, OPERATOR, Paths
+from weftrace.analysis.waiting.host_paths import FRAME, KINDS, OPERATOR, RUNTIME_CALL, Paths
 from weftrace.analysis.waiting.idle_pieces import CAUSES
 from weftrace.analysis.waiting.naming import NOTHING, Named, may_name, names_of
 from weftrace.units import duration, percent
@@ -34,6 +34,8 @@ _LIBRARIES = re.compile(
     r"(^|/)((site|dist)-packages|numpy|scipy|pandas|PIL|cv2|torchvision|torchaudio|transformers|accelerate|datasets|"
     r"lightning|pytorch_lightning|deepspeed|tqdm|apex|flash_attn|xformers|einops|timm|diffusers|vllm|sglang)/"
 )
+#: Functions of Python's own: built in, or of the standard library.
+_PYTHONS = re.compile(r"^<built-in (?!.*\b(torch|_C|aten)\b)|(^|/)python3[.\d]*/(?!.*(site|dist)-packages/)")
 _LONGEST_NAME, _LONGEST_PLACE = 44, 56
 
 Mask = NDArray[np.bool_]
@@ -41,11 +43,13 @@ Mask = NDArray[np.bool_]
 
 class Place(NamedTuple):
     """Where in the program some idle time lies; empty where it is no one place. name: the deepest annotation, operator,
-    function or call with most of it; operator; code: a function of the user's, as recorded."""
+    function or call with most of it; operator; code: a function of the user's, as recorded. in_python:
+    whether a function of Python's own is what has most of it, as time.sleep or one of json's."""
 
     name: str = ""
     operator: str = ""
     code: str = ""
+    in_python: bool = False
 
     @property
     def words(self) -> str:
@@ -114,9 +118,15 @@ def place_of(evidence: Evidence, chosen: Mask, named: Array | None = None) -> Pl
     """Where most of the chosen pieces lie. named: what names each piece, where it is not `IdlePieces.named`."""
     pieces = evidence.idle_pieces
     node, length = (pieces.named if named is None else named)[chosen], pieces.length[chosen]
+    python, mine = _of_python(pieces.paths, node, length)
+    if python:
+        return Place(python, "", _code(pieces.paths, node[mine], length[mine]), True)
     own, around, child = names_of(pieces.paths, node, length)
     most = own if own is not NOTHING else child
     operator = next((each.name for each in (most, around) if _is_operator(each)), "")
+    if operator:  # the function must be around the operator's own time
+        mine = _within(pieces.paths, operator, node)
+        node, length = node[mine], length[mine]
     return Place(most.name, operator, _code(pieces.paths, node, length))
 
 
@@ -201,6 +211,30 @@ def _largest(group: Array, length: Array) -> Array:
     return order[totals[order] > 0]
 
 
+def _within(paths: Paths, name: str, node: Array) -> Mask:
+    """Which of the nodes lie within an operator of this name."""
+    inside = (paths.names == name).to_numpy()[paths.name] & (paths.kind == KINDS.index(OPERATOR))
+    for at in range(len(inside)):  # parents come first; distinct paths are few
+        inside[at] |= paths.parent[at] >= 0 and inside[paths.parent[at]]
+    found: Mask = np.append(inside, False)[node]
+    return found
+
+
+def _of_python(paths: Paths, node: Array, length: Array) -> tuple[str, Mask]:
+    """The function of Python's own in which itself most of the time is, and which of the nodes are that; "" where there
+    is none, or where it calls operators."""
+    known: Mask = node >= 0
+    totals = sums_by_group(paths.name[node[known]], length[known], len(paths.names))
+    if not len(totals) or 2 * totals.max() <= length.sum():
+        return "", known
+    code = int(totals.argmax())
+    name, mine = str(paths.names[code]), known & (paths.name[node] == code)
+    launching = (paths.parent >= 0) & np.isin(paths.kind, (KINDS.index(OPERATOR), KINDS.index(RUNTIME_CALL)))
+    calls = (paths.name[paths.parent[launching]] == code).any()
+    frames = (paths.kind[node[mine]] == KINDS.index(FRAME)).all()
+    return name if frames and not calls and _PYTHONS.search(name.replace("\\", "/")) else "", mine
+
+
 def _code(paths: Paths, node: Array, length: Array) -> str:
     """The innermost function of the user's around most of the time; of a library's where there are none."""
     names, frame = paths.names.to_list(), KINDS.index(FRAME)
@@ -216,6 +250,6 @@ def _code(paths: Paths, node: Array, length: Array) -> str:
                 holder[at] = holder[paths.parent[at]]
         held = holder[node[node >= 0]]
         totals = sums_by_group(paths.name[held[held >= 0]], length[node >= 0][held >= 0], len(names))
-        if totals.any():
+        if len(totals) and 2 * totals.max() > length.sum():
             return str(names[int(totals.argmax())])
     return ""

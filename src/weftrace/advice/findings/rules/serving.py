@@ -21,17 +21,21 @@ from weftrace.advice.findings.rules.host_idle import (
     time_of,
     where_of,
 )
+from weftrace.advice.findings.rules.pauses import SILENT
 from weftrace.advice.findings.values import Number
-from weftrace.analysis.intervals import Array, covered, union
+from weftrace.analysis.intervals import Array, covered, sums_by_group, union
 from weftrace.trace.containment import open_at_launch
 from weftrace.trace.engine_steps import find_engine_steps
-from weftrace.units import counted, duration, percent
+from weftrace.units import MS, counted, duration, percent
 
 #: Kinds of engine steps that make tokens; what has no kind may.
 _DECODES = ("decode", "verify", "mixed")
 _NO_STEPS = Missing(what="no steps of a serving engine are recorded")
 #: Of the idle time between steps, what half of them must have at least of an equal share.
 _USUAL = 0.5
+#: A silent gap between steps that is so long, so many times a step, or the usual gap: requests may have been absent.
+_LONG_NS, _LONG_STEPS, _LONG_GAPS = 20 * MS, 3, 5
+NO_REQUESTS = "nothing of the host is recorded then: the server may have had no requests"
 
 
 # 7: between steps ---------------------------------------------------------------------------------------------------
@@ -48,18 +52,37 @@ def decode_gap(evidence: Evidence) -> Iterator[Found | Missing]:
         return
     place = place_of(evidence, chosen)
     steps = evidence.tables["engine_steps"].height
+    unloaded = may_lack_requests(evidence, chosen)
     yield Found(
-        sentence=f"The device is idle between steps of the engine{f', most{place.words}' * bool(place.words)}: "
-        f"{of_step(evidence, ns)}.",
+        sentence=f"The device is idle between steps of the engine"
+        f"{f', most{place.words}' * bool(place.words and not unloaded)}: {of_step(evidence, ns)}"
+        f"{'; it may have had no requests then' * unloaded}.",
         cost_ns=ns,
         evidence=(
             Number(name="idle time between steps", value=ns, unit="ns"),
             Number(name="steps", value=steps, unit="count"),
         ),
         where=where_of(evidence, chosen, place),
-        saves_ns=(ns // 2, ns),
-        how="half to all of the idle time between steps",
+        saves_ns=(0 if unloaded else ns // 2, ns),
+        how="all of the idle time between steps" if unloaded else "half to all of the idle time between steps",
+        is_bound=unloaded,
+        confidence="low" if unloaded else "high",
+        reason=NO_REQUESTS if unloaded else "",
     )
+
+
+def may_lack_requests(evidence: Evidence, chosen: Mask) -> bool:
+    """Whether most of this idle time of an engine is silent, in gaps too long or uneven for work of the host."""
+    if not _has_steps(evidence):
+        return False
+    pieces, silent = evidence.idle_pieces, chosen & charged(evidence, SILENT)
+    gaps = sums_by_group(pieces.gap[silent], pieces.length[silent], pieces.gaps.events.height)
+    steps = evidence.tables["engine_steps"].drop_nulls("start_ns")
+    busy_ns = (evidence.span_ns - evidence.idle.idle_ns) / steps.height
+    usual_step = max(float(np.median(steps.get_column("window_ns").to_numpy())), busy_ns)
+    usual_gap = float(steps.get_column("gap_ns").quantile(0.25) or np.inf)
+    long = gaps >= min(_LONG_NS, _LONG_STEPS * usual_step, max(_LONG_GAPS * usual_gap, MS))
+    return 2 * int(gaps[long].sum()) > time_of(evidence, chosen)
 
 
 def between_steps(evidence: Evidence) -> Mask:
