@@ -38,7 +38,8 @@ def test_cases_are_the_same_each_time(tmp_path: Path) -> None:
     first, second = case_number(30), case_number(30)
     assert first.gain == second.gain
     (tmp_path / "again").mkdir()
-    assert first.write(tmp_path).read_bytes() == second.write(tmp_path / "again").read_bytes()
+    written = (first.write(tmp_path), second.write(tmp_path / "again"))
+    assert len({gzip.decompress(path.read_bytes()) for path in written}) == 1  # the packed ones hold the time of day
 
 
 def test_every_cause_is_planted_in_three_strengths() -> None:

@@ -336,7 +336,9 @@ EVIDENCE: dict[str, tuple[Callable[[Read], float], float, float]] = {
 def test_cases_are_the_same_each_time_and_may_be_taken_in_part(tmp_path: Path) -> None:
     again = list(cases(every=len(ALL), offset=4))
     first, second = ALL[4].write(tmp_path / "first"), again[0].write(tmp_path / "second")
-    assert [file.read_bytes() for file in first.iterdir()] == [file.read_bytes() for file in second.iterdir()]
+    assert [file.read_bytes() for file in sorted(first.iterdir())] == [
+        file.read_bytes() for file in sorted(second.iterdir())
+    ]
     assert [case.name for case in cases(every=7, offset=3)] == [case.name for case in ALL][3::7]
     assert len({case.name for case in ALL}) == len(ALL)
 

@@ -68,7 +68,8 @@ def place_words(finding: Finding) -> str:
     """Where it is, the line of code first."""
     where = finding.where
     ranks = ", ".join(map(str, where.ranks[:4])) + ("…" if len(where.ranks) > 4 else "")
-    parts = [short_code(where.code), where.module, where.operator, where.phase]
+    named = (where.module, where.operator, where.phase)
+    parts = [short_code(where.code), *(shorten_middle(clean(name), _MOST_OF_NAME) for name in named)]
     parts += [shorten_middle(kernel_label(name), _MOST_OF_NAME) for name in where.kernels[:1]]
     parts += [f"step {where.step}"] * (where.step is not None)
     parts += [f"rank{'s' * (len(where.ranks) > 1)} {ranks}"] * bool(where.ranks)

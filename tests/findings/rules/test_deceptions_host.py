@@ -11,6 +11,8 @@ from tests.findings.rules.test_serving import decoding
 from tests.tracefile import TraceFile
 from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.rules.host import host_bound
+from weftrace.advice.findings.rules.loading import data_loading
+from weftrace.advice.findings.rules.optimizer import ddp_overhead, optimizer_step
 from weftrace.advice.findings.rules.serving import decode_gap
 from weftrace.trace import Trace, open_trace
 from weftrace.trace.work import work_of
@@ -64,3 +66,43 @@ def test_a_function_around_other_work_is_not_named(tmp_path: Path) -> None:
     """The only frame is around a log at the end of a step, not around the operators that cost most."""
     one = fired(list(host_bound(with_frames(stepping(sleeps=False), tmp_path))))
     assert one.where.operator == "aten::mm" and one.where.code == ""
+
+
+def waiting_in(name: str, waits_us: list[float], *, ddp: bool = False) -> TraceFile:
+    """Steps of ten operators whose kernels keep the device busy; a range of the host's own before each step."""
+    file, at = TraceFile(), 0.0
+    for step, wait in enumerate(waits_us):
+        begin = at
+        file.host(name, at, wait, cat="user_annotation")
+        at += wait + 2
+        for _ in range(10):
+            launch(file, at, at + 3, 40, op=38)
+            at += 42
+        file.host(f"ProfilerStep#{step}", begin, at - begin)
+    if ddp:
+        file.host("DistributedDataParallel.forward", 0, at, cat="user_annotation")
+    return file
+
+
+def test_a_range_called_like_ddps_search_is_none_without_ddp(tmp_path: Path) -> None:
+    name = "prune: search_unused_parameters"
+    assert not list(ddp_overhead(evidence_of(waiting_in(name, [200.0] * 5), tmp_path)))
+    assert fired(list(ddp_overhead(evidence_of(waiting_in(name, [200.0] * 5, ddp=True), tmp_path)))).key == "unused"
+
+
+def test_one_late_batch_is_told_as_one(tmp_path: Path) -> None:
+    late = fired(list(data_loading(evidence_of(waiting_in("data_loader", [1.0, 1.0, 1.0, 9_000.0, 1.0]), tmp_path))))
+    assert late.where.step == 3 and "in step 3 alone" in late.sentence
+    always = fired(list(data_loading(evidence_of(waiting_in("data_loader", [300.0] * 5), tmp_path))))
+    assert always.where.step is None and "alone" not in always.sentence
+
+
+@pytest.mark.parametrize("name", ["[pl][profile][_TrainingEpochLoop].train_dataloader_next", "data_loader\nof #1"])
+def test_names_of_loaders(tmp_path: Path, name: str) -> None:
+    assert fired(list(data_loading(evidence_of(waiting_in(name, [300.0] * 5), tmp_path)))).cost_ns > 0
+
+
+def test_an_optimizer_that_runs_on_the_host(tmp_path: Path) -> None:
+    """It launches nothing, and the device waits for it all the same."""
+    one = fired(list(optimizer_step(evidence_of(waiting_in("Optimizer.step#CPUAdam.step", [400.0] * 5), tmp_path))))
+    assert "runs on the host" in one.sentence and one.is_bound and one.saves_ns == (0, one.cost_ns)

@@ -48,7 +48,7 @@ def _activity(table: dict[str, object]) -> Activity:
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(f"(?:{pattern})\\Z", re.IGNORECASE)
+    return re.compile(f"(?:{pattern})\\Z", re.IGNORECASE | re.DOTALL)
 
 
 def activity_of_names(names: list[str]) -> Array:

@@ -24,6 +24,7 @@ from weftrace.units import duration, percent
 _GATHERS, _REDUCES = ("all_gather", "broadcast"), ("all_reduce", "reduce_scatter", "reduce")
 _FEWEST = 3  # of a kind in a step: of fewer none is the last of several
 _SMALL = 0.2  # of the longest of its kind: a norm's reduction after the gradients' is not the last of these
+_OF_EXPERTS = "Overlap two micro-batches: `weftrace profile pays` tells for which batches that is worth it."
 #: Between stages of a pipeline: its bubble is told apart.
 SENDS = r"(?i)send|recv"
 
@@ -76,6 +77,7 @@ def _exposed(inferred: Inferred, path: CriticalPath, span_ns: int, num_steps: in
         where=where_of(inferred.works, of_top, by="exposed_ns", phase=top["phase"] or ""),
         least=(shorter("half of exposed communication hidden", inferred, _left(rows, inferred, 0.5)),),
         most=(shorter("all exposed communication hidden", inferred, _left(rows, inferred, 0.0)),),
+        remedy=_OF_EXPERTS if top["collective"] in ("dispatch", "combine") else "",
         **_doubt_of(inferred.works),
     )
 

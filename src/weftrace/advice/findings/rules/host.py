@@ -15,17 +15,16 @@ from weftrace.advice.findings.rules.cpu import waits_to_read
 from weftrace.advice.findings.rules.graphs import in_regions
 from weftrace.advice.findings.rules.host_idle import (
     OWN,
-    UNUSED_SEARCH,
     Mask,
     at_step_starts,
     by_step,
     calls_of,
     charged,
     of_step,
-    open_on_any_thread,
     pattern_of,
     place_of,
     place_where,
+    searched_by_ddp,
     time_of,
     where_of,
 )
@@ -134,7 +133,7 @@ def _pauses(evidence: Evidence) -> Mask:
 def _told_by_others(evidence: Evidence) -> Mask:
     """What the rules of serving engines, compiled regions and DDP find, and have a better remedy for."""
     of_engines = between_steps(evidence) | outside_graphs(evidence)[0]
-    return of_engines | in_regions(evidence)[0] | open_on_any_thread(evidence, UNUSED_SEARCH)
+    return of_engines | in_regions(evidence)[0] | searched_by_ddp(evidence)
 
 
 def _of_host(evidence: Evidence) -> int:

@@ -27,6 +27,8 @@ UNUSED_SEARCH = r"search_unused_parameters|prepare_for_backward"
 _NOT_OF_HOST = ("launch_latency", "turnaround", "held", "unrecorded", "file_cut", "unknown")
 #: All that the host does, or waits for, before it launches.
 OF_HOST = tuple(cause for cause in CAUSES if cause not in _NOT_OF_HOST)
+#: Of a cost, what lies in a step that has it alone.
+_ALONE = 0.8
 #: Events of a finding.
 MOST_EVENTS = 20
 #: Packages whose functions are a library's: nobody mends them to make a program faster.
@@ -84,6 +86,23 @@ def open_on_any_thread(evidence: Evidence, pattern: str) -> Mask:
     inside = covered(union(start, start + named.get_column("dur_ns").to_numpy()), pieces.start, pieces.end)
     found: Mask = 2 * inside > pieces.length
     return found
+
+
+def searched_by_ddp(evidence: Evidence) -> Mask:
+    """Pieces in DDP's search for unused parameters; of a job of one process there is no such search."""
+    searched = open_on_any_thread(evidence, UNUSED_SEARCH)
+    is_ddp = (evidence.trace.world_size or 1) > 1 or "ddp" in evidence.frameworks
+    return searched if is_ddp else np.zeros_like(searched)
+
+
+def in_step_alone(evidence: Evidence, chosen: Mask) -> int | None:
+    """The step that has nearly all of the chosen time, where there are at least three; else None."""
+    numbers = np.array([step.step for step in evidence.steps], np.int64)
+    if len(numbers) < 3:
+        return None
+    own = step_of(evidence)
+    sums = np.array([time_of(evidence, chosen & (own == number)) for number in numbers])
+    return int(numbers[sums.argmax()]) if sums.max() >= _ALONE * max(1, time_of(evidence, chosen)) else None
 
 
 def step_of(evidence: Evidence) -> Array:

@@ -16,6 +16,7 @@ from weftrace.advice.findings.rules.host_idle import (
     Place,
     at_step_starts,
     charged,
+    in_step_alone,
     of_step,
     pattern_of,
     place_of,
@@ -29,6 +30,7 @@ from weftrace.analysis.intervals import covered, of_events, union
 from weftrace.analysis.waiting.activities import activities, activity_of_names
 from weftrace.analysis.waiting.host_paths import KINDS, RUNTIME_CALL
 from weftrace.analysis.waiting.host_ranges import host_ranges
+from weftrace.units import duration
 
 #: In the name of a loader that has worker processes.
 _WORKERS = "MultiProcessing"
@@ -47,13 +49,13 @@ def data_loading(evidence: Evidence) -> Iterator[Found]:
         factor = 1 - _one_worker_hides(evidence, ns, names) / ns
         change = "host:" + pattern_of(names)
         least = (Scale(selector=change, factor=round(factor, 3)),) if factor > 0 else ()
-        place = place_of(evidence, loads)
+        place, step = place_of(evidence, loads), in_step_alone(evidence, loads)
+        took = of_step(evidence, ns) if step is None else f"{duration(ns)} of idle time, in step {step} alone"
         yield Found(
-            sentence=f"The device waits for the data loader{f', most{place.words}' * bool(place.words)}: "
-            f"{of_step(evidence, ns)}.",
+            sentence=f"The device waits for the data loader{f', most{place.words}' * bool(place.words)}: {took}.",
             cost_ns=ns,
             evidence=(Number(name="idle time in the data loader", value=ns, unit="ns"),),
-            where=where_of(evidence, loads, place),
+            where=where_of(evidence, loads, place, step=step),
             least=least,
             most=(Scale(selector=change, factor=0),),
         )

@@ -15,13 +15,12 @@ from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.host import inside
 from weftrace.advice.findings.rules.host_idle import (
     OWN,
-    UNUSED_SEARCH,
     charged,
     of_step,
-    open_on_any_thread,
     pattern_of,
     place_of,
     place_where,
+    searched_by_ddp,
     short,
     time_of,
     where_of,
@@ -47,6 +46,7 @@ _MODEL = r"(?i)^aten::(linear|conv|embedding|\w*attention|\w*loss)|^autograd::en
 #: Less of the cost is not worth a word.
 _FEW = 0.1
 _WHERE_FUSED = "Profile the host in this step: its kernels are fused, but what it does beside them takes long."
+_WHERE_ON_HOST = "Keep the optimizer's state on the device, or overlap its step on the host with the backward."
 #: DataParallel's forward, and what that does before and after the replicas' own.
 _DATA_PARALLEL = r"\bDataParallel\.forward|torch/nn/parallel/data_parallel\.py"
 _SHARED = r"^(Broadcast|Scatter|Gather|ReduceAddCoalesced)(Backward)?$"
@@ -60,7 +60,10 @@ def optimizer_step(evidence: Evidence) -> Iterator[Found]:
     """17: the optimizer launches many kernels that each do a bit of the update, or the host decides in it."""
     limits = rule_text("optimizer-step").thresholds
     events, name, updates = _of_optimizer(evidence)
-    if events.is_empty() or _evaluates_model(evidence, events):
+    if events.is_empty():
+        yield from _on_the_host(evidence, limits["least_share"])
+        return
+    if _evaluates_model(evidence, events):
         return
     num_updates = max(1, evidence.num_steps or len(updates))
     idle = charged(evidence, ("optimizer",))
@@ -113,6 +116,27 @@ def optimizer_step(evidence: Evidence) -> Iterator[Found]:
     )  # fmt: skip
 
 
+def _on_the_host(evidence: Evidence, least_share: float) -> Iterator[Found]:
+    """An optimizer that launches nothing, as one on the CPU does, while the device waits for it."""
+    idle = charged(evidence, ("optimizer",))
+    ns = time_of(evidence, idle)
+    if not ns or evidence.share(ns) < least_share:
+        return
+    place = place_of(evidence, idle)
+    yield Found(
+        sentence=f"The device waits for the optimizer, which runs on the host: {of_step(evidence, ns)}.",
+        cost_ns=ns,
+        evidence=(Number(name="idle time in which the host was in the optimizer", value=ns, unit="ns"),),
+        where=where_of(evidence, idle, place),
+        saves_ns=(0, ns),
+        how="all of this idle time",
+        is_bound=True,
+        remedy=_WHERE_ON_HOST,
+        confidence="medium",
+        reason="the same update takes time on the device, too",
+    )
+
+
 def _evaluates_model(evidence: Evidence, events: pl.DataFrame) -> bool:
     """Whether most of an optimizer's work is the model's, which it evaluates in its step."""
     ranges = evidence.trace.events
@@ -151,7 +175,7 @@ def ddp_overhead(evidence: Evidence) -> Iterator[Found]:
     replicas = own & inside(evidence, _DATA_PARALLEL) & inside(evidence, _REPLICAS)
     for chosen, sending_ns, says, what in (
         (charged(evidence, ("buffer_broadcast",)), 0, "Buffers are sent by DDP before each forward", "buffers"),
-        (silent_too & open_on_any_thread(evidence, UNUSED_SEARCH), 0,
+        (silent_too & searched_by_ddp(evidence), 0,
          "Unused parameters are searched for by DDP after each forward", "unused"),
         (replicas, sent_ns, "The model is sent to each device by DataParallel in each step", "replicas"),
     ):  # fmt: skip
