@@ -24,7 +24,7 @@ from weftrace.units import duration, percent
 _GATHERS, _REDUCES = ("all_gather", "broadcast"), ("all_reduce", "reduce_scatter", "reduce")
 _FEWEST = 3  # of a kind in a step: of fewer none is the last of several
 _SMALL = 0.2  # of the longest of its kind: a norm's reduction after the gradients' is not the last of these
-_OF_EXPERTS = "Overlap two micro-batches: `weftrace profile pays` tells for which batches that is worth it."
+_OF_EXPERTS = "Check with `weftrace profile pays` at which batch sizes an overlap of two micro-batches hides this."
 #: Between stages of a pipeline: its bubble is told apart.
 SENDS = r"(?i)send|recv"
 
