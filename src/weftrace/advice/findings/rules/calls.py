@@ -25,8 +25,8 @@ from weftrace.advice.findings.rules.host_idle import (
     step_of,
     time_of,
 )
-from weftrace.advice.findings.values import Number
 from weftrace.advice.op_times import op_times
+from weftrace.analysis.findings import Number
 from weftrace.analysis.intervals import Array, covered, of_events, sums_by_group
 from weftrace.analysis.waiting.call_names import COPY, MAY_RETURN, PAGEABLE
 from weftrace.errors import WeftraceError

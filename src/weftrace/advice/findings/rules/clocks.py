@@ -11,8 +11,8 @@ from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.places import where_of
-from weftrace.advice.findings.values import Number
 from weftrace.advice.op_times import op_times
+from weftrace.analysis.findings import Number
 from weftrace.analysis.intervals import covered, of_events
 from weftrace.units import duration, percent
 

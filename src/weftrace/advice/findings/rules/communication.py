@@ -15,7 +15,7 @@ from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.exposed import communication_of, exposed_of, shorter
 from weftrace.advice.findings.rules.launch_order import are_held_by_launch_order
 from weftrace.advice.findings.rules.places import where_of
-from weftrace.advice.findings.values import Number
+from weftrace.analysis.findings import Number
 from weftrace.plan.inference.values import Inferred
 from weftrace.trace.work import Work
 from weftrace.units import duration, percent

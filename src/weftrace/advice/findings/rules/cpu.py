@@ -11,7 +11,7 @@ from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.found import Found
 from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.host_idle import Place, of_step, place_where, short
-from weftrace.advice.findings.values import Number
+from weftrace.analysis.findings import Number
 from weftrace.analysis.intervals import covered, of_events
 from weftrace.trace.work import Work
 

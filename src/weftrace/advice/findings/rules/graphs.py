@@ -12,7 +12,7 @@ from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.found import Found
 from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.host_idle import OWN, Mask, charged, of_step, place_of, time_of, where_of
-from weftrace.advice.findings.values import Number
+from weftrace.analysis.findings import Number
 from weftrace.trace.containment import open_at_launch
 
 _REGION = r"^(Torch-Compiled Region|CompiledFunction)"

@@ -30,7 +30,7 @@ from weftrace.advice.findings.rules.host_idle import (
 )
 from weftrace.advice.findings.rules.pauses import SILENT, is_pause
 from weftrace.advice.findings.rules.serving import NO_REQUESTS, between_steps, may_lack_requests, outside_graphs
-from weftrace.advice.findings.values import Confidence, Number
+from weftrace.analysis.findings import Confidence, Number
 from weftrace.analysis.intervals import Array
 from weftrace.analysis.waiting.call_names import SYNC
 from weftrace.analysis.waiting.gap_parts import CALL, HOST, PARTS

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.advice.findings.evidence import Evidence
-from weftrace.advice.findings.values import Where
+from weftrace.analysis.findings import Where
 from weftrace.analysis.intervals import Array, covered, sums_by_group, union
 from weftrace.analysis.waiting.host_paths import FRAME, KINDS, OPERATOR, RUNTIME_CALL, Paths
 from weftrace.analysis.waiting.idle_pieces import CAUSES

@@ -14,7 +14,7 @@ from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules import jobs
 from weftrace.advice.findings.rules.exposed import communication_of, shorter
 from weftrace.advice.findings.rules.places import where_of
-from weftrace.advice.findings.values import Number
+from weftrace.analysis.findings import Number
 from weftrace.plan.inference.values import Inferred
 from weftrace.units import duration, percent
 

@@ -14,7 +14,7 @@ from weftrace.advice.findings.evidence import JobEvidence
 from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.exposed import shorter
-from weftrace.advice.findings.values import Number, Where
+from weftrace.analysis.findings import Number, Where
 from weftrace.analysis.job_slowdown import Cause, CauseKind, JobSlowdown
 from weftrace.errors import AdviceError
 from weftrace.units import counted, duration, percent

@@ -12,7 +12,7 @@ from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.exposed import communication_of, shorter
 from weftrace.advice.findings.rules.places import where_of
-from weftrace.advice.findings.values import Number
+from weftrace.analysis.findings import Number
 from weftrace.analysis.intervals import covered, of_events
 from weftrace.trace.work import Work
 from weftrace.units import US, duration, percent

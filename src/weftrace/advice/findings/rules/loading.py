@@ -25,7 +25,7 @@ from weftrace.advice.findings.rules.host_idle import (
     time_of,
     where_of,
 )
-from weftrace.advice.findings.values import Number
+from weftrace.analysis.findings import Number
 from weftrace.analysis.intervals import covered, of_events, union
 from weftrace.analysis.waiting.activities import activities, activity_of_names
 from weftrace.analysis.waiting.host_paths import KINDS, RUNTIME_CALL

@@ -25,8 +25,8 @@ from weftrace.advice.findings.rules.host_idle import (
     time_of,
     where_of,
 )
-from weftrace.advice.findings.values import Number
 from weftrace.advice.op_times import op_times
+from weftrace.analysis.findings import Number
 from weftrace.analysis.intervals import Array, covered, of_events
 from weftrace.trace.containment import open_at_launch
 from weftrace.trace.model import is_annotation

@@ -24,7 +24,7 @@ from weftrace.advice.findings.rules.host_idle import (
     time_of,
     where_of,
 )
-from weftrace.advice.findings.values import Confidence, Number
+from weftrace.analysis.findings import Confidence, Number
 from weftrace.analysis.intervals import Array, sums_by_group, union
 from weftrace.units import counted, duration, percent
 

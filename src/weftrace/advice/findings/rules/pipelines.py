@@ -12,8 +12,8 @@ from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.communication import SENDS
 from weftrace.advice.findings.rules.exposed import communication_of
 from weftrace.advice.findings.rules.places import where_of
-from weftrace.advice.findings.values import Number
 from weftrace.advice.swaps.schedules import swap_schedule
+from weftrace.analysis.findings import Number
 from weftrace.analysis.intervals import covered, union
 from weftrace.errors import WeftraceError
 from weftrace.plan.inference.values import Inferred

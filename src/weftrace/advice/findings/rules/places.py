@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from weftrace.advice.findings.values import Where
+from weftrace.analysis.findings import Where
 from weftrace.trace.work import Work
 
 _MOST_EVENTS = 20

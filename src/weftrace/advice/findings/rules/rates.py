@@ -16,9 +16,9 @@ from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.exposed import communication_of, exposed_of, shorter
 from weftrace.advice.findings.rules.hosts import Hosts, hosts_of
 from weftrace.advice.findings.rules.places import where_of
-from weftrace.advice.findings.values import Number
 from weftrace.advice.message_times import messages_of
 from weftrace.analysis.collective_peaks import bound_of, chip_of
+from weftrace.analysis.findings import Number
 from weftrace.analysis.meetings import meetings_of
 from weftrace.analysis.transfer_bandwidth import Bandwidth, bandwidth_of
 from weftrace.errors import AdviceError

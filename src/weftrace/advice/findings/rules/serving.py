@@ -22,7 +22,7 @@ from weftrace.advice.findings.rules.host_idle import (
     where_of,
 )
 from weftrace.advice.findings.rules.pauses import SILENT
-from weftrace.advice.findings.values import Number
+from weftrace.analysis.findings import Number
 from weftrace.analysis.intervals import Array, covered, sums_by_group, union
 from weftrace.trace.containment import open_at_launch
 from weftrace.trace.engine_steps import find_engine_steps

@@ -11,7 +11,7 @@ from weftrace.advice.findings.evidence import Evidence
 from weftrace.advice.findings.found import Found, Missing
 from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.places import where_of
-from weftrace.advice.findings.values import Number
+from weftrace.analysis.findings import Number
 from weftrace.units import percent
 
 

@@ -13,8 +13,8 @@ from weftrace.advice.findings.found import Found
 from weftrace.advice.findings.rule_texts import rule_text
 from weftrace.advice.findings.rules.host import is_host_bound, own_idle
 from weftrace.advice.findings.rules.host_idle import charged, of_step, pattern_of, place_of, time_of, where_of
-from weftrace.advice.findings.values import Number
 from weftrace.advice.op_times import op_times
+from weftrace.analysis.findings import Number
 from weftrace.analysis.intervals import of_events
 from weftrace.units import duration, percent
 
