@@ -28,7 +28,7 @@ from weftrace.files.values import filled
 from weftrace.plan.inference.values import Inferred
 from weftrace.trace.job import Job, open_trace
 from weftrace.trace.model import Trace
-from weftrace.trace.work import Work, works_of
+from weftrace.trace.work import Basis, Work, works_of
 from weftrace.units import duration, percent
 
 if TYPE_CHECKING:
@@ -43,6 +43,10 @@ _DOUBTS = ("unrecorded-work", "ranks-missing")
 NO_DEVICE_WORK = "no work of a device is recorded"
 #: Of the busiest device of a process: one that works less is not used by the run.
 _UNUSED = 0.01
+
+
+_Same = list[tuple[Found, tuple[Gain | None, str]]]
+_Told = tuple[Rule, Found, tuple[Gain | None, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,13 +170,12 @@ def advice_of(
     counted = [rank for rank in ranks if _who(rank.analysis) not in apart] or list(ranks)
     counted, unused = _used(counted)
     steps = max(rank.num_steps for rank in ranks)
-    plans = [rank.plan for rank in counted if rank.plan is not None]
-    plan, why = _joined(plans) if len(plans) == len(counted) else (None, "the job is too large to be replayed here")
+    plan, why = _joined(counted)
     span = max((rank.analysis.breakdown.span_ns for rank in counted), default=0)
     replays = Replays(inferred=plan, num_steps=steps, span_ns=span, why_not=why)
     frameworks = tuple(dict.fromkeys(each for rank in ranks for each in rank.frameworks))
     job_rules: set[str] = set()
-    found: list[tuple[Rule, Found, tuple[Gain | None, str]]] = []
+    found: list[_Told] = []
     missing: dict[str, str] = {}
     if len(ranks) > 1 or ranks[0].analysis.basis == "ranges":
         job = JobEvidence(
@@ -180,17 +183,7 @@ def advice_of(
             slowdown=slowdown_of_plan(plan) if slowdown is None and replays_job else slowdown,
             works=() if plan is None else plan.works,
         )  # fmt: skip
-        for rule in RULES:
-            if rule.of_job is None or (rule.in_place == "if joined" and plan is None):
-                continue
-            of_job = _found(rule.of_job, job)
-            if of_job or rule.in_place != "if found":
-                job_rules.add(rule.id)
-            for one in of_job:
-                if isinstance(one, Missing):
-                    missing.setdefault(rule.id, one.what)
-                else:
-                    found.append((rule, one, replays.gain_of(one)))
+        job_rules = _look_at_job(job, replays, found, missing)
     by_id = {rule.id: rule for rule in RULES}
     for rule_id, of_ranks in _by_rule(counted, missing, joined=plan is not None).items():
         if rule_id in job_rules:
@@ -207,11 +200,7 @@ def advice_of(
     together = replays.together([found[at][1] for at in first])
     told, trust = {each.rule for each in ordered}, replays.trust
     bases = {rank.analysis.basis for rank in ranks}
-    for rule in RULES:
-        if rule.of_device is None and len(ranks) < 2 and "ranges" not in bases:
-            missing.setdefault(rule.id, "this takes several ranks")
-        elif not bases & set(rule.bases) and (rule.of_job is None or bases == {"host"}):
-            missing.setdefault(rule.id, NO_DEVICE_WORK)
+    _note_unlooked(bases, len(ranks), missing)
     return AdviceReport(
         source=analysis.source,
         device_name=next((rank.analysis.device_name for rank in ranks if rank.analysis.device_name), ""),
@@ -238,6 +227,32 @@ def advice_of(
     )
 
 
+def _look_at_job(job: JobEvidence, replays: Replays, found: list[_Told], missing: dict[str, str]) -> set[str]:
+    """Add what the rules of jobs find, or miss; the rules whose findings stand for the ranks' own."""
+    in_place = set()
+    for rule in RULES:
+        if rule.of_job is None or (rule.in_place == "if joined" and job.inferred is None):
+            continue
+        of_job = _found(rule.of_job, job)
+        if of_job or rule.in_place != "if found":
+            in_place.add(rule.id)
+        for one in of_job:
+            if isinstance(one, Missing):
+                missing.setdefault(rule.id, one.what)
+            else:
+                found.append((rule, one, replays.gain_of(one)))
+    return in_place
+
+
+def _note_unlooked(bases: set[Basis], num_ranks: int, missing: dict[str, str]) -> None:
+    """Add the rules that had nothing to look at, and why."""
+    for rule in RULES:
+        if rule.of_device is None and num_ranks < 2 and "ranges" not in bases:
+            missing.setdefault(rule.id, "this takes several ranks")
+        elif not bases & set(rule.bases) and (rule.of_job is None or bases == {"host"}):
+            missing.setdefault(rule.id, NO_DEVICE_WORK)
+
+
 def _chip(asked: Hardware | str | None) -> Hardware | None:
     return hardware_named(asked) if isinstance(asked, str) else asked
 
@@ -253,9 +268,10 @@ def _plan_of(evidence: Evidence) -> Inferred | Work | None:
     return next((work for work in works if work.device == evidence.work.device), works[0] if works else None)
 
 
-def _joined(plans: Sequence[Inferred | Work]) -> tuple[Inferred | None, str]:
+def _joined(ranks: Sequence[RankAdvice]) -> tuple[Inferred | None, str]:
     """The plan of all ranks, or None and why there is none."""
-    if not plans:
+    plans = [rank.plan for rank in ranks if rank.plan is not None]
+    if not plans or len(plans) < len(ranks):
         return None, "the job is too large to be replayed here"
     try:
         return join_ranks(plans), ""
@@ -316,9 +332,6 @@ def _own_gains(rank: RankAdvice) -> Sequence[tuple[Gain | None, str]]:
     plan = rank.plan if isinstance(rank.plan, Inferred) else None
     replays = Replays(inferred=plan, num_steps=rank.num_steps, span_ns=rank.analysis.breakdown.span_ns)
     return [(None, "") if isinstance(one, Missing) else replays.gain_of(one) for _, one in rank.found]
-
-
-_Same = list[tuple[Found, tuple[Gain | None, str]]]
 
 
 def _by_rule(ranks: Sequence[RankAdvice], missing: dict[str, str], *, joined: bool) -> dict[str, list[_Same]]:
