@@ -148,9 +148,9 @@ bench: $(VENV)/.ready-dev $(HTA)/.ready ## measure speed, memory and page size a
 counts: $(VENV)/.ready-dev ## count lines of code and what is written twice, at a revision and now: make counts SINCE=main
 	@$(BIN)/python -m tests.house_counts $(SINCE) .
 
-docs: $(VENV)/.ready-dev ## check the documents: every command and example runs, every link leads somewhere
+docs: $(VENV)/.ready-dev ## check the documents: every command and example runs, every link leads somewhere, the English is plain
 	@$(BIN)/python -m pytest tests/test_docs.py tests/test_readme.py tests/test_translations.py tests/test_glossary.py \
-		tests/test_coming_from.py $(PYTEST)
+		tests/test_coming_from.py tests/test_plain_english.py $(PYTEST)
 
 dist: $(VENV)/.ready ## build a wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
