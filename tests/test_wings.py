@@ -76,7 +76,7 @@ print(weftrace.__file__)
 """,
     ).partition("a document of ")
     assert found.splitlines()[-1].startswith(str(folder))
-    commands = re.findall(r"^│ (\w+) ", shown, re.MULTILINE)
+    commands = re.findall(r"^  ([a-z]+)  ", shown, re.MULTILINE)
     others = {name for shown in SHOWN if shown.name != wing for name in shown.commands or (shown.name,)}
     assert set(commands) == {name for name in others if "-" not in name}
     assert found.splitlines()[0] == "weftrace.report/1"

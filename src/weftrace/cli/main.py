@@ -9,14 +9,52 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from functools import cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from weftrace.cli.apps import App, Group
 from weftrace.errors import USAGE, WeftraceError
 from weftrace.version import __version__
-from weftrace.wings import add_commands
+from weftrace.wings import SHOWN, add_commands
+
+#: A name with one of these is a path, a glob or a URL, never a mistyped command.
+_PATH_LETTERS = frozenset("/\\.*?[")
+#: The options of `weftrace` itself.
+_OWN = ("-h", "--help", "--version", "--install-completion", "--show-completion")
+
+
+class Root(Group):
+    """All commands. `weftrace FILE` is `weftrace report FILE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, with_report(args))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["TRACE...", "|", self.subcommand_metavar]
+
+
+def with_report(args: Sequence[str]) -> list[str]:
+    """The arguments, with the command `report` before them where they name a trace and no command.
+
+    A command wins over a file of its name; `weftrace ./NAME` means the file.
+    """
+    if not args or _is_command(args[0]) or args[0] in _OWN:
+        return list(args)
+    has_option = args[0].startswith("-") and args[0] != "-"
+    names = args[1:] if has_option else args[:1]
+    is_report = any(map(_names_a_trace, names)) and not any(map(_is_command, names))
+    return ["report", *args] if is_report else list(args)
+
+
+def _is_command(name: str) -> bool:
+    return any(wing.has_command(name) for wing in SHOWN)
+
+
+def _names_a_trace(name: str) -> bool:
+    return name == "-" or not _PATH_LETTERS.isdisjoint(name) or os.path.exists(name)
 
 
 def _version(wanted: bool) -> None:
@@ -37,15 +75,18 @@ def _root(
 def program(command: str = "") -> typer.Typer:
     """The program with this command alone; all of it where it has none of that name. What other wings' commands need is
     not imported then: half of the time that a short command takes."""
-    app = typer.Typer(
+    app = App(
         name="weftrace",
+        cls=Root,
         help="Show which communication is hidden behind which computation, where the step went, and what could be "
         "saved.",
-        epilog="Start with: weftrace demo, then weftrace report YOUR_TRACE.json.gz -o report.html\n\n"
+        epilog="[bold]Examples[/bold]\n\n"
+        "weftrace demo     a report with nothing but weftrace\n\n"
+        "weftrace train.json.gz     the report of your trace, as of `weftrace report train.json.gz`\n\n"
+        "weftrace train.json.gz --open     the same as a page in the browser\n\n"
+        "A command wins over a file or folder of its name: for a folder called `profile`, say weftrace ./profile.\n\n"
         "Exit codes: 0 fine, 1 a gate or --strict not met, 2 wrong usage, 3 an input that cannot be used, "
         "130 and 143 stopped by Ctrl-C or a termination.",
-        no_args_is_help=True,
-        rich_markup_mode="rich",
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -60,11 +101,12 @@ def program(command: str = "") -> typer.Typer:
 
 def _asked() -> str:
     """The name of the command that is asked for or, where the shell completes a line, stands there; "" for none."""
-    line = ""
-    if "_WEFTRACE_COMPLETE" in os.environ:  # bash hands the line on in the last of these, other shells in the first
-        line = os.environ.get("_TYPER_COMPLETE_ARGS", os.environ.get("COMP_WORDS", ""))
-    words = line.split() or sys.argv
-    return words[1] if len(words) > 1 else ""
+    if "_WEFTRACE_COMPLETE" not in os.environ:
+        return next(iter(with_report(sys.argv[1:])), "")
+    # bash hands the line on in the last of these, other shells in the first
+    line = os.environ.get("_TYPER_COMPLETE_ARGS", os.environ.get("COMP_WORDS", ""))
+    words = line.split()[1:]
+    return next(iter(with_report(words)), "") if len(words) > 1 or line[-1:].isspace() else ""
 
 
 def main() -> None:
@@ -109,6 +151,10 @@ def _run() -> None:
     except SystemExit as ended:
         if ended.code in _STOPPED:
             _tell_stopped(_STOPPED[ended.code])
+        if ended.code == USAGE and len(sys.argv) == 2 and _is_command(name := sys.argv[1]) and os.path.exists(name):
+            typer.echo(
+                f"weftrace: {name} is a command; for what lies here under that name: weftrace ./{name}", err=True
+            )
         sys.stdout.flush()
         raise
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from weftrace.costs.custom_ops import CustomOp
     from weftrace.trace import Failure, Job, KernelRules, StepBy, Trace
 
+READING = "Which files, and how they are read"
+
 Sources = Annotated[
     list[str],
     typer.Argument(
@@ -40,8 +42,8 @@ Step = Annotated[
     int | None,
     typer.Option(
         "--step",
-        help="Only ProfilerStep N: from the first device event that it launched to the next step's, and all that ran "
-        "meanwhile.",
+        help="Only the step with number N (ProfilerStep#N). Its window begins with the first device event that it "
+        "launched, and ends where the next step's begins.",
         metavar="N",
         show_default=False,
     ),
@@ -49,7 +51,7 @@ Step = Annotated[
 
 
 class StepChoice(StrEnum):
-    """The words of `--step-by`: those of `weftrace.trace.StepBy`."""
+    """The words of `--step-events`: those of `weftrace.trace.StepBy`."""
 
     window = "window"
     launch = "launch"
@@ -58,20 +60,30 @@ class StepChoice(StrEnum):
 StepByChoice = Annotated[
     StepChoice | None,
     typer.Option(
-        "--step-by",
-        help="What of step N: its [bold]window[/bold] of the device's time (the default), or the device events that it "
-        "[bold]launch[/bold]ed, whenever they ran.",
+        "--step-events",
+        help="Which events belong to the step of --step: all in its [bold]window[/bold] of the device's time (the "
+        "default), or those that it [bold]launch[/bold]ed, whenever they ran.",
+        metavar="window|launch",
         show_default=False,
     ),
 ]
 Ranks = Annotated[
     str | None,
-    typer.Option("--ranks", help="Only these ranks of a folder or glob: 0,3-5.", metavar="RANKS", show_default=False),
+    typer.Option(
+        "--ranks",
+        help="Only these ranks of a folder or glob: 0,3-5.",
+        metavar="RANKS",
+        show_default=False,
+        rich_help_panel=READING,
+    ),
 ]
 Kernels = Annotated[
     list[Path] | None,
     typer.Option(
-        "--kernels", help="TOML of kernel rules that extend or override weftrace's; repeatable.", metavar="TOML"
+        "--kernels",
+        help="TOML of kernel rules that extend or override weftrace's; repeatable.",
+        metavar="TOML",
+        rich_help_panel=READING,
     ),
 ]
 CustomOps = Annotated[
@@ -80,6 +92,7 @@ CustomOps = Annotated[
         "--operators",
         help="TOML that says what operators of other libraries cost, beside weftrace's or in their place; repeatable.",
         metavar="TOML",
+        rich_help_panel=READING,
     ),
 ]
 Workers = Annotated[
@@ -90,6 +103,7 @@ Workers = Annotated[
         "first 100 MB of JSON on.",
         min=1,
         metavar="N",
+        rich_help_panel=READING,
         show_default=False,
     ),
 ]
@@ -101,11 +115,17 @@ Cluster = Annotated[
         "machines share, or URLs; [bold]ray[/bold] or [bold]dask[/bold] for the cluster that is known here; "
         "[bold]local[/bold] for processes of this machine. With --workers N: N files at once.",
         metavar="ADDRESS",
+        rich_help_panel=READING,
     ),
 ]
 MaxBytes = Annotated[
     str,
-    typer.Option("--max-bytes", help="Refuse a file that decompresses to more than this.", metavar="SIZE"),
+    typer.Option(
+        "--max-bytes",
+        help="Refuse a file that decompresses to more than this.",
+        metavar="SIZE",
+        rich_help_panel=READING,
+    ),
 ]
 DEFAULT_MAX_BYTES = "64GiB"
 MAX_TOLD = 10
@@ -126,9 +146,9 @@ def parse_ranks(text: str | None, *, what: str = "ranks", option: str = "") -> l
 
 
 def step_by_of(step: int | None, step_by: StepChoice | None) -> StepBy:
-    """What `--step-by` says. Raises `typer.BadParameter` where no step is chosen."""
+    """What `--step-events` says. Raises `typer.BadParameter` where no step is chosen."""
     if step is None and step_by is not None:
-        raise typer.BadParameter("it has no meaning without --step", param_hint="--step-by")
+        raise typer.BadParameter("it has no meaning without --step", param_hint="--step-events")
     return "launch" if step_by is StepChoice.launch else "window"
 
 
@@ -174,13 +194,15 @@ def opened(
     """
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from weftrace.files.sources import file_name
+    from weftrace.files.standard_input import located
     from weftrace.trace import Job, open_trace
 
-    only = Path(sources[0])
+    only = Path(located(sources[0]))
     size = only.stat().st_size if only.is_file() and len(sources) == 1 else None
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     with Progress(*columns, console=stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task(f"reading {only.name}", total=size)
+        task = progress.add_task(f"reading {file_name(sources[0])}", total=size)
         trace = open_trace(
             *sources,
             ranks=parse_ranks(ranks),

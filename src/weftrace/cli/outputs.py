@@ -1,9 +1,10 @@
 """The one way out of every command: `-o FILE`, repeatable, whose suffix decides what is written; `--json` for the
-document on standard output; else a summary in the terminal, unless `--quiet`."""
+document on standard output; else a summary in the terminal, unless `--quiet`; `--open` to see the page."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PANEL = "What to write"
+PAGE = ".html"
+_TEXT_BROWSERS = frozenset(("w3m", "lynx", "links", "elinks", "www-browser"))
 
 Files = Annotated[
     list[str] | None,
@@ -37,12 +40,14 @@ Json = Annotated[
     bool,
     typer.Option("--json", help="Print the document as JSON, and nothing else, to stdout.", rich_help_panel=PANEL),
 ]
+_OPEN = "Show the page in the browser: the .html file of -o, else one that is written here and named."
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No summary on stdout.", rich_help_panel=PANEL)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """What `-o`, `--json` and `--quiet` say, for commands made by `command_of`; `wanted` checks it."""
+    """What `-o`, `--json`, `--quiet` and `--open` say, for commands made by `command_of`; `wanted` checks it. A command
+    that writes no page leaves `open` out (`command_of(…, without=("open",))`)."""
 
     output: Annotated[
         tuple[str, ...],
@@ -53,19 +58,22 @@ class Destination:
     ] = ()  # fmt: skip
     json: Annotated[bool, Option("Print the document as JSON, and nothing else, to stdout.", panel=PANEL)] = False
     quiet: Annotated[bool, Option("No summary on stdout.", ("-q", "--quiet"), panel=PANEL)] = False
+    open: Annotated[bool, Option(_OPEN, panel=PANEL)] = False
 
     def wanted(self, *, writes: Output | Iterable[str], inputs: Iterable[str | os.PathLike[str]] = ()) -> Wanted:
         """See `wanted`."""
-        return wanted(self.output, writes=writes, inputs=inputs, json=self.json, quiet=self.quiet)
+        return wanted(self.output, writes=writes, inputs=inputs, json=self.json, quiet=self.quiet, opens=self.open)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Where a command's result goes. paths: files, each with an ending that its kind can write."""
+    """Where a command's result goes. paths: files, each with an ending that its kind can write. page: the one that the
+    browser is to show."""
 
     paths: tuple[str, ...] = ()
     json: bool = False
     quiet: bool = False
+    page: str | None = None
 
     def has(self, *suffixes: str) -> bool:
         """Whether a file of one of these endings is wanted."""
@@ -79,19 +87,35 @@ def wanted(
     inputs: Iterable[str | os.PathLike[str]] = (),
     json: bool = False,
     quiet: bool = False,
+    opens: bool = False,
 ) -> Wanted:
-    """What `-o`, `--json` and `--quiet` ask for, checked before the work begins.
+    """What `-o`, `--json`, `--quiet` and `--open` ask for, checked before the work begins.
 
     writes: what the command makes, or the endings that it can write. inputs: files that must not be overwritten.
-    Raises `typer.BadParameter` for an ending that nothing is written as, a file named twice, and an input.
+    Raises `typer.BadParameter` for an ending that nothing is written as, a file named twice, an input, and where a page
+    is to be shown and none is written.
     """
     suffixes = list(writers(writes)) if isinstance(writes, Output) else list(writes)
-    named = list(inputs)
-    for number, path in enumerate(output or ()):
+    named, paths, page = list(inputs), list(output or ()), None
+    if opens:
+        if PAGE not in suffixes:
+            raise typer.BadParameter("no page is written here", param_hint="--open")
+        page = next((path for path in paths if path.lower().endswith(PAGE)), None) or _new_page(writes)
+        paths = paths if page in paths else [*paths, page]
+    for number, path in enumerate(paths):
         check_output(path, suffixes, named)
-        if os.path.realpath(path) in {os.path.realpath(other) for other in (output or ())[:number]}:
+        if os.path.realpath(path) in {os.path.realpath(other) for other in paths[:number]}:
             raise typer.BadParameter(f"{path}: is named twice", param_hint="--output")
-    return Wanted(paths=tuple(output or ()), json=json, quiet=quiet)
+    return Wanted(paths=tuple(paths), json=json, quiet=quiet, page=page)
+
+
+def _new_page(writes: Output | Iterable[str]) -> str:
+    """The page that `--open` writes where none is named: in this folder, else in that for temporary files."""
+    name = (writes.schema.partition("/")[0] if isinstance(writes, Output) else "") or "weftrace"
+    import tempfile
+
+    name = re.sub(r"[._]", "-", name) + PAGE
+    return name if os.access(os.curdir, os.W_OK) else os.path.join(tempfile.gettempdir(), name)
 
 
 def check_output(path: str, suffixes: Iterable[str], inputs: Iterable[str | os.PathLike[str]]) -> None:
@@ -143,6 +167,45 @@ def deliver(
         print_json(output.document(derived))
     elif not to.quiet and (printed := show or output.show) is not None:
         printed(derived, stdout())
+    if to.page is not None:
+        sys.stdout.flush()
+        show_page(to.page)
+
+
+def show_page(path: str) -> None:
+    """Show a page in the default browser, or say on stderr where it is and how to see it where there is none."""
+    where = Path(path).resolve()
+    if _has_browser() and _opened(where.as_uri()):
+        typer.echo(f"opened {where.as_uri()} in the browser", err=True)
+        return
+    import getpass
+    import shlex
+    import socket
+
+    typer.echo(f"weftrace: no browser can be opened here. Open {where} in the browser of your own machine;", err=True)
+    typer.echo(
+        f"to copy it there: scp {getpass.getuser()}@{socket.gethostname()}:{shlex.quote(str(where))} .", err=True
+    )
+
+
+def _has_browser() -> bool:
+    """Whether who started us would see a browser's window: $BROWSER says so, or there is a display."""
+    if os.environ.get("BROWSER"):
+        return True
+    if sys.platform in ("win32", "darwin"):
+        return "SSH_CONNECTION" not in os.environ
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _opened(address: str) -> bool:
+    """Whether a browser took the address; none that draws in the terminal is asked."""
+    import webbrowser
+
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return False
+    return os.path.basename(getattr(browser, "name", "")) not in _TEXT_BROWSERS and browser.open(address)
 
 
 def print_json(document: Mapping[str, Any]) -> None:

@@ -7,8 +7,10 @@ import inspect
 import types
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from importlib import import_module
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
 from msgspec import Meta
@@ -25,6 +27,7 @@ def command_of(
     without: Collection[str] = (),
     fixed: Mapping[str, Any] | None = None,
     narrowed: Mapping[str, Any] | None = None,
+    panels: Mapping[str, Collection[str]] | None = None,
 ) -> Callable[..., None]:
     """A function for `app.command(...)`: its options are the fields of the request that are marked with an `Option`, in
     their order, then the parameters of run after the first.
@@ -32,10 +35,12 @@ def command_of(
     request: what run takes first; of several, run takes each. A field may have a mark of Typer's instead, as the
     options that commands share (`cli.options`) do. without: fields that this command does not ask for.
     fixed: name -> value of fields that the command sets itself. narrowed: name -> type of fields of which it takes
-    fewer values. Bounds come from a field's `Meta`, its default from the field.
+    fewer values. panels: heading in the help -> fields that stand below it, where their options name no panel.
+    Bounds come from a field's `Meta`, its default from the field.
     """
     requests = request if isinstance(request, tuple) else (request,)
     given = dict(fixed or {})
+    headings = {name: heading for heading, names in (panels or {}).items() for name in names}
     asked = {
         request: [each for each in _asked_of(request, narrowed or {}) if each.field.name not in {*without, *given}]
         for request in requests
@@ -53,7 +58,10 @@ def command_of(
         run(*filled, **values)
 
     command.__doc__ = run.__doc__
-    parameters = [*(each.parameter() for request in requests for each in asked[request]), *others]
+    parameters = [
+        *(each.parameter(headings.get(each.field.name)) for request in requests for each in asked[request]),
+        *others,
+    ]
     every = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
     every.sort(key=lambda each: each.default is not inspect.Parameter.empty)  # what must be given comes first
     vars(command)["__signature__"] = inspect.Signature(every)  # what Typer makes the options of
@@ -76,6 +84,11 @@ class _Asked:
         return get_origin(self.kind) is tuple and get_args(self.kind)[-1] is Ellipsis
 
     @property
+    def one(self) -> Any:
+        """The type of one value: of a tuple of any length, of each."""
+        return get_args(self.kind)[0] if self.is_repeated else self.kind
+
+    @property
     def default(self) -> Any:
         made = self.field.default_factory
         return self.field.default if made is dataclasses.MISSING else made()
@@ -91,8 +104,8 @@ class _Asked:
             return typed
         return self.default if typed is None else read(typed)
 
-    def parameter(self) -> inspect.Parameter:
-        """The parameter of which Typer makes the option."""
+    def parameter(self, panel: str | None) -> inspect.Parameter:
+        """The parameter of which Typer makes the option. panel: its heading where it names none."""
         name, option, default = self.field.name, self.option, self.default
         if option is None:
             none = inspect.Parameter.empty if default is dataclasses.MISSING else default
@@ -102,7 +115,8 @@ class _Asked:
         shown = option.shows_default if option.shows_default is not None else default is not None
         how: dict[str, Any] = {
             "help": option.help or next((meta.description for meta in self.metas if meta.description), ""),
-            "metavar": option.metavar, "show_default": shown, "rich_help_panel": option.panel,
+            "metavar": option.metavar or _metavar(self.one, option.completes),
+            "show_default": shown, "rich_help_panel": option.panel or panel,
             "autocompletion": _completion(option.completes) if option.completes else None,
             "min": next((meta.ge for meta in self.metas if meta.ge is not None), None),
             "max": next((meta.le for meta in self.metas if meta.le is not None), None),
@@ -117,10 +131,26 @@ class _Asked:
     def _typed(self) -> Any:
         """The type as Typer knows it: a tuple of any length is a list, an option that may stand several times."""
         assert self.option is not None, self.field.name
-        own = str if self.option.reads is not None else get_args(self.kind)[0] if self.is_repeated else self.kind
+        own = str if self.option.reads is not None else self.one
         if self.is_repeated:
             return list[own] | None  # type: ignore[valid-type]
         return own if self.option.reads is None or self.default is dataclasses.MISSING else own | None
+
+
+def _metavar(kind: Any, completes: str) -> str | None:
+    """What a value is called where its option does not say: its choices, N, NUMBER, FILE, NAME; None of a flag."""
+    (kind, *_) = [part for part in (get_args(kind) if _is_union(kind) else (kind,)) if part is not type(None)]
+    if get_origin(kind) is Literal:
+        return "|".join(map(str, get_args(kind)))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return "|".join(str(each.value) for each in kind)
+    if completes and ":" not in completes:
+        return "|".join(completes.split())
+    return {bool: None, int: "N", float: "NUMBER", Path: "FILE"}.get(kind, "NAME")
+
+
+def _is_union(kind: Any) -> bool:
+    return get_origin(kind) in (Union, types.UnionType)
 
 
 def _asked_of(request: type, narrowed: Mapping[str, Any]) -> list[_Asked]:
@@ -139,7 +169,7 @@ def _metas(kind: Any) -> list[Meta]:
     """All that is said of a type's values, also inside a union."""
     if get_origin(kind) is Annotated:
         return [*_metas(get_args(kind)[0]), *(mark for mark in get_args(kind)[1:] if isinstance(mark, Meta))]
-    if get_origin(kind) in (Union, types.UnionType):
+    if _is_union(kind):
         return [meta for each in get_args(kind) for meta in _metas(each)]
     return []
 

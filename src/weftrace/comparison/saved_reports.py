@@ -19,6 +19,7 @@ from weftrace.errors import DocumentError
 from weftrace.files.documents import broken, read_document
 from weftrace.files.schemas import Count
 from weftrace.files.sources import open_bytes
+from weftrace.files.standard_input import located
 from weftrace.files.values import from_document
 from weftrace.render.lane_types import LanePicture
 from weftrace.trace.job import Failure
@@ -82,7 +83,7 @@ def is_report(path: str | os.PathLike[str]) -> bool:
     if os.path.isdir(path) or any(sign in str(path) for sign in "*?["):
         return False
     stream = open_bytes(path)
-    head = next(stream.chunks, b"") if os.path.exists(path) or "://" in str(path) else b""
+    head = next(stream.chunks, b"") if os.path.exists(located(path)) or "://" in str(path) else b""
     return bool(_HEAD.search(head[:_HEAD_BYTES]))
 
 

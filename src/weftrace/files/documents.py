@@ -14,6 +14,7 @@ import zstandard
 
 from weftrace.errors import DocumentError, WeftraceError
 from weftrace.files.output import write_output
+from weftrace.files.standard_input import located
 
 _INDENTED = 4_000_000  # bytes of a document up to which it is indented
 
@@ -27,7 +28,7 @@ def read_document(
     where it cannot be read, is damaged, is not JSON, or is another document.
     """
     try:
-        document = msgspec.json.decode(_decompressed(Path(path).read_bytes()))
+        document = msgspec.json.decode(_decompressed(Path(located(path)).read_bytes()))
     except OSError as cause:
         raise error(f"{path}: cannot be read: {cause.strerror or cause}") from cause
     except (EOFError, zlib.error, zstandard.ZstdError) as cause:

@@ -12,6 +12,7 @@ from typing import IO, Any
 from isal import isal_zlib
 
 from weftrace.errors import TraceError, TraceTooLarge
+from weftrace.files.standard_input import STANDARD_INPUT, located
 from weftrace.units import GIB, KIB, size
 
 #: Decompressed bytes read from one file unless the caller says otherwise. Memory does not grow with it (reading is
@@ -37,7 +38,7 @@ class ByteStream:
 
 def file_name(path: str) -> str:
     """The last part of a path: reports are passed around, and where a file lay is nobody's business."""
-    return PurePath(path).name or path
+    return "standard input" if path == STANDARD_INPUT else PurePath(path).name or path
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
@@ -93,7 +94,7 @@ def _open(path: str | os.PathLike[str]) -> IO[bytes]:
     try:
         if is_remote(path):
             return _open_remote(str(path))
-        return Path(path).open("rb")
+        return Path(located(path)).open("rb")
     except FileNotFoundError as error:
         raise TraceError(
             f"{path}: no such file. Check the path, or give a folder or a quoted glob of traces."

@@ -21,6 +21,15 @@ COMMS: tuple[Comm, ...] = get_args(Comm)
 Routing = Literal["balanced", "random"]
 
 
+#: Heading in a command's help -> fields of a `Request`.
+PANELS = {
+    "The model and its GPUs": ("model", "hardware", "ep", "redundant", "tokens", "gpu_tokens", "sequence",
+                               "tokens_per_request", "layers"),
+    "How it overlaps, and what it costs": ("comm", "comm_sms", "overlap", "costs", "bandwidth_reached", "contention"),
+    "How tokens are routed": ("ranks", "routing", "seed", "spread", "loads"),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One profile; what is None is the published profile's.

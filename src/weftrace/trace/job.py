@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 
 from weftrace.errors import TraceError, WeftraceError
 from weftrace.files.sources import DEFAULT_MAX_BYTES, is_remote
+from weftrace.files.standard_input import STANDARD_INPUT, located
 from weftrace.notebook import InNotebook
 from weftrace.trace.chrome.reader import rank_in_name, read_chrome
 from weftrace.trace.model import Trace
@@ -95,7 +96,7 @@ class Job(InNotebook):
         function; raises ClusterError where no worker of a cluster can.
         """
         wanted = list(dict.fromkeys(path for path in self.paths if self._wanted(path)))
-        tasks = [_Task(path, path, self.ranks, self.max_bytes, self.frames) for path in wanted]
+        tasks = [_Task(path, str(located(path)), self.ranks, self.max_bytes, self.frames) for path in wanted]
         done: dict[str, Outcome[T]] = {}
         for task, result in _shared_out(partial(_apply, function), tasks, workers, executor):
             if isinstance(result, Lost):
@@ -303,6 +304,11 @@ def _remote(name: str) -> list[str]:
     return found
 
 
+def _is_parquet(path: str | os.PathLike[str]) -> bool:
+    with open(located(path), "rb") as file:
+        return file.read(4) == b"PAR1"
+
+
 def _by_rank(path: str) -> tuple[int, str]:
     rank = rank_in_name(path)
     return (1 << 40 if rank is None else rank, path)
@@ -323,7 +329,7 @@ def read(
     """
     if not is_remote(str(path)) and _is_dangling(Path(path)):
         raise TraceError(f"{path}: a link to {os.readlink(path)}, which is not there.")
-    if str(path).endswith(".parquet"):
+    if str(path).endswith(".parquet") or (str(path) == STANDARD_INPUT and _is_parquet(path)):
         from weftrace.trace.parquet import load_parquet
 
         return load_parquet(path)

@@ -181,7 +181,17 @@ def run(request: Request, traces: Traces, to: outputs.Destination) -> None:
     exit_if_off(report.trust, strict=traces.strict)
 
 
-command = command_of((Request, Traces, outputs.Destination), run)
+command = command_of(
+    (Request, Traces, outputs.Destination),
+    run,
+    panels={
+        "What to change": (
+            "scale", "remove", "no_blocking", "no_barrier_wait", "perfect_overlap", "free_streams", "no_host_gaps",
+            "sms", "placement", "placed_as", "schedule", "weight_share",
+        ),
+        "Instead of a change": ("sensitivity", "curve", "by"),
+    },
+)  # fmt: skip
 
 
 def _sensitivity(request: Request, inferred: Inferred) -> SensitivityReport:

@@ -26,7 +26,7 @@ weftrace diff before.json.gz after.json.gz                       what changed in
 
 weftrace diff before/ after/ -o diff.html -o diff.md             two jobs; a page, and Markdown for a pull request
 
-weftrace diff before.json.gz after.json.gz --steps-by 'execute_*'      iterations of an engine that records no steps
+weftrace diff before.json.gz after.json.gz --steps-named 'execute_*'      iterations of an engine that records no steps
 
 weftrace diff 'before/rank*.json.gz' after/ --ranks 0-3          a glob in quotes; some of the ranks
 
@@ -78,9 +78,9 @@ class Request:
     steps_by: Annotated[
         str | None,
         Option(
-            "Name of the ranges that stand for steps (annotations, operators, calls such as cudaGraphLaunch; * is "
-            "any text, # any number), in place of the profiler's.",
-            metavar="NAME", shows_default="the profiler's, else annotations that repeat",
+            "Which ranges are the steps, in place of ProfilerStep: annotations, operators or calls such as "
+            "cudaGraphLaunch of this name; * is any text, # any number.",
+            ("--steps-named",), metavar="NAME", shows_default="the profiler's, else annotations that repeat",
         ),
     ] = None  # fmt: skip
     fail_above: Annotated[

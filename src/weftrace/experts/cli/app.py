@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import typer
 
+from weftrace.cli.apps import App
 from weftrace.experts.cli import balance as experts_balance
 from weftrace.experts.cli import demo as experts_demo
 from weftrace.experts.cli import replay as experts_replay
 
-app = typer.Typer(
+app = App(
     help="Place experts on GPUs: balanced, certified, and cheap to keep balanced.",
     epilog="Start with: weftrace experts demo",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
 )
 app.command("balance", epilog=experts_balance.EPILOG)(experts_balance.command)
 app.command("replay", epilog=experts_replay.EPILOG)(experts_replay.command)

@@ -27,12 +27,7 @@ weftrace experts balance loads.json --gpus 32 --from placement.json --max-moves 
 weftrace experts balance loads.json --slots 288 --gpus 32 --dead 5 --draining 6,7"""
 
 
-def _run(
-    request: BalanceRequest,
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
-) -> None:
+def _run(request: BalanceRequest, to: outputs.Destination) -> None:
     """Place experts so that the busiest GPU has as little to do as can be, and say how near that is to the best."""
     from weftrace.experts import balance, make_cluster, placement_report, replan
     from weftrace.experts.outputs import PLACEMENT
@@ -40,7 +35,7 @@ def _run(
     from weftrace.experts.traffic.policy_cost import cost_model_of, model_of_shape
 
     inputs = experts_options.inputs_of(request.loads, request.old)
-    wanted = outputs.wanted(output, writes=PLACEMENT, inputs=inputs, json=json, quiet=quiet)
+    wanted = to.wanted(writes=PLACEMENT, inputs=inputs)
     if request.old is not None:
         _refuse_unused(request)
     most_moved = experts_options.parse_fraction(request.max_moves, "--max-moves")
@@ -95,4 +90,12 @@ def _refuse_unused(request: BalanceRequest) -> None:
         )
 
 
-command = command_of(BalanceRequest, _run)
+command = command_of(
+    (BalanceRequest, outputs.Destination),
+    _run,
+    panels={
+        "The GPUs": ("gpus", "slots", "nodes", "groups", "slots_of_gpu", "speeds", "dead", "draining"),
+        "The placement": ("policy", "split", "pin", "budget", "old", "max_moves", "time_budget"),
+        "The loads, and what they cost": ("last", "window_steps", "hardware", "model"),
+    },
+)

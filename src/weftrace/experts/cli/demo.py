@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from msgspec import Meta
 
 from weftrace.cli import outputs
+from weftrace.cli.requests import command_of
 from weftrace.experts.cli import options as experts_options
+from weftrace.options import Option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,27 +27,31 @@ weftrace experts demo -o loads.npz                    keep the loads, for weftra
 weftrace experts demo -q -o demo.html -o demo.json    the placement as a page and as JSON, without the replay"""
 
 
-def command(
-    layers: Annotated[int, typer.Option("--layers", help="Mixture-of-experts layers.", min=1, max=1000)] = 58,
-    windows: Annotated[int, typer.Option("--windows", help="Windows of loads to make.", min=8, max=10_000)] = 24,
-    seed: Annotated[int, typer.Option("--seed", help="Of the made loads.", min=0)] = 0,
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Which loads to make."""
+
+    layers: Annotated[int, Meta(ge=1, le=1000), Option("Mixture-of-experts layers.")] = 58
+    windows: Annotated[int, Meta(ge=8, le=10_000), Option("Windows of loads to make.")] = 24
+    seed: Annotated[int, Meta(ge=0), Option("Of the made loads.")] = 0
+
+
+def run(request: Request, to: outputs.Destination) -> None:
     """Make loads like DeepSeek-V3's prefill (256 experts, 288 slots, 32 GPUs, 4 nodes), place the experts, replay."""
     from weftrace.experts import balance, generate_loads, placement_report, save_loads
     from weftrace.experts.outputs import PLACEMENT
-    from weftrace.outputs import writers
 
-    history = generate_loads("real", windows, layers, 256, seed=seed)
-    as_loads = {".npz": lambda _, path: save_loads(history, path)}
-    wanted = outputs.wanted(output, writes={**writers(PLACEMENT), **as_loads}, json=json, quiet=quiet)
+    history = generate_loads("real", request.windows, request.layers, 256, seed=request.seed)
+    kind = replace(PLACEMENT, save={".npz": lambda _, path: save_loads(history, path)})
+    wanted = to.wanted(writes=kind)
     with experts_options.balancing_progress("balancing") as on_progress:
         # these loads drift: the last window is the best forecast of the next
         placement = balance(history.total(1), 288, 32, 4, 8, on_progress=on_progress)
         report = placement_report(placement, history, num_groups=8, last=1)
-    outputs.deliver(report, PLACEMENT, wanted, show=partial(_show, history=history), save=as_loads)
+    outputs.deliver(report, kind, wanted, show=partial(_show, history=history))
+
+
+command = command_of((Request, outputs.Destination), run)
 
 
 def _show(report: PlacementReport, console: Console, *, history: LoadHistory) -> None:

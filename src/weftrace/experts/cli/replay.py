@@ -16,18 +16,13 @@ weftrace experts replay loads.npz --slots 288 --gpus 32 --estimators last,ema --
 weftrace experts replay loads.npz --slots 288 --gpus 32 -o replay.html -o replay.json -o replay.csv"""
 
 
-def _run(
-    request: ReplayRequest,
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    quiet: outputs.Quiet = False,
-) -> None:
+def _run(request: ReplayRequest, to: outputs.Destination) -> None:
     """Plan on what was seen, score on the window that followed, for every combination; recommend one."""
     from weftrace.experts import replay, replay_report
     from weftrace.experts.outputs import REPLAY
 
     inputs = experts_options.inputs_of(request.loads)
-    wanted = outputs.wanted(output, writes=REPLAY, inputs=inputs, json=json, quiet=quiet)
+    wanted = to.wanted(writes=REPLAY, inputs=inputs)
     history = experts_options.read_history(request.loads, request.window_steps)
     with experts_options.counted("replaying") as on_progress:
         replayed = replay(
@@ -41,4 +36,4 @@ def _run(
     outputs.deliver(replay_report(replayed), REPLAY, wanted)
 
 
-command = command_of(ReplayRequest, _run)
+command = command_of((ReplayRequest, outputs.Destination), _run)

@@ -53,4 +53,4 @@ def run(request: Request, to: outputs.Destination) -> None:
         raise typer.Exit(NOT_MET)
 
 
-command = command_of((Request, outputs.Destination), run)
+command = command_of((Request, outputs.Destination), run, without=("open",))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperCommand, TyperGroup
+from weftrace.cli.apps import Command, Group
 
 COUNT = "count"  # the command that needs no name; hidden, because the group's own help shows its options
 
 
-class CountByDefault(TyperGroup):
+class CountByDefault(Group):
     """Arguments that do not begin with a command's name belong to the command `count`, and its options to the help."""
 
     _shows_count = False
@@ -46,14 +46,14 @@ def _group_path(ctx: Any) -> str:
     return COUNT if ctx.parent is None else str(ctx.parent.command_path)
 
 
-class ScriptArguments(TyperCommand):
+class ScriptArguments(Command):
     """After `--config JSON SCRIPT`, everything belongs to the script. Else options may stand anywhere.
 
     The command is called by its group's name alone, in its usage and in "Try 'weftrace flops -h'" after a mistake.
     """
 
     # a class made by hand: Typer brings a Click of its own in some versions, whose Context is no type to a checker
-    context_class = type("Unnamed", (TyperCommand.context_class,), {"command_path": property(_group_path)})
+    context_class = type("Unnamed", (Command.context_class,), {"command_path": property(_group_path)})
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.allow_interspersed_args = not any(

@@ -31,7 +31,7 @@ def run(to: outputs.Destination) -> None:
     outputs.deliver(buildable_models(), kind, to.wanted(writes=kind))
 
 
-command = command_of(outputs.Destination, run)
+command = command_of(outputs.Destination, run, without=("open",))
 
 
 def _document(configs: Sequence[ModelConfig]) -> dict[str, Any]:

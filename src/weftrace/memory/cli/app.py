@@ -65,4 +65,4 @@ def run(request: Request, to: outputs.Destination) -> None:
 
 def add_to(app: typer.Typer) -> None:
     """Add the wing's command to weftrace's."""
-    app.command("memory", epilog=EPILOG)(command_of((Request, outputs.Destination), run))
+    app.command("memory", epilog=EPILOG)(command_of((Request, outputs.Destination), run, without=("open",)))

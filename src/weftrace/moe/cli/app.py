@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import typer
 
+from weftrace.cli.apps import App
 from weftrace.moe.cli import calibrate as profile_calibrate
 from weftrace.moe.cli import pays as profile_pays
 from weftrace.moe.cli import simulate as profile_simulate
 from weftrace.moe.cli import validate as profile_validate
 
-app = typer.Typer(
+app = App(
     help="Simulate training, prefill and decode of mixture-of-experts layers, sweep settings, find what pays.",
     epilog="Start with: weftrace profile prefill -o out/",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
 )
 profile_simulate.add_to(app)
 app.command("pays", epilog=profile_pays.EPILOG)(profile_pays.command)

@@ -56,4 +56,4 @@ def run(request: Request, to: outputs.Destination) -> None:
     outputs.deliver(found, CALIBRATION, wanted)
 
 
-command = command_of((Request, outputs.Destination), run)
+command = command_of((Request, outputs.Destination), run, without=("open",))

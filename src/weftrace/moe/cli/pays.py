@@ -11,7 +11,7 @@ import typer
 
 from weftrace.cli import outputs
 from weftrace.cli.requests import command_of
-from weftrace.moe.requests import Request
+from weftrace.moe.requests import PANELS, Request
 from weftrace.options import Option
 
 EPILOG = """[bold]Examples[/bold]
@@ -70,5 +70,6 @@ def parse_batches(text: str) -> Sequence[int]:
 
 
 command = command_of(
-    (Request, Batches, outputs.Destination), run, without=_WITHOUT, narrowed={"kind": Literal["prefill", "decode"]}
-)
+    (Request, Batches, outputs.Destination), run, without=_WITHOUT, narrowed={"kind": Literal["prefill", "decode"]},
+    panels=PANELS,
+)  # fmt: skip

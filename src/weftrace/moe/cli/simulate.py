@@ -10,7 +10,7 @@ import typer
 
 from weftrace.cli import outputs
 from weftrace.cli.requests import command_of
-from weftrace.moe.requests import ModelPhase, Request
+from weftrace.moe.requests import PANELS, ModelPhase, Request
 from weftrace.options import Option
 
 
@@ -65,7 +65,9 @@ def add_to(commands: typer.Typer) -> None:
             f"[bold]Examples[/bold]\n\nweftrace profile {kind} -o out/     the published profile, a trace that every "
             f"tool reads\n\n{_EXAMPLE[kind]}"
         )
-        command = command_of((Request, Axes, ProfileDestination), run, fixed={"kind": kind}, without=_WITHOUT[kind])
+        command = command_of(
+            (Request, Axes, ProfileDestination), run, fixed={"kind": kind}, without=_WITHOUT[kind], panels=PANELS
+        )
         commands.command(kind, help=_WHAT[kind], epilog=epilog)(command)
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import typer
 
+from weftrace.cli.apps import App
 from weftrace.pipeline.cli import compare as pipeline_compare
 from weftrace.pipeline.cli import recommend as pipeline_recommend
 from weftrace.pipeline.cli import show as pipeline_show
 from weftrace.pipeline.cli import slip as pipeline_slip
 from weftrace.pipeline.cli import step as pipeline_step
 
-app = typer.Typer(
+app = App(
     help="Compare, draw and choose pipeline schedules, from 1F1B to DualPipe.",
     epilog="Start with: weftrace pipeline compare --stages 8 --micro-batches 20",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
 )
 app.command("compare", epilog=pipeline_compare.EPILOG)(pipeline_compare.command)
 app.command("recommend", epilog=pipeline_recommend.EPILOG)(pipeline_recommend.command)

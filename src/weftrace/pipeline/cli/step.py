@@ -54,4 +54,4 @@ def run(request: Request, to: outputs.Destination) -> None:
     outputs.deliver(predicted_step(costs, shape), STEP, wanted)
 
 
-command = command_of((Request, outputs.Destination), run)
+command = command_of((Request, outputs.Destination), run, without=("open",))

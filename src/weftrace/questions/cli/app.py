@@ -22,9 +22,9 @@ weftrace query --schema                            the tables, and what each col
 
 weftrace query --schema work                       those of one table
 
-weftrace query train.json.gz "select family, sum(dur_ns) / 1e6 as ms from work group by family order by ms desc"
+weftrace query train.json.gz "select family, sum(dur_ns) as ns from work group by family"
 
-weftrace query train.json.gz "select next_name, cause, dur_ns from gaps order by dur_ns desc limit 10" --human
+weftrace query train.json.gz "select cause, dur_ns from gaps order by dur_ns desc" --human
 
 weftrace query traces/ "select rank, idle_ns from ranks order by rank" -o idle.csv
 
@@ -104,7 +104,7 @@ def run(request: Request, to: outputs.Destination) -> None:
 
 def add_to(app: typer.Typer) -> None:
     """Add the wing's command to weftrace's."""
-    app.command("query", epilog=EPILOG)(command_of((Request, outputs.Destination), run))
+    app.command("query", epilog=EPILOG)(command_of((Request, outputs.Destination), run, without=("open",)))
 
 
 def _show_schema(names: list[str], to: outputs.Destination) -> None:

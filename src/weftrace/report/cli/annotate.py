@@ -68,6 +68,8 @@ def run(request: Request) -> None:
     """Add lanes, phases and counters to a trace for chrome://tracing and Perfetto; every original byte stays."""
     if (request.output is None) != request.in_place:
         raise typer.BadParameter("say where to: either -o PATH or --in-place", param_hint="--output")
+    if request.in_place and "-" in request.sources:
+        raise typer.BadParameter("standard input is no file that could be replaced", param_hint="--in-place")
     inputs: list[str] = []
     if request.output is not None:
         inputs = options.inputs_of(request.sources, request.flops, *(request.kernels or ()))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from msgspec import Meta
 
 from weftrace.cli import outputs
+from weftrace.cli.requests import command_of
+from weftrace.options import Option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,26 +26,31 @@ weftrace demo -o demo.html -o demo.trace.json.gz             also a page, and a 
 weftrace demo --layers 8                                     a longer chunk"""
 
 
-def command(
-    output: outputs.Files = None,
-    json: outputs.Json = False,
-    layers: Annotated[int, typer.Option("--layers", help="Layer pairs to simulate.", min=1, max=1000)] = 4,
-    quiet: outputs.Quiet = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """How much to simulate."""
+
+    layers: Annotated[int, Meta(ge=1, le=1000), Option("Layer pairs to simulate.")] = 4
+
+
+def run(request: Request, to: outputs.Destination) -> None:
     """Simulate DeepSeek-V3's training chunk, forward and backward layers overlapped, and report on it."""
-    from weftrace.outputs import writers
     from weftrace.plan import deepseek_training_layers, simulate
     from weftrace.report import analyze
     from weftrace.report.outputs import REPORT
     from weftrace.trace import write_chrome
 
-    trace = simulate(deepseek_training_layers(layers))
+    trace = simulate(deepseek_training_layers(request.layers))
     as_trace = dict.fromkeys(
         (".trace.json", ".trace.json.gz", ".trace.json.zst"), lambda report, path: write_chrome(trace, path)
     )
-    wanted = outputs.wanted(output, writes={**writers(REPORT), **as_trace}, json=json, quiet=quiet)
+    kind = replace(REPORT, save={**REPORT.save, **as_trace})
+    wanted = to.wanted(writes=kind)
     report = analyze(trace, timelines=wanted.has(".html"))
-    outputs.deliver(report, REPORT, wanted, show=partial(_show, layers=layers), save=as_trace)
+    outputs.deliver(report, kind, wanted, show=partial(_show, layers=request.layers))
+
+
+command = command_of((Request, outputs.Destination), run)
 
 
 def _show(report: Report, console: Console, *, layers: int) -> None:
