@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough times fuzz fuzz-documents lowest lint format schemas types glossary bench counts docs dist clean
+.PHONY: help setup demo test thorough times fuzz fuzz-documents lowest lint format schemas types glossary bench counts docs site dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -151,6 +151,16 @@ counts: $(VENV)/.ready-dev ## count lines of code and what is written twice, at 
 docs: $(VENV)/.ready-dev ## check the documents: every command and example runs, every link leads somewhere, the English is plain
 	@$(BIN)/python -m pytest tests/test_docs.py tests/test_readme.py tests/test_translations.py tests/test_glossary.py \
 		tests/test_coming_from.py tests/test_plain_english.py $(PYTEST)
+
+$(VENV)/.ready-site: pyproject.toml $(VENV)/.ready
+	@echo "adding the tools that build the site to $(VENV) (once; less than half a minute)"
+	@$(BIN)/python $(INSTALL) --upgrade pip
+	@$(BIN)/python $(INSTALL) --group site
+	@touch $@
+
+site: $(VENV)/.ready-site ## build the documentation site, with search and live examples, into out/site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --config-file website/mkdocs.yml
+	@echo "open out/site/index.html in a browser; it needs no server and no network"
 
 dist: $(VENV)/.ready ## build a wheel into dist/
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .

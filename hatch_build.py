@@ -1,6 +1,6 @@
 """What a build makes: the README as a package index shows it, and the JSON Schemas of documents in the wheel.
 
-An index has no docs/ beside the page, so links into the repository stay text.
+An index has no docs/ beside the page, so links into the repository become text, and a sentence says where they lead.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 _IMAGE = re.compile(r"^!\[[^\]]*\]\((?![a-z]+:)[^)]*\)\n\n(\*.*\*\n\n)?", re.MULTILINE)  # with the caption below it
 _LANGUAGES = re.compile(r"^\[English\]\(README\.md\).*\n\n", re.MULTILINE)  # an index has one page
 _LINK = re.compile(r"\[([^\]]*)\]\((?![a-z]+:|#)[^)]*\)")
+_PAGES = "The pages named above are in docs/ of the source distribution, where `make site` builds them with search.\n"
 
 
 def for_an_index(readme: str) -> str:
     """Without pictures that lie in the repository and other languages; of links into it, the text."""
-    return _LINK.sub(r"\1", _IMAGE.sub("", _LANGUAGES.sub("", readme)))
+    return _LINK.sub(r"\1", _IMAGE.sub("", _LANGUAGES.sub("", readme))) + "\n" + _PAGES
 
 
 class IndexReadme(MetadataHookInterface):

@@ -67,7 +67,7 @@ class Schedule(InNotebook):
     """An order of actions for each rank of a pipeline.
 
     name: what it is called in pictures and messages.
-    rank_of: rank_of[replica][stage] is the rank that holds the replica's copy of a stage. One replica for most
+    rank_of: `rank_of[replica][stage]` is the rank that holds the replica's copy of a stage. One replica for most
         schedules; DualPipe has two, one for each direction. A rank holds a stage once at most.
     num_micro_batches: over all replicas; they are numbered from 0. Each runs through the stages of one replica. Where
         sequences are cut into slices, each slice counts as one, and those of a sequence are numbered in a row.

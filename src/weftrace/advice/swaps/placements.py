@@ -31,7 +31,7 @@ _Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlacementSwap(InNotebook):
-    """Loads of the GPUs that experts are placed on, [layers][GPUs], tokens or any unit that both share.
+    """Loads of the GPUs that experts are placed on, `[layers][GPUs]`, tokens or any unit that both share.
 
     before: under the placement that was measured; after: under the other. layers: their numbers in the model; of a
     trace that does not tell its layers, all are taken together. name, before_name: what the two are called.
