@@ -94,7 +94,7 @@ def test_kernels_that_nsys2json_wrote_are_read_as_the_page_says(tmp_path: Path) 
 
 
 def test_an_export_of_nsight_systems_is_refused_as_the_page_says(tmp_path: Path) -> None:
-    (tmp_path / "run.sqlite").write_bytes(b"SQLite format 3\0" + bytes(84))
+    (tmp_path / "run.sqlite").write_bytes(b"SQLite format 3\0" + bytes(84) + b"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL")
     with pytest.raises(TraceError) as refused:
         weftrace.open(tmp_path / "run.sqlite")
     assert str(refused.value).replace(f"{tmp_path}/", "") in PAGE

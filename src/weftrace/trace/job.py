@@ -19,12 +19,18 @@ from weftrace.files.sources import DEFAULT_MAX_BYTES, is_remote
 from weftrace.files.standard_input import STANDARD_INPUT, located
 from weftrace.notebook import InNotebook
 from weftrace.trace.chrome.reader import rank_in_name, read_chrome
+from weftrace.trace.chrome.recorders import told_of_files
 from weftrace.trace.model import Trace
+from weftrace.units import KIB
 from weftrace.workers.losses import Lost
 from weftrace.workers.main_script import only_here
 from weftrace.workers.sharing import in_processes, through
 
 SUFFIXES = (".json", ".json.gz", ".json.zst", ".parquet")
+
+#: Where traces lie below a folder that holds none, plugins/profile/… say; files that are looked at to name their tool.
+_DEPTHS = ("*/*", "*/*/*", "*/*/*/*")
+MOST_LOOKED_AT, _HEAD_BYTES = 20, 64 * KIB
 
 T = TypeVar("T")
 
@@ -268,10 +274,7 @@ def find_traces(path: str | os.PathLike[str]) -> list[str]:
     elif Path(name).is_dir():
         found = [str(entry) for entry in Path(name).iterdir() if entry.name.endswith(SUFFIXES) and _is_named(entry)]
         if not found:
-            endings = ", ".join(SUFFIXES)
-            raise TraceError(
-                f"{name}: a folder without traces: no file ends in {endings}. Give the folder that holds them."
-            )
+            raise TraceError(f"{name}: a folder without traces: {_no_traces_in(Path(name))}")
     elif any(c in name for c in "*?[") and not Path(name).exists():
         found = [entry for entry in glob.glob(name, recursive=True) if _is_named(Path(entry))]
         if not found:
@@ -279,6 +282,25 @@ def find_traces(path: str | os.PathLike[str]) -> list[str]:
     else:
         found = [name]
     return sorted(found, key=_by_rank)
+
+
+def _no_traces_in(folder: Path) -> str:
+    """What a folder without traces holds instead, and what helps: traces further down, or files of other tools."""
+    below = (found.parent for depth in _DEPTHS for found in folder.glob(depth) if found.name.endswith(SUFFIXES))
+    if (there := next(below, None)) is not None:
+        return f"they lie in {there}. Give that folder."
+    files = sorted(path for path in folder.iterdir() if path.is_file())[:MOST_LOOKED_AT]
+    if told := told_of_files((str(path), _head(path)) for path in files):
+        return f"no file ends in {', '.join(SUFFIXES)}. {told}"
+    return f"no file ends in {', '.join(SUFFIXES)}. Give the folder that holds them."
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
+    except OSError:
+        return b""
 
 
 def _is_named(path: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from weftrace.errors import TraceError
+from weftrace.trace.chrome.recorders import recorder_of
 from weftrace.trace.chrome.tally import shown
 from weftrace.units import size
 
@@ -27,7 +28,7 @@ _SIGNATURES: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
     (0, b"\x04\x22\x4d\x18", "an lz4 file", _UNPACK),
     (0, b"PAR1", "a Parquet file", f"If weftrace saved it, its name must end in .parquet. {_GIVE}"),
-    (0, b"SQLite format 3\0", "an SQLite database, such as nsys exports", _GIVE),
+    (0, b"SQLite format 3\0", "an SQLite database", _GIVE),
     (0, b"ARROW1", "an Arrow file", _GIVE),
     (0, b"\x89HDF", "an HDF5 file", _GIVE),
     (0, b"\x89PNG", "a picture", _GIVE),
@@ -69,6 +70,10 @@ def not_a_trace(
         if start:
             return TraceError(f"{path}: holds nothing but zero bytes{cut}. Was the disk full, or did the host crash?")
         return TraceError(f"{path}: is empty{cut}. Was the profiler stopped before it could write?")
+    if recorder := recorder_of(path, text):
+        return TraceError(
+            f"{path}: is {recorder.what}, not a trace of torch.profiler{cut}. {recorder.helps.format(path=path)}"
+        )
     if found := seems(text) or seems(start, also_text=True):
         return TraceError(f"{path}: is not trace JSON{cut}: it seems to be {found[0]}. {found[1]}")
     if not start.startswith(b"{"):

@@ -12,7 +12,7 @@ Each file answers one question, in the order in which bytes become a trace:
     facts           what the file says of itself               flows           arrows, where correlation fails
     ahead           text read before its turn                  stated          arguments of files that no Kineto wrote
     helpers         processes that do that                     pieces          what they send back, put in order
-    memory_events   what was allocated and freed
+    memory_events   what was allocated and freed           recorders       which other tool wrote a file
 
 The way back: writer (a trace as such a file), annotate (a file's copy with events added), lane_events (those of lanes).
 """
@@ -42,6 +42,7 @@ from weftrace.trace.chrome.facts import (
 from weftrace.trace.chrome.flows import has_orphans, with_flows
 from weftrace.trace.chrome.helpers import MOST_WORKERS, Helpers, default_workers, helpers_can_be
 from weftrace.trace.chrome.peers import with_ranks_of_the_job
+from weftrace.trace.chrome.recorders import rocprof_1
 from weftrace.trace.chrome.stated import StatedTable, is_plain
 from weftrace.trace.chrome.table import Table
 from weftrace.trace.chrome.tally import Tally
@@ -137,6 +138,8 @@ def read_stream(
         return with_flows(trace, again(), facts, exact=table.exact)
     has_frames = tally.skipped["python_function"] or (trace.frames is not None and trace.frames.height)
     if window is None and not has_frames and is_plain(events):
+        if other := rocprof_1(track.name for track in trace.tracks):
+            raise TraceError(f"{stream.path}: {other}")
         return _with_plain(trace, again(), exact=table.exact)
     return trace
 
