@@ -157,7 +157,7 @@ def _of_html(path: Path) -> Iterator[Text]:
         yield Text(match[1] or match[2], [text.count("\n", 0, match.start()) + 1])
 
 
-_SENTENCE = re.compile(r"(?<=[.!?:;]) (?=[A-Z0-9“*\[(])|(?<=[.!?:;])\n|\n(?= *\n| *[-+*] )")
+_SENTENCE = re.compile(r"(?<=;) |(?<=[.!?:]) (?=[A-Z0-9“*\[(])|(?<=[.!?:;])\n|\n(?= *\n| *[-+*] )")
 _FOUND = [(idiom, idiom.found) for idiom in IDIOMS]
 
 
