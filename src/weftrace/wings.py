@@ -43,6 +43,7 @@ WINGS = (
     Wing("advice", commands=("advise", "critical-path", "whatif", "stragglers", "skill"), heading=_FASTER),
     Wing("comparison", (("diffs", ("Diff", "diff")),), commands=("diff",), heading=_RUN),
     Wing("memory", heading=_RUN),
+    Wing("samples", commands=("sample",), heading=_RUN),
     Wing("questions", (("asking", ("query",)),), commands=("query",), heading=_RUN),
     Wing("capture", is_shown=False),
 )  # fmt: skip

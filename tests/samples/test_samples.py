@@ -1,0 +1,84 @@
+"""The samples: each command that a sample names finds what is planted, at what it costs; same seed, same files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import weftrace as wt
+from tests.cli.test_cli import Run, run
+from weftrace.errors import OutputError
+from weftrace.samples import Sample
+from weftrace.samples.catalogue import PLANTED, write_sample
+from weftrace.samples.values import Name
+
+__all__ = ["run"]  # the fixture
+
+#: What a command prints of what is planted, by the rule that finds it.
+TOLD = {
+    ("unfused-elementwise", "advise"): "Memory-bound kernels that follow each other take 8.4",
+    ("exposed-collective", "report"): "Exposed communication takes 7.3 % of",
+    ("exposed-collective", "critical-path"): "communication █ 7.03 7.3 %",
+    ("exposed-collective", "diff"): "exposed all-reduce −",
+    ("sync-every-step", "advise"): "The host waits for the device once per step in aten::item",
+    ("straggler", "report"): "Rank 5 computes 1.25× as long as its peers",
+    ("straggler", "stragglers"): "Rank 5 computes 1.25× as long as its peers",
+    ("decode-gap", "report"): "for host code in schedule",
+    ("decode-gap", "advise"): "The device is idle between steps of the engine, most in schedule",
+    ("decode-outside-graphs", "advise"): "8 of 26 steps decode of 128 requests outside of graphs",
+}
+
+
+@pytest.mark.parametrize("name", ["train", "job", "inference", "pair"])
+def test_each_command_names_what_is_planted(
+    name: Name, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("sample", name)
+    assert code == 0 and err.startswith(f"wrote {name}/: ")
+    assert " ".join(out.split()) == " ".join(Path(name, PLANTED).read_text().split())
+    sample = write_sample(name)
+    assert sum(Path(name, file).stat().st_size for file in sample.files) < 3_000_000
+    printed: dict[str, str] = {}
+    for each in sample.planted:
+        assert each.cost_ns > 0.03 * sample.step_ns and " ".join(each.what.split()) in " ".join(out.split())
+        for command in each.commands:
+            if command not in printed:
+                alone = ["--workers", "1"] if command == "weftrace report job/" else []  # to start processes takes long
+                code, text, err = run(*command.split()[1:], *alone)
+                assert code == 0, err
+                printed[command] = " ".join(text.split())
+            assert TOLD[each.finding, command.split()[1]] in printed[command], command
+
+
+def test_advice_on_a_sample_saves_what_its_causes_cost(run: Run, tmp_path: Path) -> None:
+    sample = write_sample("train", str(tmp_path / "train"))
+    code, text, err = run("advise", tmp_path / "train" / "train.json.gz", "--json")
+    assert code == 0, err
+    gains = {found["rule"]: found["gain"] for found in json.loads(text)["findings"]}
+    for each in sample.planted:
+        gain = gains[each.finding]
+        assert gain["low_ns"] <= each.cost_ns <= gain["high_ns"], each
+
+
+def test_a_seed_gives_the_same_files_and_another_one_others(tmp_path: Path) -> None:
+    def of(folder: str, seed: int) -> tuple[Sample, bytes]:
+        sample = write_sample("train", str(tmp_path / folder), seed=seed)
+        return sample, (tmp_path / folder / "train.json.gz").read_bytes()
+
+    assert of("one", 0)[1] == of("two", 0)[1] != of("three", 1)[1]
+    trace = wt.open(tmp_path / "one" / "train.json.gz")
+    assert isinstance(trace, wt.Trace) and trace.simulated and "Simulated, not measured" in trace.info["sample"]
+
+
+def test_nothing_but_an_earlier_sample_is_written_over(tmp_path: Path) -> None:
+    write_sample("train", str(tmp_path / "train"))
+    write_sample("train", str(tmp_path / "train"), seed=1)
+    with pytest.raises(OutputError, match="no earlier sample of job"):
+        write_sample("job", str(tmp_path / "train"))
+    (tmp_path / "notes").write_text("mine")
+    for folder in ("", "notes"):
+        with pytest.raises(OutputError, match="folder"):
+            write_sample("job", str(tmp_path / folder) if folder else str(tmp_path))
