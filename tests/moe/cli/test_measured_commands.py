@@ -91,3 +91,9 @@ def test_the_table_of_errors_in_the_docs_is_what_the_command_prints(shared_data:
     printed = {line.rstrip() for line in done.stdout.splitlines()}
     assert [line for line in quoted.splitlines() if line and line not in printed] == []
     assert sum("…" in line for line in quoted.splitlines()) >= 10
+
+
+def test_the_first_example_of_the_docs_is_what_the_command_prints() -> None:
+    (quoted,) = re.findall(r"```sh\nweftrace profile decode\n```\n\n```text\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    printed = {line.rstrip() for line in run("decode", width=100).stdout.splitlines()}
+    assert [line for line in quoted.splitlines() if line not in printed | {"…"}] == []
