@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -43,10 +44,31 @@ class Example(NamedTuple):
         return f"examples/{self.name}.html"
 
 
+SAMPLES = tuple(f"weftrace sample {name}" for name in ("train", "job", "pair", "inference"))
 EXAMPLES = (
     Example(
         "report", "Report of a trace", "Which communication is hidden, what is idle, which kernels take the time.",
         "report.png", "weftrace demo -o report.html",
+    ),
+    Example(
+        "job", "Report of a job", "All ranks on one axis: who is late, and who waits for it.",
+        "job.png", "weftrace report job/ -o job.html",
+    ),
+    Example(
+        "diff", "Two runs compared", "What changed in a step, by how much, and whether it is more than noise.",
+        "diff.png", "weftrace diff pair/before pair/after -o diff.html",
+    ),
+    Example(
+        "path", "Critical path", "The kernels, launches and waits that decide how long the run takes.",
+        "critical-path.png", "weftrace critical-path train/train.json.gz -o path.html",
+    ),
+    Example(
+        "whatif", "What if", "The same run with communication twice as fast.",
+        "what-if.png", "weftrace whatif train/train.json.gz --scale communication=0.5 -o whatif.html",
+    ),
+    Example(
+        "serving", "Report of a server", "Steps of an engine by kind, with their gaps and tokens per second.",
+        "panel.png", "weftrace report inference/inference.json.gz -o serving.html",
     ),
     Example(
         "pipelines", "Pipeline schedules", "Every schedule for 8 stages and 20 micro-batches, by time and memory.",
@@ -141,10 +163,12 @@ def moved_links(markdown: str, page: str) -> str:
 
 
 def make_examples(folder: Path) -> Path:
-    """Run each example's command in the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Make the samples and then each example's page, in an empty folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda example: run(f"{example.command} --quiet", folder), EXAMPLES))
+        for commands in (SAMPLES, [example.command for example in EXAMPLES]):
+            list(pool.map(lambda command: run(f"{command} --quiet", folder), commands))
     return folder
 
 
@@ -186,14 +210,19 @@ def names_of(package: str) -> list[str]:
 
 
 def _examples_page() -> str:
-    commands = "".join(f"**{each.title}**\n\n```sh\n{each.command}\n```\n\n" for each in EXAMPLES)
+    commands = "\n".join([*SAMPLES, *(example.command for example in EXAMPLES)])
     return f"""# What each page looks like
 
 weftrace wrote these pages from simulated runs when this site was built. Each is one file that opens offline.
 
 {_cards(EXAMPLES)}
 
-{commands}"""
+## Make them yourself
+
+```sh
+{commands}
+```
+"""
 
 
 def _cards(examples: tuple[Example, ...]) -> str:
