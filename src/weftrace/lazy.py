@@ -61,8 +61,11 @@ def without_torch(
     """For `on_missing`: the error where torch is what is missing. text: of it, with {name} for what was asked for."""
 
     def raised(name: str, missing: ModuleNotFoundError) -> Exception | None:
-        is_torch = (missing.name or "").partition(".")[0] == "torch"
-        return error(f"{text.format(name=name)}: pip install 'weftrace[torch]'") if is_torch else None
+        if (missing.name or "").partition(".")[0] != "torch":
+            return None
+        from weftrace.installing import install_command
+
+        return error(f"{text.format(name=name)}: {install_command('torch')}")
 
     return raised
 

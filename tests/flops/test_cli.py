@@ -20,6 +20,7 @@ from weftrace.flops.cli.app import app
 from weftrace.flops.cli.script import of_rank
 from weftrace.flops.document import read_flops
 from weftrace.flops.outputs import DIFF
+from weftrace.installing import install_command
 
 __all__ = ["run"]  # the fixture
 
@@ -390,7 +391,7 @@ def test_traceback_shows_the_users_own(run: Run) -> None:
     assert 'raise ValueError("two' in err
 
 
-def test_torch_is_asked_for_where_it_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_is_asked_for_where_it_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import sys
 
     for name in [name for name in sys.modules if name.startswith("weftrace.flops.runtime")]:
@@ -398,7 +399,10 @@ def test_torch_is_asked_for_where_it_is_missing(run: Run, monkeypatch: pytest.Mo
     monkeypatch.delitem(vars(weftrace.flops), "run_model", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
     code, _, err = run("flops", "gpt2", "--input", "1x4")
-    assert (code, "pip install 'weftrace[torch]'" in err) == (3, True)
+    assert (code, install_command("torch") in err) == (3, True)
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    code, _, err = run("flops", tmp_path / "config.json", "--input", "1x4")
+    assert code == 3 and f"torch is missing: {install_command('hf')}" in err
 
 
 @pytest.mark.parametrize(

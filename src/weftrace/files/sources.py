@@ -13,6 +13,7 @@ from isal import isal_zlib
 
 from weftrace.errors import TraceError, TraceTooLarge
 from weftrace.files.standard_input import STANDARD_INPUT, located
+from weftrace.installing import install_command
 from weftrace.units import GIB, KIB, size
 
 #: Decompressed bytes read from one file unless the caller says otherwise. Memory does not grow with it (reading is
@@ -117,9 +118,10 @@ def _open_remote(path: str) -> IO[bytes]:
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except ImportError as error:
-        raise TraceError(
-            f"{path}: {error}. Install the package that serves this kind of path, then try again."
-        ) from error
+        scheme = path.partition("://")[0].lower()
+        extra = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}.get(scheme)
+        helps = "Install the package that serves this kind of path" if extra is None else install_command(extra)
+        raise TraceError(f"{path}: {scheme}:// is not served here ({error}). {helps}") from error
     except Exception as error:  # fsspec's backends raise types of their own; all mean that the path cannot be read
         raise TraceError(
             f"{path}: cannot be opened: {_said(error)}. Check the path and your credentials for it."

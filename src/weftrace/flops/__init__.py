@@ -8,8 +8,8 @@
     wt.show(report)                                     # its tables; wt.save(report, "page.html") its page
     account = wt.flops.account_of(report, "h100")       # what follows from it, worked out once: totals, bounds, MFU
 
-Counting needs torch (`pip install 'weftrace[torch]'`); reading, comparing and drawing reports does not, and torch is
-imported when a name that needs it is first used.
+Counting needs torch (the extra `torch`, or `hf` for models of Hugging Face); reading, comparing and drawing reports
+does not, and torch is imported when a name that needs it is first used.
 """
 
 from __future__ import annotations

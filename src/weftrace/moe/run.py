@@ -21,6 +21,7 @@ import typer
 from weftrace.cli.requests import command_of
 from weftrace.errors import ProfileError, WeftraceError
 from weftrace.files.schemas import Positive
+from weftrace.installing import install_command
 from weftrace.moe.requests import ModelPhase
 from weftrace.options import Option
 from weftrace.units import counted, duration
@@ -113,7 +114,7 @@ def _processes() -> Any:
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] != "torch":
             raise
-        raise ProfileError("to run a profile needs torch: pip install 'weftrace[torch]'") from missing
+        raise ProfileError(f"to run a profile needs torch: {install_command('torch')}") from missing
     return processes
 
 

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from weftrace.errors import WeftraceError
+from weftrace.installing import install_command
 from weftrace.render import palette
 from weftrace.render.console_text import clean
 from weftrace.units import si
@@ -18,7 +19,7 @@ def plotly_objects() -> ModuleType:
     try:
         import plotly.graph_objects as go
     except ImportError as error:
-        raise WeftraceError("figures need plotly, which is not installed: pip install weftrace[notebook]") from error
+        raise WeftraceError(f"figures need plotly, which is not installed: {install_command('notebook')}") from error
     module: ModuleType = go
     return module
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from weftrace.errors import ClusterError, ClusterWarning
+from weftrace.installing import install_command
 from weftrace.workers.addresses import PATIENCE_S, Address, check_answers_at, in_time
 from weftrace.workers.cluster_executor import ClusterExecutor
 from weftrace.workers.losses import said
@@ -26,7 +27,7 @@ class DaskExecutor(ClusterExecutor):
             import cloudpickle
             import distributed  # noqa: F401
         except ImportError as error:
-            raise ClusterError(f"Dask is not installed here: pip install 'weftrace[dask]' ({error})") from error
+            raise ClusterError(f"Dask is not installed here: {install_command('dask')} ({error})") from error
         super().__init__(cloudpickle.dumps)
         self._client = _client(where)
         self._inner: Any = self._client.get_executor(pure=False)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from weftrace.errors import ClusterError
+from weftrace.installing import install_command
 from weftrace.workers.addresses import Address, check_answers_at, in_time
 from weftrace.workers.cluster_executor import ClusterExecutor
 from weftrace.workers.parcels import Answer, Parcel, courier
@@ -28,7 +29,7 @@ class RayExecutor(ClusterExecutor):
             import ray
             from ray import cloudpickle
         except ImportError as error:
-            raise ClusterError(f"Ray is not installed here: pip install 'weftrace[ray]' ({error})") from error
+            raise ClusterError(f"Ray is not installed here: {install_command('ray')} ({error})") from error
         super().__init__(cloudpickle.dumps)
         self._ray: Any = ray
         self._is_ours = not ray.is_initialized()

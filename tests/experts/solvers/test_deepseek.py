@@ -177,7 +177,7 @@ def test_stable_differs_in_ties_alone(shape: tuple[int, ...]) -> None:
 
 def test_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(PlacementError, match=re.escape('pip install "weftrace[torch]", or take order="stable"')):
+    with pytest.raises(PlacementError, match=r'pip install .*torch.*; or take order="stable"'):
         rebalance_experts(EXAMPLE, 16, 4, 2, 8)
     assert rebalance_experts(EXAMPLE, 16, 4, 2, 8, order="stable")[0].tolist() == EXAMPLE_PHY2LOG
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weftrace.errors import LoadsError
+from weftrace.installing import install_command
 
 if TYPE_CHECKING:
     import torch
@@ -24,8 +25,8 @@ def checkpoint_values(data: bytes, path: str) -> Any:
         import torch
     except ImportError as error:
         raise LoadsError(
-            f"{path}: a .pt file is read by torch, which is not installed; pip install 'weftrace[torch]', "
-            "or save the counts as .npz or JSON"
+            f"{path}: a .pt file is read by torch, which is not installed: {install_command('torch')}; or save the "
+            "counts as .npz or JSON"
         ) from error
     try:
         loaded = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from weftrace.errors import PlacementError
 from weftrace.experts.arrays import Ints
+from weftrace.installing import install_command
 
 if TYPE_CHECKING:
     import torch
@@ -25,7 +26,7 @@ def require_torch() -> None:
         import torch  # noqa: F401
     except ImportError as error:
         raise PlacementError(
-            'order="torch" needs torch, which cannot be imported: pip install "weftrace[torch]", or take order="stable"'
+            f'order="torch" needs torch, which cannot be imported: {install_command("torch")}; or take order="stable"'
         ) from error
 
 

@@ -19,7 +19,7 @@ from weftrace.flops.cli import run_options as flops_run_options
 from weftrace.flops.cli import script as flops_script
 from weftrace.flops.cli.output import View, WantedReport, deliver, wanted
 from weftrace.flops.cli.run_options import ScriptRequest
-from weftrace.flops.run_spec import RunSpec
+from weftrace.flops.run_spec import RunSpec, model_kind
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -41,7 +41,6 @@ weftrace flops --config ds_config.json train.py --lr 3e-4                       
 def run(spec: RunSpec, script: ScriptRequest, view: View, to: outputs.Destination, ctx: typer.Context) -> None:
     """What a model costs: parameters, FLOPs, bytes and time of every module, forward and backward."""
     from weftrace.flops.outputs import TRACE_SUFFIXES
-    from weftrace.flops.run_spec import model_kind
 
     model, config = spec.model, script.config
     inputs = [model, model.partition(":")[0], str(Path(model, "config.json")), *([str(config)] if config else [])]
@@ -78,7 +77,7 @@ command = command_of((RunSpec, ScriptRequest, View, outputs.Destination), run)
 
 
 def _count(spec: RunSpec, asked: WantedReport) -> None:
-    run_model = flops_options.needs_torch()
+    run_model = flops_options.needs_torch(model_kind(spec.model))
     aside = redirect_stdout(sys.stderr) if asked.to.json else nullcontext()  # what the model itself prints
     with aside, outputs.progress_bar("running") as on_step:
         report = run_model(spec, on_step=on_step)
@@ -90,7 +89,7 @@ def _sweep(spec: RunSpec, texts: Sequence[str], asked: WantedReport) -> None:
     from weftrace.flops.several.sweep import sweep
 
     axes = flops_run_options.parse_sweeps(texts)
-    run_model = flops_options.needs_torch()
+    run_model = flops_options.needs_torch(model_kind(spec.model))
     aside = redirect_stdout(sys.stderr) if asked.to.json else nullcontext()
     with aside, outputs.progress_bar("sweeping") as on_point:
         result = sweep(spec, axes, run_model, hardware=asked.hardware, on_point=on_point)

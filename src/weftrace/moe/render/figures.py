@@ -1,6 +1,6 @@
 """Profiles, sweeps, what pays and validations as plotly figures, for notebooks; they show nothing by themselves.
 
-plotly is an optional dependency (`pip install weftrace[notebook]`) and is imported when a figure is made.
+plotly is an optional dependency (the extra `notebook`) and is imported when a figure is made.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     setting = wt.moe.Setting.of("prefill", model=small, ep=2, tokens=256, sequence=128)
     result = run(setting, wt.moe.load_overlap("two-micro-batches"), HowToRun(group=group), on_step=...)
 
-Needs torch: pip install 'weftrace[torch]'.
+Needs torch, the extra `torch`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     print(verify_split(module, example_inputs).in_lines())      # what I leaves to W, and what it cannot
     result = PipelineRuntime(schedule, {stage: module}, loss=loss).step(inputs, targets)
 
-Needs torch: pip install 'weftrace[torch]'.
+Needs torch, the extra `torch`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The report's charts as plotly figures, for notebooks: each is a function of the report document, and shows nothing.
 
-plotly is an optional dependency (`pip install weftrace[notebook]`) and is imported when a figure is made.
+plotly is an optional dependency (the extra `notebook`) and is imported when a figure is made.
 """
 
 from __future__ import annotations

@@ -84,6 +84,11 @@ RECORDERS = (
         f"{_RECORD}; with_stack=True adds the Python functions.",
         r"\.speedscope(\.json)?$", rb"\s*\{.{0,200}www\.speedscope\.app",
     ),
+    Recorder(
+        "the configuration of a Hugging Face model", "configurations of Hugging Face models",
+        "Count what the model costs with: weftrace flops {path} --input 1x4096",
+        head=rb'\s*\{.{0,4000}"(model_type|architectures)"\s*:',
+    ),
     Recorder("a record of Linux perf", "records of Linux perf", f"{_RECORD}.", r"^perf\.data(\.old)?$", rb"PERFILE2"),
     Recorder(
         "a profile of Python's cProfile", "profiles of Python's cProfile",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from weftrace.errors import FlopsError
+from weftrace.installing import install_command, upgrade_command
 
 
 def read_config(source: str) -> Any:
@@ -34,7 +35,7 @@ def read_config(source: str) -> Any:
     if isinstance(name, str) and name not in transformers.CONFIG_MAPPING:
         raise FlopsError(
             f"{file}: transformers {transformers.__version__} does not know the model_type {name!r}. A newer one may: "
-            "pip install --upgrade transformers; your own class is counted as ./file.py:build"
+            f"{upgrade_command('transformers')}; your own class is counted as ./file.py:build"
         )
     try:
         return transformers.AutoConfig.from_pretrained(str(file), local_files_only=True)
@@ -51,7 +52,7 @@ def find_transformers() -> Any:
         import transformers
     except ImportError as error:
         raise FlopsError(
-            "a Hugging Face model needs transformers, which is not installed: pip install transformers"
+            f"a Hugging Face model needs transformers, which is not installed: {install_command('hf')}"
         ) from error
     return transformers
 

@@ -180,7 +180,7 @@ def _batch_and_seq(spec: RunSpec, name: str) -> tuple[int, int]:
         seq = shape[1] if seq is None else seq
     if seq is None:
         if spec.phase != "decode":
-            raise SpecError(f"{name}: how many tokens? Give --input BATCHxSEQUENCE, or --seq")
+            raise SpecError(f"{name}: how many tokens? Say --input 1x4096 (batch x tokens), or --seq 4096")
         seq = 1
     return 1 if batch is None else batch, seq
 

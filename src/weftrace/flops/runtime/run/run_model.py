@@ -13,6 +13,7 @@ from weftrace.costs.cost import WHOLE_CACHE, Kind, Status
 from weftrace.errors import FlopsError, SpecError
 from weftrace.flops.run_spec import RunSpec, model_kind
 from weftrace.flops.runtime.profile import profile
+from weftrace.flops.runtime.run.hf_config import read_config
 from weftrace.flops.runtime.run.load_model import one_line, told_in_words
 from weftrace.flops.runtime.run.prepare_model import Ready, built_in, device_of_spec, from_config, users_own
 from weftrace.flops.values import FlopsReport, OpCount
@@ -70,6 +71,7 @@ def run_model(spec: RunSpec, *, on_step: OnStep | None = None) -> FlopsReport:
 
 def _run_config(spec: RunSpec, on_step: OnStep | None) -> FlopsReport:
     """Hugging Face's model as weftrace prepares it for the meta device or, where that breaks it, as it is."""
+    read_config(spec.model)  # what is wrong with the file is told once
     try:
         return _run(spec, from_config(spec), on_step)
     except SpecError:
