@@ -98,6 +98,19 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
         item.user_properties.append((PROPERTY, f"{processor_s(item) - item.stash[_STARTED_S]:.3f}"))
 
 
+# Tests of what reports and comparisons tell beside advice do without it: it is more than half of what a small report
+# takes. Commands that are processes of their own give it, and so do these folders and files.
+ADVISED = ("findings", "advice", "test_docs.py", "test_finding_changes.py", "test_results_in_notebooks.py")
+
+
+@pytest.fixture(autouse=True)
+def advice_where_it_is_tested(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No advice, as of files that are too large for it, but in ADVISED and in tests marked `advised`."""
+    if not set(ADVISED).intersection(request.path.parts) and request.node.get_closest_marker("advised") is None:
+        monkeypatch.setattr("weftrace.report.build.MAX_ADVISED_EVENTS", 0)
+        monkeypatch.setattr("weftrace.comparison.runs._MAX_ADVISED_EVENTS", 0)
+
+
 @pytest.fixture(scope="session")
 def recorded_traces(shared_data: Path) -> list[Path]:
     """The recorded traces, smallest first; those of more than 500 kB, packed, in a thorough run alone."""

@@ -50,6 +50,7 @@ def test_the_rest_is_found_by_wing(trace: wt.Trace) -> None:
     assert callable(wt.experts.certify) and callable(wt.flops.roofline) and callable(wt.plan.check)
 
 
+@pytest.mark.advised
 def test_a_trace_a_job_and_a_report_show_the_same(trace: wt.Trace, report: wt.Report, tmp_path: Path) -> None:
     wt.save(trace, tmp_path / "rank0.json.gz")
     summary = shown(report)

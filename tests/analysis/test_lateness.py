@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analysis.jobs import Job
-from tests.fuzz import examples, few, thorough
+from tests.fuzz import examples, few, thorough, thorough_case
 from tests.trace.plain.pipeline_job import Op, artefact, converted, simulate, slow, slow_stage, write
 from tests.trace.strategies import traces as hostile_traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
@@ -93,8 +93,11 @@ def check_waiting(found: Lateness, job: Job, *, jitter: int) -> None:
     assert sum(column(found, "origin_ns")) == sum(column(found, "suffered_ns"))
 
 
-@pytest.mark.parametrize(("number", "slow", "delay"), [(2, 1, 10 * MS), (2, 0, 500 * US), (8, 5, 3 * MS)])
-@pytest.mark.parametrize("numbered", [True, False])
+@pytest.mark.parametrize(("number", "slow", "delay", "numbered"), [
+    (2, 1, 10 * MS, True), thorough_case(2, 1, 10 * MS, False),
+    thorough_case(2, 0, 500 * US, True), (2, 0, 500 * US, False),
+    (8, 5, 3 * MS, True), thorough_case(8, 5, 3 * MS, False),
+])  # fmt: skip
 def test_a_planted_delay_is_named(tmp_path: Path, number: int, slow: int, delay: int, numbered: bool) -> None:
     """Clocks up to three seconds apart, each time told wrong by up to 3 us."""
     ahead = {rank: (rank * 777_777_777) % (3 * S) - S for rank in range(1, number)}

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.fuzz import thorough_case
 from tests.jobs.gloo_jobs import PLANTED, STEPS, record
 from tests.living import SIZE, Ranks
 from weftrace.advice import infer_job, infer_lanes_of, slowdown_of
@@ -46,7 +47,9 @@ def test_a_planted_sleep_is_told(ranks: Ranks, tmp_path: Path, name: str) -> Non
     assert until(fits)
 
 
-@pytest.mark.parametrize(("kind", "name"), [("1f1b", "1F1B"), ("gpipe", "GPipe"), ("interleaved", "")])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("1f1b", "1F1B"), thorough_case("gpipe", "GPipe"), thorough_case("interleaved", "")]
+)
 def test_pipelines_of_torch(ranks: Ranks, tmp_path: Path, kind: str, name: str) -> None:
     record(ranks, kind, tmp_path)
     inferred = infer_job(open_trace(tmp_path), workers=1)
