@@ -12,6 +12,7 @@ import pytest
 from tests import page_types
 from tests.experts.render import documents
 from tests.flops.small_reports import TINY, UNTIMED
+from tests.pages import page_blocks
 from weftrace.experts.render.page import MoveColumns, placement_block
 from weftrace.files.schemas import schemas
 from weftrace.flops.render.block import FlopsBlock
@@ -45,9 +46,7 @@ def test_types_by_hand(schema: dict[str, Any], typescript: str) -> None:
 
 
 def block(html: str, name: str) -> Any:
-    found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', html, re.DOTALL)
-    assert found
-    return json.loads(found[1])
+    return page_blocks(html)[name]
 
 
 def check(value: Any, kind: Any) -> None:

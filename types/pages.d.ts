@@ -16,6 +16,13 @@ interface Uint8ArrayConstructor {
 declare namespace page {
   type Report = report.Document;
   type Rank = Report["ranks"][number];
+  /** A report as its page holds it: some fields of ranks, named in `details`, stand in a block a rank. */
+  type ReportBlock = Report & { details: Record<"rank" | "idle_account" | "lane", string[]> };
+  type RankBlock = {
+    rank: Record<string, unknown>;
+    idle_account: Record<string, unknown>;
+    lane: Record<string, unknown>[];
+  };
   type Lateness = NonNullable<Report["lateness"]>;
   type LateRank = Lateness["ranks"][number];
   type SlowRank = NonNullable<Report["slow_work"]>["ranks"][number];

@@ -17,7 +17,7 @@ import pytest
 
 import weftrace as wt
 from tests.fuzz import few
-from tests.pages import check_modules, rows_of
+from tests.pages import check_modules, page_blocks, rows_of
 from tests.report import documents
 from tests.tracefile import GEMM, TraceFile
 from weftrace.analysis.efficiency import OperatorRateRow, ShapeRow
@@ -36,9 +36,21 @@ MB = 1_000_000
 
 
 def blocks(html: str) -> dict[str, Any]:
-    """The page's JSON blocks, by id."""
-    found = re.findall(r'<script type="application/json" id="([^"]+)">(.*?)</script>', html, re.DOTALL)
-    return {name: rows_of(json.loads(text)) for name, text in found}
+    """The page's JSON blocks by id, as they were."""
+    return {name: rows_of(value) for name, value in page_blocks(html).items()}
+
+
+def report_of(held: dict[str, Any]) -> dict[str, Any]:
+    """The document of a page's blocks: ranks with what lies in blocks of their own."""
+    report = {name: value for name, value in held["weftrace-report"].items() if name != "details"}
+    ranks = []
+    for number, rank in enumerate(report["ranks"]):
+        own = held[f"weftrace-rank-{number}"]
+        lanes = [{**lane, **later} for lane, later in zip(rank["lanes"], own["lane"], strict=True)]
+        ranks.append({**rank, **own["rank"], "lanes": lanes})
+        if "idle_account" in rank:
+            ranks[-1]["idle_account"] = {**rank["idle_account"], **own["idle_account"]}
+    return {**report, "ranks": ranks}
 
 
 def timeline_of(report: Report) -> Any:
@@ -49,12 +61,10 @@ def timeline_of(report: Report) -> Any:
 
 def test_page_holds_the_document_and_its_timeline(report: Report, html: str) -> None:
     held = blocks(html)
-    ranks = [{**rank, "shares": None} for rank in report.document["ranks"]]  # which the page has no use for
     told = {key: value for key, value in report.document.items() if key != "advice"}  # whose cards are a block
-    assert {**held["weftrace-report"], "ranks": None} == {**told, "ranks": None}
+    ranks = [{key: value for key, value in rank.items() if key != "shares"} for rank in report.document["ranks"]]
+    assert report_of(held) == {**told, "ranks": ranks}
     assert held["weftrace-advice"]["cards"]
-    assert [{**rank, "shares": None} for rank in held["weftrace-report"]["ranks"]] == ranks
-    assert all("shares" not in rank for rank in held["weftrace-report"]["ranks"])
     assert held["weftrace-timeline-0"] == {**timeline_of(report), "shift_ns": 0}
     msgspec.convert(held["weftrace-timeline-0"], TimelineBlock)
     assert set(held["weftrace-timeline-0"]) == set(TimelineBlock.__annotations__)
@@ -77,8 +87,8 @@ def test_page_is_one_file_that_reaches_nothing(html: str) -> None:
 def test_a_name_that_closes_the_script_stays_inside_it() -> None:
     html = render_html(documents.hostile(), [])
     assert "<img" not in html
-    assert html.count("</script>") == 4  # blocks of the document, the terms and the columns, and the page's script
-    assert blocks(html)["weftrace-report"]["ranks"][0]["kernels"][0]["name"] == documents.HOSTILE
+    assert html.count("</script>") == 5  # blocks of the document, its rank, the terms, the columns; the page's script
+    assert report_of(blocks(html))["ranks"][0]["kernels"][0]["name"] == documents.HOSTILE
     html.encode("utf-8")  # a lone surrogate in a name does not stop the page from being written
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 import weftrace as wt
 from tests.advice.runs import trace_of, write_two_streams
 from tests.browser import Open
+from tests.pages import page_blocks
 from tests.tracefile import GEMM, TraceFile
 from weftrace.advice import critical_path_of
 from weftrace.advice.document import critical_path_report
@@ -28,8 +27,7 @@ def saved(report: Any, folder: Path) -> str:
 
 
 def block_of(html: str) -> Any:
-    found = re.search(r'<script type="application/json" id="weftrace-path-0">(.*?)</script>', html, re.DOTALL)
-    return found and json.loads(found[1])
+    return page_blocks(html).get("weftrace-path-0")
 
 
 def test_the_tab_shows_the_path_with_the_replay_s_error(open_html: Open, tmp_path: Path) -> None:

@@ -300,3 +300,28 @@ def test_many_ranks_scroll_in_their_own_box_and_list_their_pairs(open_html: Any)
     page.locator("#job-body").evaluate("(box) => box.scrollTo(0, 200)")
     place = page.evaluate("weftrace.job.timeline.drawn().rows[0]")
     assert place["name"] == "rank 200" and place["y"] == 46 - 200
+
+
+#: A rank as the page has it, with what is read when it is opened.
+WHOLE = """(position) => {
+  const rank = weftrace.report.ranks[position];
+  const whole = { ...rank, lanes: rank.lanes.map((lane) => ({ ...lane, boxes: lane.boxes })) };
+  for (const name of weftrace.report.details.rank) if (rank[name] !== undefined) whole[name] = rank[name];
+  for (const name of weftrace.report.details.idle_account) {
+    whole.idle_account = { ...whole.idle_account, [name]: rank.idle_account[name] };
+  }
+  return whole;
+}"""
+
+
+def test_a_rank_is_read_when_it_is_opened(open_html: Any) -> None:
+    job = job_documents.replayed(job_documents.late_job(8))
+    page = open_html(render_html(job, []))
+    assert page.evaluate("() => [[...weftrace.read], weftrace.rank()]") == [[1], 1]
+    page.locator("#rank-select").select_option("4")
+    assert page.evaluate("() => [[...weftrace.read], weftrace.rank()]") == [[1, 4], 4]
+    assert page.locator("#kernel-table tbody tr").count() == len(job["ranks"][4]["kernels"])
+    for position in (4, 6):
+        rank = {name: value for name, value in job["ranks"][position].items() if name != "shares"}
+        assert page.evaluate(WHOLE, position) == rank
+    assert page.evaluate("() => [...weftrace.read]") == [1, 4, 6]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.pages import numbers_of
 from tests.tracefile import DISPATCH, GEMM, NOTIFY, TraceFile
 from weftrace.report.timeline import CLASSES, MAX_NAME_CHARS, nesting_depth, timeline_payload
 from weftrace.trace import Trace, open_trace, work_of
@@ -21,9 +21,7 @@ US = 1000
 
 
 def column(payload: Any, name: str) -> list[int]:
-    packed = payload["columns"][name]
-    values = np.frombuffer(base64.b64decode(packed["data"]), dtype=f"<{packed['type']}")
-    return [int(value) for value in values]
+    return [int(value) for value in numbers_of(payload["columns"][name])]
 
 
 def drawn(payload: Any) -> list[tuple[str, str, str, int, int, int]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -17,6 +16,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from weftrace.files.columns import page_columns
+from weftrace.render.packed import packed_block
 
 if TYPE_CHECKING:  # and imported where a page is written: most reports are not
     import jinja2
@@ -179,8 +179,7 @@ def _style(name: str, home: str) -> str:
 
 def _json_block(value: Mapping[str, Any]) -> str:
     """JSON that cannot leave its script block: `<`, `>` and `&` are written as escapes, and everything is ASCII."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return packed_block(value).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _speakable(text: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest
 from tests.advice.runs import two_streams
 from tests.browser import Open
 from tests.fuzz import few
-from tests.pages import check_modules, rows_of
+from tests.pages import check_modules, page_blocks, rows_of
 from tests.report.job_documents import late_job, replayed
 from tests.tracefile import DISPATCH, GEMM, TraceFile
 from weftrace.advice.changes import NoHostGaps, parse_change
@@ -73,9 +71,7 @@ def page_of(inferred: Inferred) -> str:
 
 
 def block_of(html: str, name: str) -> Any:
-    found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', html, re.DOTALL)
-    assert found
-    return json.loads(found[1])
+    return page_blocks(html)[name]
 
 
 def read_back(output: Output, value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,15 @@ import numpy as np
 import polars as pl
 
 from tests.advice.runs import two_streams
+from tests.pages import numbers_of
 from weftrace.advice.changes import PerfectOverlap, parse_change
 from weftrace.advice.critical_paths import critical_path_of
 from weftrace.advice.render.picture import path_picture
 from weftrace.advice.whatifs import what_if
 
 
-def unpacked(column: Any) -> Any:
-    return np.frombuffer(base64.b64decode(column["data"]), f"<{column['type']}").astype(np.int64)
-
-
 def columns(block: Any) -> dict[str, Any]:
-    return {name: unpacked(column) for name, column in block.items()}
+    return {name: numbers_of(column) for name, column in block.items()}
 
 
 def test_parts_lie_end_to_end_over_the_span_and_add_up_by_class(tmp_path: Path) -> None:
@@ -55,7 +51,7 @@ def test_of_too_many_ops_those_of_devices_stay(tmp_path: Path) -> None:
     assert [row["count"] for row in few["rows"] if row["on_device"]] == [
         row["count"] for row in whole["rows"] if row["on_device"]
     ]
-    assert few["left_out_ops"] == len(unpacked(whole["ops"]["start"])) - num_device
+    assert few["left_out_ops"] == len(numbers_of(whole["ops"]["start"])) - num_device
     assert few["path"] | {"name": 0, "waited_for": 0} == whole["path"] | {"name": 0, "waited_for": 0}
 
 

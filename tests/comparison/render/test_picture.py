@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from tests.comparison.render.phased import changed, changed_job, phased
+from tests.pages import numbers_of
 from tests.tracefile import GEMM, TraceFile
 from weftrace.analysis import breakdown
 from weftrace.comparison import diff
@@ -23,7 +23,7 @@ from weftrace.trace import Job, load_rules
 
 
 def numbers(column: Any) -> list[int]:
-    return np.frombuffer(base64.b64decode(column["data"]), f"<{column['type']}").astype(np.int64).tolist()  # type: ignore[no-any-return]
+    return numbers_of(column).tolist()  # type: ignore[no-any-return]
 
 
 def runs_of(found: Diff) -> list[RunPicture]:

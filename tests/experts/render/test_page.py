@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import jsonschema
 import pytest
 
 from tests.experts.render import documents
-from tests.pages import check_modules
+from tests.pages import check_modules, page_blocks
 from weftrace.experts.outputs import PLACEMENT, REPLAY
 from weftrace.experts.render.page import HOME, placement_block, render_placement_html
 from weftrace.experts.render.words import next_windows_words, page_words, placement_headline, replay_headline, row_words
@@ -26,9 +25,8 @@ ATTACK = '</script><img src=x onerror="window.pwned=1"><script>window.pwned=1</s
 
 
 def block(html: str) -> Any:
-    found = re.findall(r'<script type="application/json" id="[^"]+">(.*?)</script>', html, re.DOTALL)
-    assert len(found) == 3  # the document's, the terms' and the columns'
-    return json.loads(found[0])
+    found, _terms, _columns = page_blocks(html).values()
+    return found
 
 
 # ---- the documents of these tests

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.flops.small_reports import TINY, UNTIMED, huge
-from tests.pages import check_modules
+from tests.pages import check_modules, page_blocks
 from weftrace.costs.cost import Phase
 from weftrace.errors import FlopsError
 from weftrace.flops.derived.account import account_of
@@ -27,9 +27,7 @@ ATTACK = '</script><img src=x onerror="window.pwned=1"><script>window.pwned=1</s
 
 
 def block(html: str) -> Any:
-    found = re.findall(r'<script type="application/json" id="weftrace-flops">(.*?)</script>', html, re.DOTALL)
-    assert len(found) == 1
-    return json.loads(found[0])
+    return page_blocks(html)["weftrace-flops"]
 
 
 # ---- as text

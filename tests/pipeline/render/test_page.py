@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 import pytest
 
 from tests.browser import Open
-from tests.pages import check_modules
+from tests.pages import check_modules, page_blocks
 from tests.pipeline.render import simulations
 from weftrace.pipeline import Costs, compare
 from weftrace.pipeline.render import colours, page
@@ -41,8 +40,7 @@ AXIS, ROW = 22, 24
 
 
 def block(html: str) -> Any:
-    found = re.findall(r'<script type="application/json" id="weftrace-schedules">(.*?)</script>', html, re.DOTALL)
-    return json.loads(found[0])
+    return page_blocks(html)["weftrace-schedules"]
 
 
 def busy_columns(simulation: Simulation, rank: int, start: float, length: float, width: int) -> list[bool]:

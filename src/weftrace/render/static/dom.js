@@ -1,5 +1,7 @@
 // Building elements. Text only ever becomes a text node, so no name from a trace can turn into markup.
 
+import { blockOf } from "./packed.js";
+
 /**
  * What an element is filled with; null and undefined leave nothing.
  * @typedef {Node | string | null | undefined} Child
@@ -201,5 +203,5 @@ export function oncePerFrame(draw) {
  * @param {string} id
  */
 export function readBlock(id) {
-  return JSON.parse(byId(id).textContent);
+  return blockOf(byId(id).textContent);
 }

@@ -49,6 +49,19 @@ ROWS: dict[str, Any] = {
 HOME, ENTRY = "weftrace.report.render", "main"
 
 
+#: Fields of a rank, of its account of idle time and of its lanes that only its own tables and pictures show: they are
+#: read when the rank is opened.
+DETAILS: dict[str, tuple[str, ...]] = {
+    "rank": (
+        "families", "collectives", "phases", "phase_means", "overlap_matrix", "kernels", "operators", "unnamed",
+        "idle_causes", "efficiency", "launch", "configuration", "tables", "table_notes", "memory", "flops", "modules",
+        "lines",
+    ),
+    "idle_account": ("causes", "operators", "host", "separated", "latency_ns"),
+    "lane": ("boxes",),
+}  # fmt: skip
+
+
 class TimelineBlock(TimelinePayload):
     """A rank's timeline as the page holds it: shift_ns is how far its start is from the rank's."""
 
@@ -69,9 +82,11 @@ def render_html(
     Raises ValueError where the document holds a NaN or an infinity, which JSON cannot.
     """
     advised = document.get("advice")
-    shown = {**document, "ranks": [{k: v for k, v in rank.items() if k != "shares"} for rank in document["ranks"]]}
+    shown = {**document, "details": DETAILS, "ranks": [_overview(rank) for rank in document["ranks"]]}
     shown.pop("advice", None)
     blocks: list[tuple[str, Mapping[str, Any]]] = [("weftrace-report", packed_rows(shown))]
+    details = map(packed_rows, map(_details, document["ranks"]))
+    blocks += [(f"weftrace-rank-{number}", each) for number, each in enumerate(details)]
     for number, (timeline, rank) in enumerate(zip(timelines, document["ranks"], strict=False)):
         if timeline is not None:
             # Times in the page count from the rank's start. Absolute nanoseconds do not fit a float64: joined here.
@@ -109,3 +124,28 @@ def render_html(
         headline=document["headline"],
         version=document["weftrace"],
     )
+
+
+def _overview(rank: types.RankDocument) -> dict[str, Any]:
+    """What is told of a rank beside others, and of the one that is open before its details are read."""
+    own = _without(rank, (*DETAILS["rank"], "shares"))
+    own["lanes"] = [_without(lane, DETAILS["lane"]) for lane in rank["lanes"]]
+    return own | (
+        {"idle_account": _without(rank["idle_account"], DETAILS["idle_account"])} if "idle_account" in rank else {}
+    )
+
+
+def _details(rank: types.RankDocument) -> dict[str, Any]:
+    return {
+        "rank": _only(rank, DETAILS["rank"]),
+        "idle_account": _only(rank.get("idle_account", {}), DETAILS["idle_account"]),
+        "lane": [_only(lane, DETAILS["lane"]) for lane in rank["lanes"]],
+    }
+
+
+def _without(value: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: each for name, each in value.items() if name not in names}
+
+
+def _only(value: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: each for name, each in value.items() if name in names}

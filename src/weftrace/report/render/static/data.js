@@ -1,7 +1,8 @@
 // The data blocks of the page, read once: the report document, and each rank's timeline as typed arrays.
 
+import { readBlock } from "render/dom.js";
 import { union } from "render/intervals.js";
-import { unpacked } from "render/packed.js";
+import { rowsOf, unpacked } from "render/packed.js";
 import { readGaps } from "./gaps.js";
 
 /**
@@ -44,15 +45,48 @@ const unions = new WeakMap();
 const TEXTS = new Set("grid block operator shapes types stack collective dtype group ranks".split(" "));
 
 /**
+ * Gives the ranks of a report what only their own tables and pictures show. It lies in a block per rank, which is read
+ * when any of it is first asked for; copies of a rank do not have it. Returns the positions of the ranks read so far.
+ * @param {page.ReportBlock} report
+ * @returns {Set<number>}
+ */
+export function withDetails({ ranks, details: names }) {
+  /** @type {Set<number>} */
+  const read = new Set();
+  ranks.forEach((rank, position) => {
+    /** @type {page.RankBlock | null} */
+    let held = null;
+    const own = () => {
+      held ??= /** @type {page.RankBlock} */ (rowsOf(readBlock(`weftrace-rank-${position}`)));
+      read.add(position);
+      return held;
+    };
+    later(rank, names.rank, () => own().rank);
+    if (rank.idle_account) later(rank.idle_account, names.idle_account, () => own().idle_account);
+    rank.lanes.forEach((lane, at) => later(lane, names.lane, () => own().lane[at]));
+  });
+  return read;
+}
+
+/**
+ * @param {object} target
+ * @param {string[]} names of fields
+ * @param {() => Record<string, unknown>} source which has them
+ */
+function later(target, names, source) {
+  for (const name of names) Object.defineProperty(target, name, { get: () => source()[name] });
+}
+
+/**
  * The timeline of the rank at a position in the report, or null where the page holds none.
  * @param {number} index
  * @returns {Timeline | null}
  */
 export function readTimeline(index) {
-  const block = document.getElementById(`weftrace-timeline-${index}`);
-  if (!block) return null;
+  const id = `weftrace-timeline-${index}`;
+  if (!document.getElementById(id)) return null;
   /** @type {page.Timeline} */
-  const payload = JSON.parse(block.textContent);
+  const payload = readBlock(id);
   const columns = payload.columns;
   const start = unpacked(columns.start);
   // Times count from the rank's own start, as everywhere in the report: int64 on disk, exact in a float64 up to 2^53

@@ -10,7 +10,7 @@ import { accounts, breakdown } from "./account.js";
 import { showAdvice } from "./advice.js";
 import { showBandwidth } from "./bandwidth.js";
 import { showCode } from "./code.js";
-import { readTimeline } from "./data.js";
+import { readTimeline, withDetails } from "./data.js";
 import { showCritical } from "./critical.js";
 import { dock } from "./dock.js";
 import { showEfficiency } from "./efficiency.js";
@@ -36,7 +36,8 @@ import { whoWaits } from "./who_waits.js";
 
 const FIND_CHARS = 60; // of a kernel's name: enough to tell it apart, short enough to read in the search box
 
-startPage("weftrace-report", (/** @type {page.Report} */ report) => {
+startPage("weftrace-report", (/** @type {page.ReportBlock} */ report) => {
+  const read = withDetails(report);
   /** @type {Map<number, import("./data.js").Timeline | null>} Read when a rank is first shown. */
   const timelines = new Map();
   let current = 0;
@@ -235,6 +236,7 @@ startPage("weftrace-report", (/** @type {page.Report} */ report) => {
     timeline,
     rank: () => current,
     data,
+    read,
     breakdown: (/** @type {number} */ from, /** @type {number} */ to) => {
       const held = data();
       return held && breakdown(held, from, to);
