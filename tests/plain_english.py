@@ -169,7 +169,7 @@ def hits_in(text: Text, file: str) -> Iterator[Hit]:
             yield Hit(file, text.line(match.start()), match[0].strip(), idiom.instead)
     at = 0
     for end in [*(match.end() for match in _SENTENCE.finditer(text.words)), len(text.words)]:
-        words = re.findall(r"[\w'’-]*[A-Za-z][\w'’-]*", text.words[at:end])
+        words = re.findall(r"(?!CODE\b)[\w'’-]*[A-Za-z][\w'’-]*", text.words[at:end])
         if len(words) > MOST_WORDS:
             yield Hit(file, text.line(at), " ".join(words[:6]) + " …", f"{len(words)} words: make it two sentences")
         at = end
