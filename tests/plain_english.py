@@ -29,11 +29,13 @@ class Idiom:
     """A phrase that stops readers: how to find it, what to say instead, and an example of it.
 
     pattern: a regular expression, matched without regard to case, on one line.
+    except_in: files in which the phrase is a term.
     """
 
     pattern: str
     instead: str
     example: str
+    except_in: tuple[str, ...] = ()
 
     @property
     def found(self) -> re.Pattern[str]:
@@ -44,7 +46,12 @@ _LIST = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 #: Documents and packages that still have phrases to change; it only ever gets shorter.
 EXCEPTIONS: list[str] = _LIST["exceptions"]
 IDIOMS = [
-    Idiom(each["pattern"].replace("PER", _LIST["PER"]).replace("VERB", _LIST["VERB"]), each["instead"], each["example"])
+    Idiom(
+        each["pattern"].replace("PER", _LIST["PER"]).replace("VERB", _LIST["VERB"]),
+        each["instead"],
+        each["example"],
+        tuple(each.get("except_in", ())),
+    )
     for each in _LIST["idioms"]
 ]
 
@@ -165,11 +172,11 @@ def hits_in(text: Text, file: str) -> Iterator[Hit]:
     """The phrases of one text that are to change."""
     one_line = text.words.replace("\n", " ")
     for idiom, found in _FOUND:
-        for match in found.finditer(one_line):
+        for match in found.finditer(one_line) if file not in idiom.except_in else ():
             yield Hit(file, text.line(match.start()), match[0].strip(), idiom.instead)
     at = 0
     for end in [*(match.end() for match in _SENTENCE.finditer(text.words)), len(text.words)]:
-        words = re.findall(r"(?!CODE\b)[\w'’-]*[A-Za-z][\w'’-]*", text.words[at:end])
+        words = re.findall(r"\b(?!CODE\b)[\w'’-]*[A-Za-z][\w'’-]*", text.words[at:end])
         if len(words) > MOST_WORDS:
             yield Hit(file, text.line(at), " ".join(words[:6]) + " …", f"{len(words)} words: make it two sentences")
         at = end
