@@ -414,8 +414,3 @@ def complete_hardware(incomplete: str) -> list[str]:
     names = dict.fromkeys(name.split()[0] for name in known_hardware())
     spelled = [name if incomplete[:1].isupper() else name.lower() for name in names]
     return [name for name in spelled if name.startswith(incomplete)]
-
-
-def complete_from(*choices: str) -> Callable[[str], list[str]]:
-    """Completion from a few fixed words."""
-    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]

@@ -16,7 +16,7 @@ import typer
 from msgspec import Meta
 from typer.models import ParameterInfo
 
-from weftrace.cli.options import complete_from
+from weftrace.cli.completion import Complete, among
 from weftrace.options import Option
 
 
@@ -28,6 +28,7 @@ def command_of(
     fixed: Mapping[str, Any] | None = None,
     narrowed: Mapping[str, Any] | None = None,
     panels: Mapping[str, Collection[str]] | None = None,
+    completes: Mapping[str, Complete] | None = None,
 ) -> Callable[..., None]:
     """A function for `app.command(...)`: its options are the fields of the request that are marked with an `Option`, in
     their order, then the parameters of run after the first.
@@ -36,6 +37,7 @@ def command_of(
     options that commands share (`cli.options`) do. without: fields that this command does not ask for.
     fixed: name -> value of fields that the command sets itself. narrowed: name -> type of fields of which it takes
     fewer values. panels: heading in the help -> fields that stand below it, where their options name no panel.
+    completes: field -> what completes its value, where its option does not say.
     Bounds come from a field's `Meta`, its default from the field.
     """
     requests = request if isinstance(request, tuple) else (request,)
@@ -59,7 +61,11 @@ def command_of(
 
     command.__doc__ = run.__doc__
     parameters = [
-        *(each.parameter(headings.get(each.field.name)) for request in requests for each in asked[request]),
+        *(
+            each.parameter(headings.get(each.field.name), (completes or {}).get(each.field.name))
+            for request in requests
+            for each in asked[request]
+        ),
         *others,
     ]
     every = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
@@ -104,8 +110,8 @@ class _Asked:
             return typed
         return self.default if typed is None else read(typed)
 
-    def parameter(self, panel: str | None) -> inspect.Parameter:
-        """The parameter of which Typer makes the option. panel: its heading where it names none."""
+    def parameter(self, panel: str | None, complete: Complete | None) -> inspect.Parameter:
+        """The parameter of which Typer makes the option. panel, complete: where it names none."""
         name, option, default = self.field.name, self.option, self.default
         if option is None:
             none = inspect.Parameter.empty if default is dataclasses.MISSING else default
@@ -117,7 +123,7 @@ class _Asked:
             "help": option.help or next((meta.description for meta in self.metas if meta.description), ""),
             "metavar": option.metavar or _metavar(self.one, option.completes),
             "show_default": shown, "rich_help_panel": option.panel or panel,
-            "autocompletion": _completion(option.completes) if option.completes else None,
+            "autocompletion": _completion(option.completes) if option.completes else complete,
             "min": next((meta.ge for meta in self.metas if meta.ge is not None), None),
             "max": next((meta.le for meta in self.metas if meta.le is not None), None),
         }  # fmt: skip
@@ -177,7 +183,7 @@ def _metas(kind: Any) -> list[Meta]:
 def _completion(path: str) -> Callable[[str], list[str]]:
     module, _, name = path.partition(":")
     if not name:
-        return complete_from(*path.split())
+        return among(*path.split())
 
     def complete(incomplete: str) -> list[str]:
         return list(getattr(import_module(module), name)(incomplete))

@@ -85,7 +85,7 @@ class Request:
         Option(
             "roofline, published, or a calibration's .json.",
             metavar="LEVEL|FILE",
-            completes="weftrace.moe.costs.levels:complete_costs",
+            completes="roofline published",
         ),
     ] = "published"
     layers: Annotated[Positive, Option("Layers that are run.", metavar="L")] = 4

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weftrace.errors import WeftraceError
-from weftrace.report.document_types import ReportDocument
-from weftrace.report.render.parts import rank_name
 from weftrace.units import percent
+
+if TYPE_CHECKING:
+    from weftrace.report.document_types import ReportDocument
 
 #: Name of a figure -> its field of `Efficiency`, and what it is a share of.
 FIGURES: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -50,6 +51,8 @@ def parse_efficiency_gate(text: str) -> EfficiencyGate:
 
 def unmet(document: ReportDocument, gates: Sequence[EfficiencyGate]) -> list[str]:
     """A sentence for each gate that a rank does not meet, or of which it cannot be told whether it does."""
+    from weftrace.report.render.parts import rank_name
+
     ranks = [rank for rank in document["ranks"] if rank["apart"] is None]
     found = []
     for gate in gates:

@@ -33,14 +33,6 @@ weftrace advise train.json.gz --gate sync-every-step,data-loading
 weftrace advise train.json.gz --gate exposed-collective --beyond 5%"""
 
 
-def complete_rules(incomplete: str) -> list[str]:
-    """Rules after the last comma."""
-    from weftrace.advice.findings.registry import RULES
-
-    begun, comma, last = incomplete.rpartition(",")
-    return [f"{begun}{comma}{rule.id}" for rule in RULES if rule.id.startswith(last)]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """The traces, and which rules fail a build."""
@@ -52,7 +44,7 @@ class Request:
         Option(
             "Exit with 1 where one of these rules finds something that is worth a change, or any rule: all.",
             metavar="RULE[,RULE...]",
-            completes="weftrace.advice.cli.advise:complete_rules",
+            completes="weftrace.cli.completion:ids_of_rules",
         ),
     ] = None
     beyond: Annotated[

@@ -11,7 +11,7 @@ import typer
 from msgspec import Meta
 
 from weftrace.advice.cli.inferring import Traces, exit_if_off, inferred_from
-from weftrace.cli import options, outputs
+from weftrace.cli import completion, options, outputs
 from weftrace.cli.requests import command_of
 from weftrace.options import Option
 
@@ -56,11 +56,7 @@ def complete_selector(incomplete: str) -> list[str]:
 
     What of these a trace holds is known only when it is read.
     """
-    from weftrace.advice.changes import SCALABLE
-    from weftrace.trace import load_rules
-
-    families = sorted({rule.family for rule in load_rules().rules}) if incomplete else []
-    named = dict.fromkeys((*SCALABLE, *FORMS, *families))
+    named = dict.fromkeys((*completion.CLASSES, *FORMS, *(completion.families() if incomplete else ())))
     return [name for name in named if name.startswith(incomplete)]
 
 
@@ -184,6 +180,7 @@ def run(request: Request, traces: Traces, to: outputs.Destination) -> None:
 command = command_of(
     (Request, Traces, outputs.Destination),
     run,
+    completes={"schedule": completion.among(*completion.SCHEDULES)},
     panels={
         "What to change": (
             "scale", "remove", "no_blocking", "no_barrier_wait", "perfect_overlap", "free_streams", "no_host_gaps",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weftrace.cli import options, outputs
+from weftrace.cli import completion, options, outputs
 from weftrace.cli.requests import command_of
 from weftrace.errors import NOT_MET, UNUSABLE_INPUT, ComparisonError
 from weftrace.files.schemas import Positive
@@ -43,12 +43,9 @@ GATES = "What to fail on"
 
 def complete_gate(incomplete: str) -> list[str]:
     """Figures with the sign that a limit follows; families of weftrace's rules once their form is there."""
-    from weftrace.comparison.gates import FIGURES
-    from weftrace.trace import load_rules
-
-    families = sorted({rule.family for rule in load_rules().rules}) if incomplete.startswith("family:") else []
-    named = [f"{figure.name}{':' if figure.takes else '='}" for figure in FIGURES]
-    return [name for name in (*named, *(f"family:{family}=" for family in families)) if name.startswith(incomplete)]
+    families = completion.families() if incomplete.startswith("family:") else []
+    named = (*completion.FIGURES, *(f"family:{family}=" for family in families))
+    return [name for name in named if name.startswith(incomplete)]
 
 
 def _list_figures(wanted: bool) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from weftrace.cli import outputs
+from weftrace.cli import completion, outputs
+from weftrace.cli.options import complete_hardware
 from weftrace.cli.requests import command_of
 from weftrace.experts.cli import options as experts_options
 from weftrace.experts.cli.requests import BalanceRequest
@@ -93,6 +94,11 @@ def _refuse_unused(request: BalanceRequest) -> None:
 command = command_of(
     (BalanceRequest, outputs.Destination),
     _run,
+    completes={
+        "policy": completion.among(*completion.POLICIES),
+        "split": completion.among(*completion.SPLITS),
+        "hardware": complete_hardware,
+    },
     panels={
         "The GPUs": ("gpus", "slots", "nodes", "groups", "slots_of_gpu", "speeds", "dead", "draining"),
         "The placement": ("policy", "split", "pin", "budget", "old", "max_moves", "time_budget"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weftrace.cli import outputs
+from weftrace.cli import completion, outputs
 from weftrace.cli.requests import command_of
 from weftrace.experts.cli import options as experts_options
 from weftrace.experts.cli.requests import ReplayRequest
@@ -36,4 +36,12 @@ def _run(request: ReplayRequest, to: outputs.Destination) -> None:
     outputs.deliver(replay_report(replayed), REPLAY, wanted)
 
 
-command = command_of((ReplayRequest, outputs.Destination), _run)
+command = command_of(
+    (ReplayRequest, outputs.Destination),
+    _run,
+    completes={
+        "estimators": completion.listed(*completion.ESTIMATORS),
+        "solvers": completion.listed(*completion.SOLVERS),
+        "split": completion.among(*completion.SPLITS),
+    },
+)

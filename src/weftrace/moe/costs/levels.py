@@ -37,11 +37,6 @@ def price(overlap: Overlap, setting: Setting, load: Load | None = None, level: A
     }
 
 
-def complete_costs(incomplete: str) -> list[str]:
-    """Names of levels that begin so."""
-    return [level for level in LEVELS if level.startswith(incomplete)]
-
-
 def level_name(level: AnyLevel) -> str:
     """How the level is named where its numbers are shown."""
     return level.name if isinstance(level, Calibration) else str(level)

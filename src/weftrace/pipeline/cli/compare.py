@@ -10,7 +10,7 @@ import typer
 from weftrace.cli import outputs
 from weftrace.cli.requests import command_of
 from weftrace.options import Option
-from weftrace.pipeline.cli.options import Boundary, CostsFile, Devices, MicroBatches, Stages, costs_from
+from weftrace.pipeline.cli.options import COMPLETES, Boundary, CostsFile, Devices, MicroBatches, Stages, costs_from
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -66,4 +66,4 @@ def run(request: Request, to: outputs.Destination) -> None:
     outputs.deliver(comparison, COMPARISON, wanted)
 
 
-command = command_of((Request, outputs.Destination), run)
+command = command_of((Request, outputs.Destination), run, completes=COMPLETES)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from msgspec import Meta
 
+from weftrace.cli.completion import SCHEDULES, among
+from weftrace.cli.options import complete_hardware
 from weftrace.options import Option
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ BOUNDARY = "Where a step ends: barrier, for all ranks at once; span, for each by
 Boundary = Annotated[Literal["barrier", "span"], Option(BOUNDARY)]
 
 _PANEL = "What a chunk costs"
+COMPLETES = {"families": among(*SCHEDULES), "hardware": complete_hardware}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

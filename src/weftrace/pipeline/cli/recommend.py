@@ -13,7 +13,7 @@ from msgspec import Meta
 from weftrace.cli import outputs
 from weftrace.cli.requests import command_of
 from weftrace.options import Option
-from weftrace.pipeline.cli.options import Boundary, CostsRequest, MicroBatches, costs_of_request
+from weftrace.pipeline.cli.options import COMPLETES, Boundary, CostsRequest, MicroBatches, costs_of_request
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -71,7 +71,7 @@ def run(request: Request, to: outputs.Destination) -> None:
     outputs.deliver(recommendation_report(found, costs), RECOMMENDATION, wanted)
 
 
-command = command_of((Request, outputs.Destination), run)
+command = command_of((Request, outputs.Destination), run, completes=COMPLETES)
 
 
 def _cap(text: str | None) -> tuple[float | None, int | None]:

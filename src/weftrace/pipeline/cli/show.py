@@ -9,6 +9,7 @@ import typer
 from msgspec import Meta
 
 from weftrace.cli import outputs
+from weftrace.cli.completion import SCHEDULES, among
 from weftrace.cli.requests import command_of
 from weftrace.options import Option
 from weftrace.pipeline.cli.options import (
@@ -107,4 +108,4 @@ def _generated(request: Request) -> Schedule:
     )
 
 
-command = command_of((Request, outputs.Destination), run)
+command = command_of((Request, outputs.Destination), run, completes={"schedule": among(*SCHEDULES)})

@@ -10,7 +10,7 @@ from msgspec import Meta
 from weftrace.cli import outputs
 from weftrace.cli.requests import command_of
 from weftrace.options import Option
-from weftrace.pipeline.cli.options import CostsRequest, MicroBatches, costs_of_request
+from weftrace.pipeline.cli.options import COMPLETES, CostsRequest, MicroBatches, costs_of_request
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -54,4 +54,4 @@ def run(request: Request, to: outputs.Destination) -> None:
     outputs.deliver(predicted_step(costs, shape), STEP, wanted)
 
 
-command = command_of((Request, outputs.Destination), run, without=("open",))
+command = command_of((Request, outputs.Destination), run, without=("open",), completes=COMPLETES)

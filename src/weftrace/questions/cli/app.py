@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 from msgspec import Meta
 
-from weftrace.cli import options, outputs
+from weftrace.cli import completion, options, outputs
 from weftrace.cli.requests import command_of
 from weftrace.errors import QueryError
 from weftrace.options import Option
 
-EPILOG = """[bold]Examples[/bold]
+EPILOG = f"""[bold]Examples[/bold]
 
 weftrace query --schema                            the tables, and what each column means
 
@@ -30,7 +30,7 @@ weftrace query traces/ "select rank, idle_ns from ranks order by rank" -o idle.c
 
 weftrace query train.json.gz --sql-file question.sql --json
 
-Tables: events, work, gaps, phases, steps, collectives, kernels, queue, ranks. Times are whole ns."""
+Tables: {", ".join(completion.TABLES)}. Times are whole ns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +102,16 @@ def run(request: Request, to: outputs.Destination) -> None:
     options.tell_failures([*(failure.error for failure in answer.failures), *answer.notes])
 
 
+def complete_table(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Tables, after --schema; else files, which the shell knows."""
+    return completion.among(*completion.TABLES)(incomplete) if ctx.params.get("schema") else []
+
+
 def add_to(app: typer.Typer) -> None:
     """Add the wing's command to weftrace's."""
-    app.command("query", epilog=EPILOG)(command_of((Request, outputs.Destination), run, without=("open",)))
+    app.command("query", epilog=EPILOG)(
+        command_of((Request, outputs.Destination), run, without=("open",), completes={"arguments": complete_table})
+    )
 
 
 def _show_schema(names: list[str], to: outputs.Destination) -> None:

@@ -107,7 +107,7 @@ def run(request: Request) -> None:
         typer.echo("weftrace: the copy was closed after the last whole event", err=True)
 
 
-command = command_of(Request, run)
+command = command_of(Request, run, completes={"device": options.complete_hardware})
 
 
 def _folders(job: Job, output: str | None) -> list[tuple[str, Job]]:
