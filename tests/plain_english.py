@@ -121,11 +121,8 @@ def _of_python(path: Path) -> Iterator[Text]:
     apart = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
     apart |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     if "cli" in path.parts:
-        apart -= {
-            id(node.body[0].value)
-            for node in nodes
-            if isinstance(node, ast.FunctionDef) and isinstance(node.body[0], ast.Expr)
-        }
+        commands = (node.body[0] for node in nodes if isinstance(node, ast.FunctionDef) and "run" in node.name)
+        apart -= {id(first.value) for first in commands if isinstance(first, ast.Expr)}
     for node in nodes:
         if id(node) in apart:
             continue

@@ -56,13 +56,13 @@ _RECIPES: dict[Name, _Recipe] = {
         run=_TRAIN,
         causes=(
             _Cause(
-                what="GELU is written out operator by operator: eight kernels in place of one fused kernel.",
+                what="GELU is written out operator by operator: eight kernels instead of one fused kernel.",
                 finding="unfused-elementwise",
                 commands=("weftrace advise {0}/train.json.gz",),
                 without={"is_unfused": False},
             ),
             _Cause(
-                what="Gradients are all-reduced after the backward pass, where nothing hides the communication.",
+                what="Gradients are all-reduced after the backward pass, so nothing hides the communication.",
                 finding="exposed-collective",
                 commands=("weftrace report {0}/train.json.gz", "weftrace critical-path {0}/train.json.gz"),
                 without={"reduces_late": False},

@@ -20,7 +20,7 @@ class Planted(InNotebook):
     """
 
     what: Annotated[str, Meta(description="What is planted, in a sentence.")]
-    finding: Annotated[str, Meta(description="The rule of weftrace advise that finds it; empty where none does.")]
+    finding: Annotated[str, Meta(description="The rule of weftrace advise that finds it; empty if no rule does.")]
     cost_ns: Annotated[int, Meta(description="How much longer a step takes for it: simulated with and without it.")]
     commands: Annotated[tuple[str, ...], Meta(description="Commands that name it, on the sample's files.")]
 
