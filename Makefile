@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test thorough times fuzz fuzz-documents lowest lint format schemas types glossary bench counts docs site dist clean
+.PHONY: help setup demo shell test thorough times fuzz fuzz-documents lowest lint format schemas types glossary bench counts docs site dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -84,6 +84,11 @@ demo: $(VENV)/.ready ## simulate DeepSeek-V3's training chunk and ask its critic
 	@echo "open out/demo.html, out/path.html, out/whatif.html, out/pipelines.html, out/train.html, out/prefill.html"
 	@echo "and out/decode.html in a browser,"
 	@echo "and out/demo.trace.json.gz, or the traces in out/train, out/prefill and out/decode, in Perfetto or chrome://tracing"
+	@echo "to call weftrace yourself: make shell, or source $(VENV)/bin/activate"
+
+shell: $(VENV)/.ready ## open a shell in which .venv is activated and weftrace is on the path
+	@echo "weftrace is on the path of this shell; leave it with exit"
+	@VIRTUAL_ENV="$(abspath $(VENV))" PATH="$(abspath $(BIN)):$$PATH" $${SHELL:-/bin/sh}
 
 test: $(VENV)/.ready-dev ## run the tests
 	@$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)

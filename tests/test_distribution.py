@@ -23,8 +23,11 @@ import pytest
 from markdown_it import MarkdownIt
 
 from tests.fuzz import few
+from tests.test_docs import made_once, shared
 from weftrace.files.schemas import schemas
 from weftrace.version import __version__
+
+__all__ = ["shared"]  # the fixture
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -42,10 +45,13 @@ def run(*command: object, folder: Path = ROOT) -> str:
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """ "wheel" and "sdist", from this checkout."""
-    folder = tmp_path_factory.mktemp("built")
-    run(sys.executable, "-m", "hatchling", "build", "-d", folder)
+def built(shared: Path) -> dict[str, Path]:
+    """ "wheel" and "sdist", from this checkout; built once for all processes."""
+
+    def build(part: Path) -> None:
+        run(sys.executable, "-m", "hatchling", "build", "-d", part)
+
+    folder = made_once(shared / "built", build)
     return {"wheel": next(folder.glob("*.whl")), "sdist": next(folder.glob("*.tar.gz"))}
 
 

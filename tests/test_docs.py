@@ -1,6 +1,7 @@
 """What the documents promise: their commands succeed, their Python runs, their links lead somewhere.
 
-README.md and docs/*.md are read top to bottom, each in a folder of its own that holds the sample traces of `samples`:
+docs/*.md are read top to bottom, each in a folder of its own that holds the sample traces of `samples`; README.md and
+start.md are pasted by test_paste.py:
 
 - ```sh and ```console blocks: each `weftrace …` line is run (with its pipes and redirections) and must exit 0; of `make
   …` the target must exist; commands that fetch or install are left alone. In ```console, lines without `$ ` are output.
@@ -23,7 +24,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,14 +35,14 @@ from tests.tracefile import GEMM, TraceFile
 
 SAMPLER = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>>>(...)"
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
-ALL_DOCUMENTS = sorted({*DOCUMENTS, *ROOT.glob("*.md")})
+PASTED = (ROOT / "README.md", ROOT / "docs/start.md")  # run by test_paste.py
+ALL_DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")})
+DOCUMENTS = [path for path in sorted((ROOT / "docs").glob("**/*.md")) if path not in PASTED]
 QUOTING = (
-    "start.md", "idle.md", "recording.md", "many-ranks.md", "critical-path.md", "what-if.md", "diff.md", "serving.md",
+    "idle.md", "recording.md", "many-ranks.md", "critical-path.md", "what-if.md", "diff.md", "serving.md",
     "stragglers.md", "advise.md",
 )  # fmt: skip
 SETTING_UP = ("pip", "python3", "git", "cd", "source", "apt-get", "sudo")
-BIN = Path(sys.executable).parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +205,7 @@ def run_command(where: str, command: str, folder: Path, programs: Path, shared: 
         (kept / "printed").write_text(done.stdout)
 
     named = [name for name in sorted(_stamps(folder)) if Path(name).parts[0] in command]
-    key = hashlib.sha256(repr((words, programs == BIN)).encode())
+    key = hashlib.sha256(repr(words).encode())
     for name in named:
         key.update(name.encode() + (folder / name).read_bytes())
     kept = made_once(shared / key.hexdigest(), run_it)
@@ -222,8 +222,6 @@ def _stamps(folder: Path) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_examples_run(path: Path, samples: Path, shared: Path, warm: Path, tmp_path: Path) -> None:
-    """README's first command is started from nothing, as a reader starts it; all others are warm."""
-    programs = BIN if path.name == "README.md" else warm
     folder = tmp_path / "work"
     shutil.copytree(samples, folder)
     found = list(blocks(path.read_text()))
@@ -236,8 +234,7 @@ def test_examples_run(path: Path, samples: Path, shared: Path, warm: Path, tmp_p
         if in_shell(block):
             output = ""
             for line, command in [(block.line, block.instead)] if block.instead else commands(block):
-                output += run_command(f"{path.name}:{line}", command, folder, programs, shared)
-                programs = warm
+                output += run_command(f"{path.name}:{line}", command, folder, warm, shared)
         elif block.language == "text" and path.name in QUOTING:
             assert not_printed(block.text, output) == [], (
                 f"{path.name}:{block.line}: not printed by the commands before"
@@ -250,7 +247,7 @@ def test_examples_run(path: Path, samples: Path, shared: Path, warm: Path, tmp_p
     if not program:
         return
     (folder / path.with_suffix(".py").name).write_text(program)
-    done = run([str(programs / "python"), path.with_suffix(".py").name], folder, programs)
+    done = run([str(warm / "python"), path.with_suffix(".py").name], folder, warm)
     assert done.returncode == 0, f"Python of {path.name} (line numbers are the document's):\n{done.stderr}"
 
 

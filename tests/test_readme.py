@@ -40,7 +40,7 @@ def squeezed(text: str) -> str:
     return re.sub(r"[ ░▒▞█\n]+", " ", text)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/overlap.md"])
+@pytest.mark.parametrize("page", ["docs/tour.md", "docs/overlap.md"])
 def test_example_output_is_what_is_printed(document: Any, page: str) -> None:
     output = squeezed(printed(lambda console: print_report(document, console)))
     picture = printed(lambda console: print_lanes(document["ranks"][0], console, 80))

@@ -80,6 +80,29 @@ def test_each_leads_to_the_others(name: str) -> None:
     assert (ROOT / name).read_text("utf-8").splitlines()[2] == LANGUAGES
 
 
+#: Other words for what the glossary has one term for: a job, communication, the lane picture, late; to compute, hidden,
+#: overlap, idle, a layer, noise; and what means something else to engineers (a message bus, a TLS certificate).
+NOT_SAID = {
+    "README.zh-CN.md": ("作业", "消息", "通道图", "拖后腿", "迟到", "跨度", "翼", "暴露"),
+    "README.ko.md": ("작업", "겹침", "겹치", "숨", "유휴", "한 층", "잡음", "인증서", "짚어", "셉니다"),
+}
+
+
+def test_each_readme_uses_the_glossarys_term_for_each_thing() -> None:
+    glossary = (ROOT / "docs/glossary.md").read_text("utf-8").partition("## In Chinese and Korean\n")[2]
+    rows = [line.strip("| ").split(" | ") for line in glossary.splitlines() if line.startswith("| ")][1:]
+    english = {part for section in sections(ROOT / "README.md") for part in paragraphs(section)}
+    said = 0
+    for number, name in enumerate(SCRIPTS, start=1):
+        text = (ROOT / name).read_text("utf-8")
+        for row in rows:
+            if any(re.search(rf"\b{row[0]}\b", prose(part)) for part in english):
+                assert row[number] in text, f"{name} says something else for {row[0]}: {row[number]} is the term"
+                said += 1
+        assert [word for word in NOT_SAID[name] if word in text] == [], name
+    assert said > len(rows), "most terms are of the READMEs"
+
+
 def test_a_difference_is_seen() -> None:
     """The comparison itself, on texts small enough to check by eye."""
     text = "## One\n\nIt took 1.25 s with `--step 3`, [see](a.md).\n\n```sh\nweftrace report\n```\n"
