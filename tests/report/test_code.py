@@ -181,7 +181,7 @@ def test_the_page_draws_an_icicle_that_is_gone_into_and_a_table(open_html: Open,
     report = analyze(model_file(tmp_path), by=("module", "line"))
     wt.save(report, tmp_path / "out.html")
     page = open_html((tmp_path / "out.html").read_text())
-    assert page.locator("#nav-code").is_visible()
+    assert page.locator("nav a[href='#code']").is_visible()
     rows = page.locator("#code-chart g")
     widths = page.locator("#code-chart rect").evaluate_all("rects => rects.map(r => Number(r.getAttribute('width')))")
     names = [text.split(":")[0] for text in rows.evaluate_all("gs => gs.map(g => g.getAttribute('aria-label'))")]
@@ -208,7 +208,7 @@ def test_the_page_draws_an_icicle_that_is_gone_into_and_a_table(open_html: Open,
 def test_a_page_without_has_no_section_of_it(open_html: Open, tmp_path: Path) -> None:
     wt.save(analyze(model_file(tmp_path)), tmp_path / "out.html")
     page = open_html((tmp_path / "out.html").read_text())
-    assert not page.locator("#code").is_visible() and not page.locator("#nav-code").is_visible()
+    assert not page.locator("#code").is_visible() and not page.locator("nav a[href='#code']").is_visible()
 
 
 def test_figures_hold_every_node_and_their_parts_add_up(tmp_path: Path) -> None:

@@ -36,6 +36,11 @@ _EXPORT = re.compile(r"^export ((?:async )?function|const|class) (\w+)", re.MULT
 _DARK = re.compile(r'^:root\[data-theme="dark"\] (\{.*?\})$', re.MULTILINE | re.DOTALL)
 _DARK_SYSTEM = r'@media (prefers-color-scheme: dark) { :root:not([data-theme="light"]) \1 }\n\g<0>'
 
+#: The folders of a path: a header names the file alone.
+_FOLDERS = re.compile(r"(?<![^\s(=])(?:/|[A-Za-z]:[\\/])(?:[^\s/\\]+[/\\])+")
+#: So many characters of the headline stand on two lines of a page 1,400 pixels wide.
+_MOST_IN_HEADLINE = 220
+
 #: A number and its unit.
 _QUANTITY = re.compile(r"\d[\d.,]* (?:%|[nµm]?s|[kMGTP]?i?B|[kMGTPEZ]?FLOPs?)(?!\w)")
 
@@ -63,7 +68,8 @@ def render_page(
     its script. styles: names of style sheets of `static/`, joined in this order; "render/x.css" is one of the kit's.
     blocks: (id, value), the data that the script reads. terms: key -> (term, what it means), the page's definitions,
     which stand in a block of their own. tables: name -> type of the rows, of the tables whose columns the script asks
-    for (`columnsOf` of `tables.js`). title, headline, version: text, escaped here.
+    for (`columnsOf` of `tables.js`). title, headline, version: text, escaped here; the first
+    two without the folders of their paths.
     Raises ValueError where a block holds a NaN or an infinity, which JSON cannot.
     """
     inner = (*blocks, (TERMS_BLOCK, dict(terms)), (COLUMNS_BLOCK, page_columns(tables or {})))
@@ -72,8 +78,8 @@ def render_page(
         _templates(home)
         .get_template(template)
         .render(
-            title=_speakable(title),
-            headline=tied(_speakable(headline)),
+            title=without_folders(_speakable(title)),
+            headline=_headline(without_folders(_speakable(headline))),
             version=_speakable(version),
             script=script,
             style=style,
@@ -123,6 +129,24 @@ def tied(text: str) -> markupsafe.Markup:
     import markupsafe
 
     return markupsafe.Markup(_QUANTITY.sub(r'<span class="tied">\g<0></span>', str(markupsafe.escape(text))))
+
+
+def without_folders(text: str) -> str:
+    """Text in which absolute paths are their last part alone."""
+    return _FOLDERS.sub("", text)
+
+
+def _headline(text: str) -> markupsafe.Markup:
+    """The headline: what fits on two lines, and the rest as a paragraph below."""
+    import markupsafe
+
+    ends = [0, *(found.end() for found in re.finditer(r"(?:[.!?](?= [A-Z0-9])|;(?= )|[.!?]?$)", text))]
+    end = max(end for end in ends if end <= _MOST_IN_HEADLINE)
+    end = end or max(text.rfind(", ", 0, _MOST_IN_HEADLINE), text.rfind(": ", 0, _MOST_IN_HEADLINE)) + 1
+    end = end or text.rfind(" ", 0, _MOST_IN_HEADLINE) + 1 or len(text)
+    first, rest = text[:end].removesuffix(";"), text[end:].strip()
+    below = markupsafe.Markup('<p class="headline-rest">{}</p>').format(tied(rest)) if rest else ""
+    return markupsafe.Markup("<h1>{}</h1>{}").format(tied(first), below)
 
 
 @cache

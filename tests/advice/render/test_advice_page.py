@@ -75,4 +75,4 @@ def test_a_finding_opens_its_place_in_the_timeline(open_html: Open, loader: Path
 def test_a_report_without_advice_has_no_such_section(open_html: Open, loader: Path) -> None:
     made = wt.analyze(loader, advice=False)
     page = open_html(render_html(made.document, made.timelines))
-    assert page.locator("#advice").is_hidden() and page.locator("#nav-advice").is_hidden()
+    assert page.locator("#advice").is_hidden() and page.locator("nav a[href='#advice']").is_hidden()

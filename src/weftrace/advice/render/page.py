@@ -29,7 +29,7 @@ from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.files.values import to_document
 from weftrace.render.findings_parts import FINDING_TERMS, FindingCards, finding_cards
 from weftrace.render.packed import packed_rows
-from weftrace.render.page import render_page
+from weftrace.render.page import render_page, without_folders
 from weftrace.render.slowdown_words import SLOWDOWN_TERMS
 from weftrace.version import __version__
 
@@ -152,7 +152,11 @@ class AdviceBlock:
 
 def render_advice_html(report: AdviceReport) -> str:
     """One self-contained page of advice, as text."""
-    block = AdviceBlock(facts=list(facts_of(report)), notes=list(report.notes), advice=finding_cards(report))
+    block = AdviceBlock(
+        facts=[without_folders(fact) for fact in facts_of(report)],
+        notes=list(report.notes),
+        advice=finding_cards(report),
+    )
     return render_page(
         "advice.html",
         home=HOME,

@@ -105,7 +105,15 @@ export function icicle(chart, steps, picture) {
       () => [look === "own" ? `${name}, own` : name, shown.facts(node, value, part)],
       () => go(onlyRoot ? null : at === node ? shown.parent(node) : node),
       svg("rect", { class: `c${shown.color(node)}`, x, y: row * ROW, width: Math.max(w, 1), height: ROW - 2, rx: 2 }),
-      text ? svg("text", { x: x + 6, y: row * ROW + ROW / 2, "dominant-baseline": "central", text }) : null,
+      text
+        ? svg("text", {
+            class: `c${shown.color(node)}`,
+            x: x + 6,
+            y: row * ROW + ROW / 2,
+            "dominant-baseline": "central",
+            text,
+          })
+        : null,
     );
   }
 }

@@ -3,6 +3,7 @@
 import { fill, h } from "./dom.js";
 import { duration, percent, plural } from "./format.js";
 import { colorKey, key, signKey } from "./legends.js";
+import { tellApart } from "./names.js";
 import { classTimes, readPath } from "./path_data.js";
 import { BAND, firstInView, paintPath, pathGeometry, pathLook } from "./path_paint.js";
 import { eventAt } from "./rows.js";
@@ -125,11 +126,13 @@ function gutter(block, at) {
    */
   const label = (text, top, height) =>
     h("div", { class: "path-label", style: { top: `${top}px`, "line-height": `${height}px` }, text, title: text });
+  const rows = block.rows.map((row, i) => label(row.name, at.tops[i], at.heights[i]));
+  tellApart(rows);
   return h(
     "div",
     {},
     h("div", { class: "path-label", style: { top: `${at.band}px`, "line-height": `${BAND}px` } }, h("b", {}, "path")),
-    block.rows.map((row, i) => label(row.name, at.tops[i], at.heights[i])),
+    rows,
   );
 }
 

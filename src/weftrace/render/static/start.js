@@ -22,6 +22,19 @@ export function startPage(id, draw) {
   );
   fill(byId("definition-list"), listed);
   window.weftrace = draw(rowsOf(readBlock(id)));
+  showTargets();
   // After the first frame has been drawn and handed to the screen.
   requestAnimationFrame(() => setTimeout(() => performance.mark("weftrace-first-paint")));
+}
+
+/** Links to sections are shown as long as what they lead to is. */
+function showTargets() {
+  const links = [...document.querySelectorAll("nav a")].filter((link) => link instanceof HTMLAnchorElement);
+  const show = () => {
+    for (const link of links) link.hidden = !document.getElementById(link.hash.slice(1))?.checkVisibility();
+  };
+  show();
+  // Of the sections alone: what `show` itself hides lies outside.
+  for (const main of document.querySelectorAll("main"))
+    new MutationObserver(show).observe(main, { subtree: true, attributeFilter: ["hidden"] });
 }

@@ -3,10 +3,13 @@
 
 import { actionButton, byId, fill, h, oncePerFrame, readBlock } from "./dom.js";
 import { exportTools, flatRow } from "./exports.js";
-import { bareName, grouped, inUnit, percent, shortName, unitFor } from "./format.js";
+import { bareName, grouped, inUnit, percent, unitFor } from "./format.js";
+import { tellApart } from "./names.js";
 import { explained } from "./tooltip.js";
 
+const NAMES = /** @type {"span"} */ (".kernel, .phase-name, td.wide > span");
 const NARROW = 600; // pixels: in a narrower table, names that are cut leave too little to tell rows apart
+const NARROW_NAME = 160; // and so do narrower columns of any
 
 /**
  * @typedef {import("./format.js").Unit} Unit
@@ -157,6 +160,7 @@ export function sortableTable({
     const shown = all ? sorted() : sorted().slice(0, limit);
     fill(head, h("tr", {}, columns.map(heading)));
     fill(body, shown.map(line));
+    tellApart(body.querySelectorAll(NAMES));
     if (!shown.length) fill(body, h("tr", {}, h("td", { class: "muted", colspan: columns.length, text: empty })));
     more.hidden = current.length <= limit;
     more.textContent = all ? `Show the first ${limit}` : `Show all ${grouped(current.length)}`;
@@ -273,7 +277,7 @@ export function addBar(cell, share) {
 export function cardsWhereNarrow(box) {
   const wide = () => {
     const { clientWidth: width } = box;
-    return width > 0 && (box.scrollWidth > width + 1 || (width < NARROW && cutsNames(box)));
+    return width > 0 && (box.scrollWidth > width + 1 || cutsNames(box, width < NARROW ? Infinity : NARROW_NAME));
   };
   const measure = () => {
     box.classList.remove("tight", "cards-of-rows");
@@ -290,9 +294,17 @@ export function cardsWhereNarrow(box) {
   return again;
 }
 
-/** @param {HTMLElement} box */
-function cutsNames(box) {
-  return [...box.querySelectorAll("td.wide")].some((cell) => cell.scrollWidth > cell.clientWidth + 1);
+/**
+ * Whether a column of names, narrower than so much, cuts any.
+ * @param {HTMLElement} box
+ * @param {number} below
+ */
+function cutsNames(box, below) {
+  return [...box.querySelectorAll("td.wide")].some(
+    (cell) =>
+      cell.clientWidth < below &&
+      [cell, ...cell.querySelectorAll(".parted > span")].some((part) => part.scrollWidth > part.clientWidth + 1),
+  );
 }
 
 /**
@@ -323,12 +335,4 @@ export function kindChip(kind) {
  */
 export function kernelName(name) {
   return h("span", { class: "kernel", text: bareName(name), title: name });
-}
-
-/**
- * The same without template arguments and parameters, for narrow columns; whole in its title.
- * @param {string} name
- */
-export function kernelInShort(name) {
-  return h("span", { class: "kernel", text: shortName(name), title: name });
 }

@@ -144,8 +144,8 @@ export function inkOn(color) {
     return s <= 0.04045 ? s / 12.92 : ((s + 0.055) / 1.055) ** 2.4;
   });
   const luminance = 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  // Contrast of white is 1.05/(l+.05), of near-black (l+.05)/.06; they meet at 0.2. Bold text may lean to white.
-  return luminance > 0.32 ? "#16120a" : "#ffffff";
+  // Contrast of white is 1.05/(l+.05), of black (l+.05)/.05: both are 4.58 where they meet.
+  return luminance > 0.1791 ? "#000000" : "#ffffff";
 }
 
 /**

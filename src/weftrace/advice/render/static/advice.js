@@ -8,9 +8,7 @@ startPage("weftrace-advice", (/** @type {advice_block.Block} */ block) => {
   byId("facts").textContent = block.facts.join(" · ");
   showNotes(byId("notes"), block.notes);
   showFindings(byId("findings-body"), block.advice, { most: null, onOpen: null });
-  const some = block.advice.not_found.length > 0;
-  byId("not-found").hidden = !some;
-  byId("nav-not-found").hidden = !some;
+  byId("not-found").hidden = !block.advice.not_found.length;
   showNotFound(byId("not-found-body"), block.advice.not_found);
   return { block };
 });

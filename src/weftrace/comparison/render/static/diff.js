@@ -95,7 +95,7 @@ function showGates(gates) {
 /** @param {Diff} found */
 function showFindings({ findings }) {
   const told = findings ?? [];
-  byId("findings").hidden = byId("nav-findings").hidden = !told.length;
+  byId("findings").hidden = !told.length;
   fill(byId("finding-sentences"), items(told.map((each) => each.sentence)));
 }
 

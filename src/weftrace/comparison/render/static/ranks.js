@@ -16,7 +16,7 @@ import { sortableTable } from "render/tables.js";
  * @param {Pictures | null} pictures
  */
 export function showRanks({ by_rank: ranks, lateness, verdict }, pictures) {
-  byId("ranks").hidden = byId("nav-ranks").hidden = ranks.length < 2;
+  byId("ranks").hidden = ranks.length < 2;
   if (ranks.length < 2) return;
   const names = pictures?.ranks() ?? [];
   const more = names.length ? " A row shows the lanes of its rank, where the page holds them." : "";

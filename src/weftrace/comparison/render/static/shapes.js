@@ -12,7 +12,7 @@ import { columnsOf, showTable } from "render/tables.js";
 /** @param {Diff} found */
 export function showShapes({ shapes = [], shape_sentences: sentences = [], verdict }) {
   const isTold = shapes.length > 0 && verdict.word !== "not comparable";
-  byId("shapes").hidden = byId("nav-shapes").hidden = !isTold;
+  byId("shapes").hidden = !isTold;
   if (!isTold) return;
   fill(byId("shape-sentences"), items(sentences));
   const most = Math.max(1, ...shapes.map((row) => Math.abs(row.change_ns)));

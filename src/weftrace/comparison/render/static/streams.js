@@ -4,6 +4,7 @@ import { fill, h } from "render/dom.js";
 import { duration, plural } from "render/format.js";
 import { unpacked } from "render/packed.js";
 import { durationSums, eventAt, nameWriter, paintRow, shadesFor } from "render/rows.js";
+import { tellApart } from "render/names.js";
 import { FONT, Sheet } from "render/scene.js";
 import { palette } from "render/theme.js";
 import { tipRows } from "render/tooltip.js";
@@ -143,16 +144,15 @@ function gutterOf(name, rows) {
    * @param {number} height
    */
   const place = (top, height) => ({ top: `${top}px`, "line-height": `${height}px` });
-  return [
-    h("div", { class: "stream-label", style: place(0, AXIS) }, h("b", { text: name })),
-    ...rows.map(({ stream }, at) =>
-      h("div", {
-        class: "stream-label",
-        style: place(AXIS + at * (ROW + GAP), ROW),
-        text: stream < 0 ? "no stream" : `stream ${stream}`,
-      }),
-    ),
-  ];
+  const labels = rows.map(({ stream }, at) =>
+    h("div", {
+      class: "stream-label",
+      style: place(AXIS + at * (ROW + GAP), ROW),
+      text: stream < 0 ? "no stream" : `stream ${stream}`,
+    }),
+  );
+  tellApart(labels);
+  return [h("div", { class: "stream-label", style: place(0, AXIS) }, h("b", { text: name })), ...labels];
 }
 
 /**

@@ -105,7 +105,7 @@ function showPhases({ phases, bases }) {
 
 /** @param {page.Profile} block */
 function showRanks({ ranks, rank_words: words }) {
-  byId("ranks").hidden = byId("nav-ranks").hidden = ranks.length < 2;
+  byId("ranks").hidden = ranks.length < 2;
   if (ranks.length < 2) return;
   byId("rank-lead").textContent = words;
   const longest = Math.max(1, ...ranks.map((row) => row.compute_ns + row.communication_ns));

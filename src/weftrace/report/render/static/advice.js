@@ -14,7 +14,6 @@ export function showAdvice(report, open) {
   const advice = document.getElementById("weftrace-advice") && readBlock("weftrace-advice");
   const none = !advice || advice.cards.length === 0;
   byId("advice").hidden = none;
-  byId("nav-advice").hidden = none;
   if (none) return;
   showFindings(byId("advice-body"), advice, {
     most: FIRST,

@@ -46,7 +46,7 @@ const TOLD = {
 /** @param {page.Rank} rank */
 export function showCode(rank) {
   const present = /** @type {By[]} */ (["modules", "lines"]).filter((by) => rank[by]);
-  byId("code").hidden = byId("nav-code").hidden = !present.length;
+  byId("code").hidden = !present.length;
   if (!present.length) return;
   /** @type {State} */
   const state = { by: present[0], metric: "total_ns", fold: true, nodes: [] };

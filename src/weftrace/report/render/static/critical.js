@@ -15,7 +15,6 @@ export function showCritical(position) {
   const id = `weftrace-path-${position}`;
   const known = document.getElementById(id) !== null;
   byId("critical").hidden = !known;
-  byId("nav-critical").hidden = !known;
   if (!known) return null;
   /** @type {Block} */
   const block = readBlock(id);

@@ -31,7 +31,7 @@ const PARTS = [
 /** @param {page.Rank} rank */
 export function showEfficiency({ efficiency }) {
   const isThere = Boolean(efficiency?.total_ns);
-  for (const id of ["efficiency", "nav-efficiency"]) byId(id).hidden = !isThere;
+  byId("efficiency").hidden = !isThere;
   if (!efficiency || !isThere) return;
   const isKnown = efficiency.num_rated > 0;
   byId("efficiency-body").hidden = !isKnown;

@@ -9,7 +9,7 @@ import { directionOf, phaseOf } from "render/boxes.js";
 import { actionButton, byId, fact, fill, h, items } from "render/dom.js";
 import { copyText } from "render/exports.js";
 import { duration, ofWhole, percent, plural, shortName } from "render/format.js";
-import { kernelInShort, kindChip, sortableTable } from "render/tables.js";
+import { kernelName, kindChip, sortableTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
 
 /**
@@ -307,7 +307,7 @@ function kernelTable(timeline, range, span, kinds) {
     sort: { key: "total_ns", down: true },
     empty: "No device event in this range.",
     columns: [
-      { key: "name", label: "kernel", kind: "text", wide: true, node: (row) => kernelInShort(row.name) },
+      { key: "name", label: "kernel", kind: "text", wide: true, node: (row) => kernelName(row.name) },
       { key: "kind", label: "class", kind: "text", node: (row) => kindChip(row.kind) },
       { key: "num_events", label: "events", kind: "count" },
       { key: "total_ns", label: "time in range", kind: "time", bar: (row) => row.total_ns / span },

@@ -127,9 +127,9 @@ startPage("weftrace-report", (/** @type {page.ReportBlock} */ report) => {
    * @param {import("./job.js").Job} of
    */
   function jobOverview(of) {
-    for (const id of ["job", "late", "nav-job"]) byId(id).hidden = false;
+    for (const id of ["job", "late"]) byId(id).hidden = false;
     showJobSummary(report, of);
-    for (const id of ["slowdown", "nav-slowdown"]) byId(id).hidden = !of.slowdown;
+    byId("slowdown").hidden = !of.slowdown;
     if (of.slowdown) {
       showSlowdown(byId("slowdown-body"), of.slowdown, (rank) => {
         const member = memberOf(of.slowdown, of.ranks, rank);

@@ -2,7 +2,7 @@
 
 import { card } from "render/cards.js";
 import { byId, fill, h } from "render/dom.js";
-import { duration, percent, plural } from "render/format.js";
+import { duration, percent, plural, withoutFolders } from "render/format.js";
 import { rankLabel } from "./job.js";
 import { communicationBar, partsList, partsOf, stackedBar, sumLine } from "./parts.js";
 
@@ -55,7 +55,7 @@ export function showSummary(report, rank) {
     rank.num_sms ? `${rank.num_sms} ${rank.sm_unit}` : null,
     rank.step === null ? null : `profiler step ${rank.step}${rank.step_by === "launch" ? ", what it launched" : ""}`,
     rank.simulated ? "simulated" : "measured",
-    rank.path,
+    withoutFolders(rank.path),
   ].filter(Boolean);
   const verdict = rank.quality.verdict;
   fill(

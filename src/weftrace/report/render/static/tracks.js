@@ -3,6 +3,7 @@
 import { actionButton, fill, h } from "render/dom.js";
 import { grouped } from "render/format.js";
 import { bisect } from "render/intervals.js";
+import { tellApart } from "render/names.js";
 
 /**
  * @typedef {import("./data.js").Timeline} Timeline
@@ -148,5 +149,6 @@ export function labelColumn(gutter, placed, streams, onToggle) {
     );
   });
   fill(gutter, toggles, names);
+  tellApart(gutter.querySelectorAll(/** @type {"span"} */ (".track-name, .group-toggle span:last-child")));
   gutter.style.setProperty("height", `${placed.height}px`);
 }

@@ -3,7 +3,7 @@
 import { byId, fact, fill, h } from "render/dom.js";
 import { count, duration, grouped, percent, withoutFolders } from "render/format.js";
 import { icicle, legendKeys } from "render/icicle.js";
-import { columnsOf, kernelInShort, showTable } from "render/tables.js";
+import { columnsOf, kernelName, showTable } from "render/tables.js";
 import { defined } from "render/tooltip.js";
 import { IDLE_PARTS, partsList, stackedBar } from "./parts.js";
 import { boundWords } from "./summary.js";
@@ -62,8 +62,8 @@ function showIdle({ idle_account: account, basis }) {
     limit: 5,
     sort: { key: "ns", down: true },
     columns: columnsOf("separated", "before after num_gaps ns host_ns", {
-      before: { node: (row) => kernelInShort(row.before) },
-      after: { node: (row) => kernelInShort(row.after) },
+      before: { node: (row) => kernelName(row.before) },
+      after: { node: (row) => kernelName(row.after) },
     }),
   });
 }
