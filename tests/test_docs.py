@@ -40,7 +40,7 @@ ALL_DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")})
 DOCUMENTS = [path for path in sorted((ROOT / "docs").glob("**/*.md")) if path not in PASTED]
 QUOTING = (
     "idle.md", "recording.md", "many-ranks.md", "critical-path.md", "what-if.md", "diff.md", "serving.md",
-    "stragglers.md", "advise.md",
+    "stragglers.md", "advise.md", "query.md",
 )  # fmt: skip
 SETTING_UP = ("pip", "python3", "git", "cd", "source", "apt-get", "sudo")
 
