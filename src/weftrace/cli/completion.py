@@ -35,7 +35,7 @@ Complete = Callable[..., list[str]]
 
 
 def among(*words: str) -> Complete:
-    """Completion from words. (Typer tells what a function takes by the name of its argument.)"""
+    """Completion from words. The name of the argument matters: Typer looks at it."""
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 

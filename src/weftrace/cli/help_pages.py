@@ -128,7 +128,7 @@ def _row(term: str, meaning: Text, column: int, width: int) -> Iterator[Text]:
 
 
 def _epilog_lines(epilog: str, width: int) -> Iterator[Text]:
-    """Paragraphs; those that are commands, with what each does above it as a comment."""
+    """Paragraphs. A command has its comment on the line above it."""
     for paragraph in _paragraphs(epilog):
         if not paragraph.startswith("weftrace "):
             yield _text()

@@ -78,10 +78,9 @@ def program(command: str = "") -> typer.Typer:
     app = App(
         name="weftrace",
         cls=Root,
-        help="Show which communication is hidden behind which computation, where the step went, and what could be "
-        "saved.",
+        help="Show where a training or serving step went on the GPU, and what would make it faster.",
         epilog="[bold]Examples[/bold]\n\n"
-        "weftrace demo     a report with nothing but weftrace\n\n"
+        "weftrace demo     a report without a trace of your own\n\n"
         "weftrace train.json.gz     the report of your trace, as of `weftrace report train.json.gz`\n\n"
         "weftrace train.json.gz --open     the same as a page in the browser\n\n"
         "A command wins over a file or folder of its name: for a folder called `profile`, say weftrace ./profile.\n\n"
@@ -100,7 +99,7 @@ def program(command: str = "") -> typer.Typer:
 
 
 def _asked() -> str:
-    """The name of the command that is asked for or, where the shell completes a line, stands there; "" for none."""
+    """The name of the command on the command line, or on the line that the shell completes; "" for none."""
     if "_WEFTRACE_COMPLETE" not in os.environ:
         return next(iter(with_report(sys.argv[1:])), "")
     # bash hands the line on in the last of these, other shells in the first

@@ -111,9 +111,9 @@ def wanted(
 
 def _new_page(writes: Output | Iterable[str]) -> str:
     """The page that `--open` writes where none is named: in this folder, else in that for temporary files."""
-    name = (writes.schema.partition("/")[0] if isinstance(writes, Output) else "") or "weftrace"
     import tempfile
 
+    name = (writes.schema.partition("/")[0] if isinstance(writes, Output) else "") or "weftrace"
     name = re.sub(r"[._]", "-", name) + PAGE
     return name if os.access(os.curdir, os.W_OK) else os.path.join(tempfile.gettempdir(), name)
 
