@@ -1,9 +1,9 @@
 """Plain English where a user reads: `python -m tests.plain_english [FILE…]` prints phrases to change, and what to say.
 
-It reads README.md, the documents in docs/ and those for contributors, all commands' help texts, and the strings of
-src/ (Python, JavaScript, TOML, the pages' templates). Code in a text counts as one word. The phrases are listed in
-plain_english.toml. If a pattern finds a phrase that is fine, make the pattern narrower or rephrase: there is no mark to
-switch it off.
+It reads README.md, the documents in docs/, the site's start page, what contributors read, commands' help texts, and
+the strings of src/ (Python, JavaScript, TOML, the pages' templates). Code in a text counts as one word.
+plain_english.toml lists the phrases. If a pattern finds a phrase that is fine, make the pattern narrower or rephrase:
+there is no mark to switch it off.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ class Hit(NamedTuple):
 
 def files() -> list[Path]:
     """All that users and contributors read."""
-    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", *ROOT.glob("docs/**/*.md")]
-    package = ROOT / "src" / "weftrace"
-    return documents + [path for kind in ("py", "js", "toml", "html") for path in sorted(package.rglob(f"*.{kind}"))]
+    documents = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "website/index.md")]
+    package = [path for kind in ("py", "js", "toml", "html", "md") for path in ROOT.glob(f"src/weftrace/**/*.{kind}")]
+    return [*documents, *sorted(ROOT.glob("docs/**/*.md")), *sorted(package)]
 
 
 def texts(path: Path) -> Iterator[Text]:
