@@ -154,7 +154,7 @@ counts: $(VENV)/.ready-dev ## count lines of code and what is written twice, at 
 	@$(BIN)/python -m tests.house_counts $(SINCE) .
 
 docs: $(VENV)/.ready-dev ## check the documents: every command and example runs, every link leads somewhere, the English is plain
-	@$(BIN)/python -m pytest tests/test_docs.py tests/test_readme.py tests/test_translations.py tests/test_glossary.py \
+	@$(BIN)/python -m pytest tests/test_docs.py tests/test_paste.py tests/test_readme.py tests/test_translations.py tests/test_glossary.py \
 		tests/test_coming_from.py tests/test_plain_english.py $(PYTEST)
 
 $(VENV)/.ready-site: pyproject.toml $(VENV)/.ready

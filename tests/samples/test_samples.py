@@ -58,9 +58,20 @@ def test_advice_on_a_sample_saves_what_its_causes_cost(run: Run, tmp_path: Path)
     code, text, err = run("advise", tmp_path / "train" / "train.json.gz", "--json")
     assert code == 0, err
     gains = {found["rule"]: found["gain"] for found in json.loads(text)["findings"]}
+    assert len(sample.planted) == 3
     for each in sample.planted:
         gain = gains[each.finding]
         assert gain["low_ns"] <= each.cost_ns <= gain["high_ns"], each
+
+
+def test_time_is_told_by_module_and_its_backward(tmp_path: Path) -> None:
+    write_sample("train", str(tmp_path / "train"))
+    (rank,) = wt.analyze(tmp_path / "train" / "train.json.gz", by=("module",), timelines=False).document["ranks"]
+    gelu = [node for node in rank["modules"]["nodes"] if node["name"].startswith("GELU")]
+    # Forward 8 kernels that read and write 134 MB at 2.7 TB/s, backward 8 with half as much again; 4 layers, 3 steps.
+    kernel_ns = 2 * 8_192 * 8_192 * 2 / 2_700
+    assert sum(node["total_ns"] for node in gelu) == pytest.approx(8 * 4 * 3 * 2.5 * kernel_ns, rel=0.01)
+    assert sum(node["backward_ns"] for node in gelu) == pytest.approx(8 * 4 * 3 * 1.5 * kernel_ns, rel=0.01)
 
 
 def test_a_seed_gives_the_same_files_and_another_one_others(tmp_path: Path) -> None:

@@ -139,6 +139,7 @@ def write_sample(name: Name, folder: str = "", *, seed: int = 0) -> Sample:
     text = [f"weftrace sample {name}: {recipe.what} Simulated, not measured."]
     text += [each.what for each in sample.planted]
     facts = {"sample": text[0], "planted": " ".join(text[1:]), "seed": str(seed)}
+    facts |= {"record_shapes": "1", "with_stack": str(int(isinstance(recipe.run, Training)))}
     for part, run in recipe.runs.items():
         (home / part).mkdir(parents=True, exist_ok=True)
         for trace in _traces(run, seed, facts):

@@ -12,12 +12,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from weftrace.plan.model import Plan
-from weftrace.plan.ops import Kind, Op, Resource, Wait
+from weftrace.plan.ops import Kind as OpKind
+from weftrace.plan.ops import Op, Resource, Wait
 from weftrace.plan.times import Timetable, reached_ns, timetable
 from weftrace.trace.model import Device, Trace, Track, events_frame
 
@@ -29,6 +30,7 @@ ORIGIN_NS = 1_700_000_000_000_000_000
 COMPUTE, COPIES, COMMUNICATION = 7, 13, 20  # streams
 MAIN, AUTOGRAD = 1, 2  # host threads, which are streams of the plan as well
 _PID = 4_000
+Kind = Literal["user_annotation", "cpu_op", "python_function"]
 H100 = Device(
     id=0, name="NVIDIA H100 80GB HBM3 (simulated)", num_sms=132, memory_bytes=85_018_279_936, capability=(9, 0),
     max_threads_per_sm=2048, registers_per_sm=65_536, shared_bytes_per_sm=233_472, warp_size=32,
@@ -38,15 +40,16 @@ H100 = Device(
 
 @dataclass(slots=True, kw_only=True)
 class _Range:
-    """An annotation or an operator around host ops, from row `first` of the plan to row `last`."""
+    """An annotation, operator or Python frame around host ops, from row `first` of the plan to row `last`."""
 
     name: str
-    is_operator: bool
+    kind: Kind
     rank: int
     thread: int
     depth: int
     first: int
     last: int = -1
+    columns: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,9 +103,9 @@ class Recorder:
         events: list[dict[str, Any]] = []
         for each in self.ranges:
             if each.rank == rank:
-                wider = 60 * (8 - each.depth)
+                wider = 45 * (11 - each.depth)
                 start, end = began[each.first] - wider, int(times.end_ns[each.last]) + wider
-                events.append(_host(each.name, each.thread, start, end, each.is_operator))
+                events.append(_host(each.name, each.thread, start, end, each.kind) | each.columns)
         operator_of: dict[int, int] = {}
         for row in rows.tolist():
             facts, op = self.facts[row], self.ops[row]
@@ -127,16 +130,16 @@ class Recorder:
         for depth, name in enumerate(facts.operators):
             inner = facts.columns if depth == len(facts.operators) - 1 or name.startswith("aten::") else {}
             operator_of[row] = 10 * row + depth + 1
-            yield {**_host(name, thread, start + 300 * (depth + 1), end - 100 * (depth + 1), True),
+            yield {**_host(name, thread, start + 300 * (depth + 1), end - 100 * (depth + 1), "cpu_op"),
                    "external_id": operator_of[row], **inner}  # fmt: skip
         if facts.call:
             begin = start if not facts.operators else max(start + 300 * (len(facts.operators) + 1), end - 5 * US)
-            yield {**_host(facts.call, thread, begin, end - 100 * (len(facts.operators) + 1), True),
+            yield {**_host(facts.call, thread, begin, end - 100 * (len(facts.operators) + 1), "cpu_op"),
                    "cat": "cuda_runtime", "correlation": row + 1,
                    "external_id": operator_of.get(row)}  # fmt: skip
         if facts.sync:
             kind, stream, waits = facts.sync
-            yield {**_host(kind, thread, start, end, True), "cat": "cuda_sync", "pid": "0", "tid": str(stream),
+            yield {**_host(kind, thread, start, end, "cpu_op"), "cat": "cuda_sync", "pid": "0", "tid": str(stream),
                    "device": 0, "stream": stream, "correlation": row + 1, **waits}  # fmt: skip
 
 
@@ -159,12 +162,12 @@ class Thread:
     pending: list[str | int | Wait] = field(default_factory=list)
 
     @contextmanager
-    def inside(self, name: str, *, is_operator: bool = False) -> Iterator[None]:
-        """A range around what is done in it, which must be something."""
+    def inside(self, name: str, kind: Kind = "user_annotation", **columns: Any) -> Iterator[None]:
+        """A range around what is done in it, which must be something. columns: what else is recorded of it."""
         recorder = self.recorder
         before = self.last
         found = _Range(
-            name=name, is_operator=is_operator, rank=self.rank, thread=self.number, depth=self.depth,
+            name=name, kind=kind, columns=columns, rank=self.rank, thread=self.number, depth=self.depth,
             first=len(recorder.ops),
         )  # fmt: skip
         recorder.ranges.append(found)
@@ -193,13 +196,18 @@ class Thread:
     def launch(
         self, operators: str, kernel: str, us: float, *, stream: int = COMPUTE, shapes: Sequence[Sequence[int]] = (),
         meet: int | None = None, host_us: float = 8.0, blocks: int = 1_056,
-        call: str = "cudaLaunchKernel", num_bytes: int | None = None, **columns: Any,
+        call: str = "cudaLaunchKernel", num_bytes: int | None = None, sequence: int | None = None, **columns: Any,
     ) -> int:  # fmt: skip
         """Launch a kernel, or a copy of `num_bytes`, by the innermost of operators (parted by blanks). meet: ops of
-        other ranks with the same number happen together with it. columns: what else is recorded of it."""
+        other ranks with the same number happen together with it. sequence: autograd's number of the operator. columns:
+        what else is recorded of it."""
         sizes = {"input_shapes": json.dumps([list(shape) for shape in shapes], separators=(",", ":")),
                  "input_types": json.dumps(["c10::BFloat16"] * len(shapes), separators=(",", ":"))}  # fmt: skip
-        facts = _Facts(call=call, operators=tuple(operators.split()), columns=(sizes if shapes else {}) | columns)
+        facts = _Facts(
+            call=call,
+            operators=tuple(operators.split()),
+            columns={"sequence": sequence} | (sizes if shapes else {}) | columns,
+        )
         size = {"moved_bytes": num_bytes} if num_bytes else _grid(24 if stream == COMMUNICATION else blocks)
         return self._device(self._host(host_us, facts), kernel, us, stream, meet, size | columns)
 
@@ -224,7 +232,7 @@ class Thread:
     def _device(
         self, launched: int, kernel: str, us: float, stream: int, meet: int | None, columns: dict[str, Any]
     ) -> int:  # fmt: skip
-        kind: Kind = "memory" if "moved_bytes" in columns else "compute"
+        kind: OpKind = "memory" if "moved_bytes" in columns else "compute"
         if stream == COMMUNICATION:
             kind = "communication"
         ns = us * US * (self.slow if kind == "compute" else 1)
@@ -243,9 +251,9 @@ def _grid(blocks: int) -> dict[str, Any]:
     return {"num_blocks": blocks, "num_threads": 256, "registers": 96, "shared_bytes": 0}
 
 
-def _host(name: str, thread: int, start: int, end: int, is_operator: bool) -> dict[str, Any]:
+def _host(name: str, thread: int, start: int, end: int, kind: Kind) -> dict[str, Any]:
     return {
-        "name": name, "cat": "cpu_op" if is_operator else "user_annotation", "pid": str(_PID),
+        "name": name, "cat": kind, "pid": str(_PID),
         "tid": str(_PID + thread), "ts_ns": ORIGIN_NS + start, "dur_ns": max(0, end - start),
     }  # fmt: skip
 

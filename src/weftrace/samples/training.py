@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from weftrace.samples.recorder import AUTOGRAD, COMMUNICATION, COMPUTE, COPIES, Recorder, Thread
+from weftrace.samples.recorder import AUTOGRAD, COMMUNICATION, COMPUTE, COPIES, MAIN, Recorder, Thread
 
 _POINTWISE = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::{0}, std::array<char*, 2ul> >(int, at::native::{0},"
@@ -74,11 +76,19 @@ class _Run:
         self.form, self.main = form, main
         self.autograd = Thread(main.recorder, main.rank, AUTOGRAD, main.slow, ended=main.ended, awaited=main.awaited)
         self.count = 0
+        self.sequence = 100
+        self.forwards: list[int] = []  # autograd's numbers of what the backward pass goes through, the last first
+        self.modules: Counter[str] = Counter()
 
     def steps(self) -> None:
-        for step in range(10, 10 + self.form.steps):
-            with self.main.inside(f"ProfilerStep#{step}"):
-                self.step()
+        with self.main.inside("train.py(71): main", "python_function"):
+            for step in range(10, 10 + self.form.steps):
+                with (
+                    self.main.inside(f"ProfilerStep#{step}"),
+                    self.main.inside("train.py(48): train_step", "python_function"),
+                ):
+                    self.modules.clear()
+                    self.step()
         self.main.synchronize("cudaDeviceSynchronize", "Context Sync", list(self.main.ended))
 
     def step(self) -> None:
@@ -90,7 +100,7 @@ class _Run:
             call="cudaMemcpyAsync", num_bytes=8 * form.tokens,
         )  # fmt: skip
         main.join(COMPUTE, COPIES)
-        with main.inside("forward"):
+        with main.inside("forward"), main.inside("nn.Module: Transformer_0", "python_function"):
             self.model()
         self.backward()
         self.clip()
@@ -104,9 +114,10 @@ class _Run:
             "aten::embedding aten::index_select", "void at::native::vectorized_gather_kernel<16, long>(char*, char*)",
             self.moved(2), shapes=[(32_000, form.width), (form.tokens,)],
         )  # fmt: skip
-        for _ in range(form.layers):
-            self.forward()
-        self.norm()
+        for layer in range(form.layers):
+            with main.inside(f"nn.Module: Block_{layer}", "python_function"):
+                self.forward()
+        self.norm(has_backward=False)
         self.linear(4 * form.width)
         main.launch("aten::nll_loss_forward", "void at::native::nll_loss_forward_reduce_cuda_kernel_2d<float>()", 20)
 
@@ -119,20 +130,37 @@ class _Run:
         """µs of a product of all tokens, [tokens, k] by [k, n]."""
         return 2.0 * self.form.tokens * n * k / _FLOPS * 1e6
 
+    @contextmanager
+    def module(self, kind: str) -> Iterator[None]:
+        """A module of this kind, numbered as torch does."""
+        with self.main.inside(f"nn.Module: {kind}_{self.modules[kind]}", "python_function"):
+            self.modules[kind] += 1
+            yield
+
+    def kept(self) -> int:
+        """Autograd's number of the next operator that the backward pass goes through."""
+        self.sequence += 1
+        self.forwards.append(self.sequence)
+        return self.sequence
+
     def linear(self, n: int, k: int = 0) -> None:
         k = k or self.form.width
         shapes = [(n,), (self.form.tokens, k), (k, n)]
-        self.main.launch("aten::linear aten::addmm", _GEMM["fwd"], self.product(n, k), shapes=shapes, blocks=132)
+        with self.module("Linear"):
+            self.main.launch("aten::linear aten::addmm", _GEMM["fwd"], self.product(n, k), shapes=shapes, blocks=132,
+                             sequence=self.kept())  # fmt: skip
 
-    def norm(self) -> None:
+    def norm(self, *, has_backward: bool = True) -> None:
         hidden = (self.form.tokens, self.form.width)
-        self.main.launch("aten::layer_norm aten::native_layer_norm", _NORM.format("vectorized_layer_norm_kernel"),
-                         self.moved(2), shapes=[hidden])  # fmt: skip
+        sequence = self.kept() if has_backward else None
+        with self.module("LayerNorm"):
+            self.main.launch("aten::layer_norm aten::native_layer_norm", _NORM.format("vectorized_layer_norm_kernel"),
+                             self.moved(2), shapes=[hidden], sequence=sequence)  # fmt: skip
 
-    def pointwise(self, name: str, functor: str, tensors: float, *, wide: bool = False, inputs: int = 1) -> None:
-        shape = (self.form.tokens, self.form.width * (4 if wide else 1))
-        self.main.launch(f"aten::{name}", _POINTWISE.format(functor), self.moved(tensors, wide=wide),
-                         shapes=[shape] * inputs)  # fmt: skip
+    def residual(self) -> None:
+        hidden = (self.form.tokens, self.form.width)
+        self.main.launch("aten::add", _POINTWISE.format("CUDAFunctor_add<c10::BFloat16>"), self.moved(3),
+                         shapes=[hidden] * 2)  # fmt: skip
 
     def attention(self) -> float:
         return self.product(self.form.width, self.form.width) * 1.2
@@ -141,16 +169,19 @@ class _Run:
         form = self.form
         self.norm()
         self.linear(3 * form.width)
+        heads = (4, form.tokens // 4, form.width // 128, 128)
         self.main.launch("aten::scaled_dot_product_attention aten::_flash_attention_forward", _ATTENTION.format("fwd"),
-                         self.attention(), shapes=[(4, form.tokens // 4, form.width // 128, 128)] * 3)  # fmt: skip
+                         self.attention(), shapes=[heads] * 3, sequence=self.kept())  # fmt: skip
         self.linear(form.width)
-        self.pointwise("add", "CUDAFunctor_add<c10::BFloat16>", 3, inputs=2)
+        self.residual()
         self.norm()
         self.linear(4 * form.width)
-        for name, functor in _WRITTEN_OUT if form.is_unfused else (("gelu", "GeluCUDAKernelImpl"),):
-            self.pointwise(name, functor, 2, wide=True)
+        with self.module("GELU"):
+            for name, functor in _WRITTEN_OUT if form.is_unfused else (("gelu", "GeluCUDAKernelImpl"),):
+                self.main.launch(f"aten::{name}", _POINTWISE.format(functor), self.moved(2, wide=True),
+                                 shapes=[(form.tokens, 4 * form.width)], sequence=self.kept())  # fmt: skip
         self.linear(form.width, 4 * form.width)
-        self.pointwise("add", "CUDAFunctor_add<c10::BFloat16>", 3, inputs=2)
+        self.residual()
 
     # the backward pass ----------------------------------------------------------------------------------------------
 
@@ -174,7 +205,8 @@ class _Run:
         return "aten::mm", _GEMM[way], self.product(n, k), [(self.form.tokens, n), (n, k)]
 
     def gradient(self, node: str, kernels: Sequence[tuple[str, str, float, list[Shape]]]) -> None:
-        with self.autograd.inside(f"autograd::engine::evaluate_function: {node}", is_operator=True):
+        name, sequence = f"autograd::engine::evaluate_function: {node}", self.forwards.pop()
+        with self.autograd.inside(name, "cpu_op", sequence=sequence, forward_thread=MAIN):
             for operator, kernel, us, shapes in kernels:
                 self.autograd.launch(f"{node} {operator}", kernel, us, shapes=shapes)
 
@@ -218,11 +250,11 @@ class _Run:
         with main.inside("clip_grad_norm_"):
             main.launch("aten::_foreach_norm", _NORMS, num_bytes / _BYTES * 1e6)
         if self.form.reads_norm:
-            with main.inside("aten::item", is_operator=True):
+            with main.inside("aten::item", "cpu_op"):
                 main.launch("aten::_local_scalar_dense", "Memcpy DtoH (Device -> Pageable)", 1.5,
                             call="cudaMemcpyAsync", num_bytes=4)  # fmt: skip
                 main.synchronize("cudaStreamSynchronize", "Stream Sync", [COMPUTE])
-        with main.inside("log_metrics"):
+        with main.inside("log_metrics"), main.inside("train.py(31): log_metrics", "python_function"):
             main.work(1_300)
 
     def optimizer(self) -> None:
