@@ -16,11 +16,21 @@ from tests.moe.render import profiles
 from tests.pipeline.render import simulations as pipelines
 from tests.report.job_documents import late_job, replayed
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, NOTIFY, TraceFile
+from weftrace.advice import advise
 from weftrace.advice.changes import parse_change
 from weftrace.advice.document import critical_path_report
-from weftrace.advice.render.page import render_path_html, render_what_if_html
+from weftrace.advice.outputs import STRAGGLERS
+from weftrace.advice.render.page import (
+    render_advice_html,
+    render_path_html,
+    render_sensitivity_html,
+    render_what_if_html,
+)
 from weftrace.advice.whatif_document import what_if_report, worth_of
 from weftrace.advice.whatifs import what_if
+from weftrace.comparison import diff
+from weftrace.comparison.document import diff_report
+from weftrace.comparison.render.page import render_diff_html
 from weftrace.flops.render.page import render_flops_html
 from weftrace.moe import simulated
 from weftrace.moe.render.page import render_profile_html
@@ -60,6 +70,38 @@ def slow_job() -> Any:
         "num_worst": 58,
     }
     return job
+
+
+#: Kernels as serving engines have them: 120 characters and more without a blank, which begin alike; and a step's name.
+TILED = [
+    f"Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT{rows}x{rows}x64_MI16x16x1_SN_LDSB1_AFC1_AFEM1_AFEM1_ASEM1_CLR1_CADS0"
+    "_DTVA0_DTVB0_EPS0_FDSI0_GRPM1_GRVWA8_GRVWB8_GSU0" for rows in (64, 128, 256)
+] + [
+    f"void at::native::elementwise_kernel<128,4,at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<float,"
+    f"float,float,at::native::binary_internal::{name}Functor<float>>>>(int,at::native::gpu_kernel_impl_nocast)"
+    for name in ("Mul", "Div")
+]  # fmt: skip
+STEP = "execute_8192_context_9(sq8155sk8430sqsq7_ran_generation_37(sq37sk55086sqsq37sqsk55086)"
+
+
+def serving(folder: Path, slower: float = 1.0) -> Path:
+    """Four steps of an engine that serves requests, on three streams whose numbers begin alike, as its trace's file."""
+    file = TraceFile(rank=0)
+    for step in range(4):
+        zero = 20_000.0 * step
+        file.host(f"{STEP}_{step % 2}", zero, 5_000)
+        for at, name in enumerate(TILED * 3):
+            begin = zero + 600 * at * slower
+            file.host(f"aten::an_operator_of_a_model_{name[:40]}", zero + 100 + 50 * at, 40, cat="cpu_op")
+            file.kernel(name, begin + 6_000, 560 * slower, launch=zero + 110 + 50 * at, stream=1000 + at % 3, blocks=64)
+    path = folder / f"a_trace_of_an_engine_with_a_long_name_{slower}.json"
+    path.write_text(json.dumps({**file.facts, "traceEvents": file.events}))
+    return path
+
+
+def served(folder: Path) -> str:
+    report = analyze(serving(folder))
+    return render_html(report.document, report.timelines, path_blocks(report))
 
 
 def strained(folder: Path, *, modules: bool = False) -> Report:
@@ -194,6 +236,17 @@ def answer(folder: Path) -> str:
     return render_what_if_html(what_if_report(what_if(inferred, changes), inferred))
 
 
+def two_runs(folder: Path) -> str:
+    return render_diff_html(diff_report(diff(serving(folder), serving(folder, 1.2))))
+
+
+def late_ranks(_: Path) -> str:
+    assert STRAGGLERS.load and STRAGGLERS.page
+    return STRAGGLERS.page(
+        STRAGGLERS.load({"schema": STRAGGLERS.schema, **replayed(late_job(64, steps=40))["slowdown"]}, what="saved")
+    )
+
+
 #: Name -> the page, written with the help of an empty folder.
 PAGES: dict[str, Callable[[Path], str]] = {
     "one rank": one_rank,
@@ -213,4 +266,9 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "validation": validation,
     "critical path": critical_path,
     "what if": answer,
+    "what one class is worth": lambda folder: render_sensitivity_html(worth_of(strained_run(folder, LONG))),
+    "advice": lambda folder: render_advice_html(advise(serving(folder))),
+    "late ranks": late_ranks,
+    "two runs": two_runs,
+    "serving": served,
 }

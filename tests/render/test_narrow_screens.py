@@ -11,6 +11,7 @@ from tests.browser import Open
 from tests.fuzz import few
 from tests.render.extreme_pages import PAGES, strained
 from tests.render.narrow import WALK
+from tests.render.reading import FAULTS
 from weftrace.render.page import tied
 from weftrace.report import render_html
 
@@ -23,9 +24,9 @@ OPENED = """() => {
 }"""
 
 
-@pytest.mark.parametrize("name", few(PAGES, 5))
-def test_pages_fit_every_screen_and_cut_no_digit(name: str, open_html: Open, tmp_path: Path) -> None:
-    page = open_html(PAGES[name](tmp_path), viewport={"width": WIDTHS[0], "height": 900})
+@pytest.mark.parametrize("name", few(PAGES, 9))
+def test_pages_read_well_on_every_screen(name: str, open_html: Open, tmp_path: Path) -> None:
+    page = open_html(PAGES[name](tmp_path), viewport={"width": WIDTHS[0], "height": 900}, color_scheme="light")
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
         page.evaluate(OPENED)
@@ -33,6 +34,9 @@ def test_pages_fit_every_screen_and_cut_no_digit(name: str, open_html: Open, tmp
         assert found["scroll"] <= 0, (width, found["wide"])
         assert not found["cut"], (width, found["cut"])
         assert not found["boxes"], (width, found["boxes"])  # not even in a box of its own
+        assert page.evaluate(FAULTS) == [], width
+    page.evaluate("document.getElementById('theme').click()")
+    assert page.evaluate(FAULTS) == [], "dark"
 
 
 def test_the_walk_finds_what_is_cut(open_html: Open, tmp_path: Path) -> None:
@@ -54,6 +58,28 @@ def test_the_walk_finds_what_is_cut(open_html: Open, tmp_path: Path) -> None:
     assert found["scroll"] > 0
     assert [cut for cut in found["cut"] if "123,456" in cut] and [cut for cut in found["cut"] if "987,654" in cut]
     assert not [cut for cut in found["cut"] if "kernel_number" in cut]
+
+
+def test_faults_of_reading_are_found(open_html: Open, tmp_path: Path) -> None:
+    page = open_html(PAGES["flops, tiny"](tmp_path), viewport={"width": 1400, "height": 900})
+    assert page.evaluate(FAULTS) == []
+    page.evaluate("""() => {
+      const parsed = (html) => new DOMParser().parseFromString(html, "text/html").body;
+      const add = (html) => document.querySelector("main").append(parsed(html));
+      add("<p class='faint-words'>faint words</p>");
+      document.querySelector(".faint-words").style.color = "#868e9a";
+      add("<svg class='slant' width='50' height='50'><text y='45' transform='rotate(-60 0 45)'>turned</text></svg>");
+      document.querySelector(".slant").style.overflow = "hidden";
+      for (const at of [1, 2]) add(`<div class='path-label'>a_name_that_begins_alike_${at}</div>`);
+      for (const label of document.querySelectorAll(".path-label"))
+        Object.assign(label.style, { width: "60px", overflow: "hidden", textOverflow: "ellipsis", textWrap: "nowrap" });
+      document.querySelector("nav").append(...parsed("<a href='#nowhere'>x</a>").childNodes);
+      document.querySelector(".source").textContent = "/data/runs/one.json";
+      document.querySelector("h1").textContent = "Words ".repeat(90);
+    }""")
+    found = page.evaluate(FAULTS)
+    kinds = ("contrast 3.09", "a link without", "a headline of", "a path", "cut", '"a_name_that_begins_alike_2" looks')
+    assert [fault.startswith(kind) for fault, kind in zip(found, kinds, strict=True)] == [True] * 6, found
 
 
 def test_no_headline_breaks_between_a_number_and_its_unit() -> None:

@@ -239,14 +239,12 @@ def test_a_deep_stack_shows_what_one_went_into(open_html: Open, tmp_path: Path) 
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({**file.facts, "traceEvents": file.events}))
     wt.save(analyze(path, by="line"), tmp_path / "out.html")
-    for width in (1400, 420):
-        page = open_html((tmp_path / "out.html").read_text(), viewport={"width": width, "height": 900})
-        page.locator("#code-filter input").fill("f59")
-        page.locator("#code-table tbody button.find").first.click()
-        assert page.locator("#code-path").inner_text().startswith("all › … › m53.py(54): f53 › ")
-        assert page.locator("#code-path b").inner_text() == "m59.py(60): f59"
-        assert page.locator("#code-chart svg").bounding_box()["height"] == 7 * 30  # type: ignore[index]
-        assert page.locator("#code-chart g").last.get_attribute("aria-label").endswith("f59: 20.0 µs")  # type: ignore[union-attr]
-        assert page.evaluate("document.documentElement.scrollWidth") == width
+    page = open_html((tmp_path / "out.html").read_text())
+    page.locator("#code-filter input").fill("f59")
+    page.locator("#code-table tbody button.find").first.click()
+    assert page.locator("#code-path").inner_text().startswith("all › … › m53.py(54): f53 › ")
+    assert page.locator("#code-path b").inner_text() == "m59.py(60): f59"
+    assert page.locator("#code-chart svg").bounding_box()["height"] == 7 * 30  # type: ignore[index]
+    assert page.locator("#code-chart g").last.get_attribute("aria-label").endswith("f59: 20.0 µs")  # type: ignore[union-attr]
     legend = page.locator("#code-legend .key").all_inner_texts()
     assert legend[-1] == "53 other classes, (outside)"  # one colour for both

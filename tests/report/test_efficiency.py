@@ -137,10 +137,6 @@ def test_the_page_has_a_point_for_each_shape_under_its_roof(open_html: Any, tmp_
     assert page.locator("#shape-table tbody tr").count() == 3
     shares = [float(text.split()[0]) for text in page.locator("#efficiency-parts li .muted").all_inner_texts()]
     assert sum(shares) == pytest.approx(100, abs=0.15)
-    for width in (1400, 768, 420):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_page_without_shapes_says_so_and_draws_nothing(open_html: Any, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ _DARK_SYSTEM = r'@media (prefers-color-scheme: dark) { :root:not([data-theme="li
 #: The folders of a path: a header names the file alone.
 _FOLDERS = re.compile(r"(?<![^\s(=])(?:/|[A-Za-z]:[\\/])(?:[^\s/\\]+[/\\])+")
 #: So many characters of the headline stand on two lines of a page 1,400 pixels wide.
-_MOST_IN_HEADLINE = 220
+_MOST_IN_HEADLINE = 200
 
 #: A number and its unit.
 _QUANTITY = re.compile(r"\d[\d.,]* (?:%|[nµm]?s|[kMGTP]?i?B|[kMGTPEZ]?FLOPs?)(?!\w)")

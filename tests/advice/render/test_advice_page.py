@@ -28,9 +28,8 @@ def report(loader: Path) -> AdviceReport:
     return advise(loader)
 
 
-@pytest.mark.parametrize("width", [1400, 420])
-def test_findings_stand_in_order_with_what_they_save(open_html: Open, report: AdviceReport, width: int) -> None:
-    page = open_html(render_advice_html(report), viewport={"width": width, "height": 900})
+def test_findings_stand_in_order_with_what_they_save(open_html: Open, report: AdviceReport) -> None:
+    page = open_html(render_advice_html(report))
     assert page.locator(".finding").count() == len(report.losses)
     rules = page.locator(".finding").evaluate_all("(all) => all.map((one) => one.dataset.rule)")
     assert rules == [each.rule for each in report.losses]
@@ -39,7 +38,6 @@ def test_findings_stand_in_order_with_what_they_save(open_html: Open, report: Ad
     assert page.locator(".finding-told").first.inner_text() == f"saves {first.gain.words}"
     assert first.remedy.remedy in page.locator(".finding-text").first.inner_text()
     assert page.locator(".not-found li").count() == len(report.not_found)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_bars_are_as_long_as_gains(open_html: Open, report: AdviceReport) -> None:

@@ -13,7 +13,6 @@ from tests.browser import Open
 from tests.fuzz import few
 from tests.pages import check_modules, page_blocks, rows_of
 from tests.report.job_documents import late_job, replayed
-from tests.tracefile import DISPATCH, GEMM, TraceFile
 from weftrace.advice.changes import NoHostGaps, parse_change
 from weftrace.advice.critical_paths import CriticalPath, critical_path_of
 from weftrace.advice.document import critical_path_report
@@ -24,7 +23,6 @@ from weftrace.advice.waterfalls import waterfall
 from weftrace.advice.whatif_document import what_if_report, worth_of
 from weftrace.advice.whatifs import what_if
 from weftrace.outputs import Output
-from weftrace.plan.inference.inferring import infer
 from weftrace.plan.inference.values import Inferred
 
 #: Share of the band's pixels that each colour fills, by the role that it has; of device pixels, without names.
@@ -229,22 +227,6 @@ def test_a_curve_is_drawn_with_its_knee(open_html: Open, tmp_path: Path) -> None
     ring, dots = page.locator("#curve circle.ring"), page.locator("#curve circle.dot")
     assert ring.get_attribute("cx") == dots.nth(knee).get_attribute("cx")
     assert page.locator("#gain-table tbody tr").count() > 3
-
-
-@pytest.mark.parametrize("width", [420, 1300])
-def test_long_names_stay_within_page_and_cards(open_html: Open, tmp_path: Path, width: int) -> None:
-    name = "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk55086sqsq32sqsk55086)"
-    file = TraceFile()
-    for at in range(0, 900, 300):
-        file.host(name, at, 20).kernel(GEMM, at + 20, 50, launch=at + 5).kernel(DISPATCH, at + 80, 200, launch=at + 8)
-    inferred = infer(file.trace(tmp_path))
-    answer = what_if_report(what_if(inferred, [parse_change("communication=5")]), inferred)
-    assert answer.bottleneck == "communication"
-    for html in (page_of(inferred), render_what_if_html(answer)):
-        page = open_html(html, viewport={"width": width, "height": 900})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        cards: Any = page.locator(".card-value").evaluate_all("all => all.map(v => v.scrollWidth <= v.clientWidth)")
-        assert cards == [True] * 4
 
 
 def test_the_page_of_stragglers_draws_what_the_document_holds(open_html: Open) -> None:

@@ -177,20 +177,18 @@ def _another_step_can_be_chosen(page: Any) -> None:
 def test_a_comparison_read_from_a_file_says_that_it_has_no_pictures(found: Diff, open_html: Open) -> None:
     report = replace(diff_report(found), diff=None)
     assert diff_block(report)["ranks"] == []
-    page = open_html(render_diff_html(report), viewport={"width": 400, "height": 900}, color_scheme="dark")
+    page = open_html(render_diff_html(report), color_scheme="dark")
     assert page.is_hidden("#both") and page.is_hidden("#streams")
     assert "holds no events" in page.inner_text("#lanes-missing")
     assert page.is_visible("#waterfall svg") and page.is_visible("#mover-table table")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
 def test_of_a_job_a_row_shows_the_lanes_of_its_rank(tmp_path: Path, open_html: Open) -> None:
     found = changed_job(tmp_path)
-    page = open_html(render_diff_html(diff_report(found)), viewport={"width": 400, "height": 900})
+    page = open_html(render_diff_html(diff_report(found)))
     assert page.locator("#rank-table tbody tr").count() == 3
     assert page.evaluate("() => weftrace.pictures.ranks()") == ["rank 2", "rank 1", "rank 0"]
     page.locator("#rank-table tbody tr", has_text="rank 1").press("Enter")
     assert page.locator("#chosen select").first.input_value() == "1"
     spans = page.evaluate("() => Object.values(weftrace.pictures.steps()).map(step => step.lanes.span_ns)")
     assert spans[1] - spans[0] == pytest.approx(found.by_rank()["change_ns"][1], rel=0.01)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400

@@ -435,16 +435,6 @@ def test_every_term_has_its_definition(open_html: Any, make: Any) -> None:
     assert page.evaluate("(terms) => terms.every((t) => document.getElementById(`def-${t}`))", terms)
 
 
-@pytest.mark.parametrize("width", [400, 1000, 1900])
-def test_nothing_sticks_out_sideways(open_html: Any, width: int) -> None:
-    for html in (
-        documents.page(documents.large_placement(12, 64, 96, 32, 4, moved=0.2)),
-        documents.page(documents.large_replay(60)),
-    ):
-        page = open_html(html, viewport={"width": width, "height": 900})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
 def test_dark_maps_follow_the_theme(open_html: Any) -> None:
     page = open_html(documents.page(documents.placement()), color_scheme="light")
     picture = "document.querySelector('canvas[data-map=after]').toDataURL()"

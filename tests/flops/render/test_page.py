@@ -109,12 +109,6 @@ def test_untimed_page_says_what_is_missing(open_html: Any) -> None:
     assert bounded.locator(".dot.at-bound").count() == 7
 
 
-@pytest.mark.parametrize("width", [400, 700, 1280])
-def test_page_is_no_wider_than_the_window(open_html: Any, width: int) -> None:
-    page: Page = open_html(render_flops_html(TINY, "h100"), viewport={"width": width, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
 def test_names_stay_names(open_html: Any) -> None:
     modules = tuple(
         replace(module, class_name=ATTACK, detail=ATTACK, name=module.name and ATTACK, path=module.path and ATTACK)

@@ -141,13 +141,6 @@ def test_zooming_shows_numbers_of_micro_batches_and_keeps_them(open_html: Open) 
     assert opened.evaluate("() => window.weftrace.shown[0].view.length") == 206_000
 
 
-def test_a_narrow_screen_has_nothing_beyond_its_edge(open_html: Open) -> None:
-    opened = open_html(render_schedules_html([simulations.dual()]), viewport={"width": 420, "height": 900})
-    assert opened.evaluate("() => document.documentElement.scrollWidth") <= 420
-    box = opened.locator(".schedule canvas").bounding_box()
-    assert box is not None and box["width"] > 300
-
-
 def test_colours_are_those_of_the_other_pictures(open_html: Open) -> None:
     opened = open_html(render_schedules_html([simulations.dual()]), color_scheme="light")
     told_by = "[...document.querySelectorAll('.shades:not(.pair) i')]"

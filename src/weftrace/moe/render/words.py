@@ -25,7 +25,12 @@ PROFILE_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "hidden": ("Hidden", "Communication beside which some compute kernel ran: |communication & compute|."),
         "exposed": ("Exposed", "Communication beside which no compute kernel ran: the GPU waits for the network."),
         "idle": ("Idle", "Time in which nothing ran on the GPU: mostly the gaps between kernels."),
-        "busy": ("Busy", "Of a phase: the union of its kernels over streams, the mean of its layers."),
+        "busy": (
+            "Busy",
+            "Of a phase: the union of its kernels over all streams, the mean of its layers. A box of the picture runs "
+            "from the first to the last kernel of the phase in one lane, so its length differs: the short kernels that "
+            "issue and receive messages stand in the compute lane, and gaps between kernels are not busy.",
+        ),
         "sms": (
             "SMs",
             "Streaming multiprocessors that a lane holds. Transfers in flight hold none: only the short kernels that "

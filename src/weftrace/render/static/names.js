@@ -19,7 +19,7 @@ export function tellApart(elements) {
     const name = element.textContent;
     const shared = common.get(name) ?? 0;
     if (shared < LEAST) continue;
-    const word = /[A-Za-z0-9]*$/.exec(name.slice(Math.max(0, shared - MOST_BACK), shared))?.[0].length ?? 0;
+    const word = /\w*$/.exec(name.slice(Math.max(0, shared - MOST_BACK), shared))?.[0].length ?? 0;
     const [head, tail] = [name.slice(0, shared - word), name.slice(shared - word)];
     element.classList.add("parted");
     fill(element, part(head, tail.length), part(tail, head.length));

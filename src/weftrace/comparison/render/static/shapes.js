@@ -52,7 +52,7 @@ function nameOf(row) {
   return h(
     "span",
     { class: "mover" },
-    h("b", { text: row.operator }),
+    h("b", { text: row.operator, title: row.operator }),
     row.status === "both" ? null : h("span", { class: "chip warn", text: row.status }),
     row.is_noise ? h("span", { class: "chip plain", text: "noise" }) : null,
   );

@@ -86,7 +86,8 @@ function cards(block) {
 function showPhases({ phases, bases }) {
   const [{ num_layers: num } = { num_layers: 0 }] = phases;
   byId("phase-lead").textContent =
-    `Mean of ${num} layer${num === 1 ? "" : "s"}${num > 1 ? ", without the first and the last" : ""}.`;
+    `Mean of ${num} layer${num === 1 ? "" : "s"}${num > 1 ? ", without the first and the last" : ""}. ` +
+    "Busy counts kernels in every lane, without the gaps between them; a box of the picture spans one lane.";
   const longest = Math.max(1, ...phases.map((row) => row.busy_ns));
   const several = new Set(phases.map((row) => row.micro_batch)).size > 1;
   const keys = ["phase", ...(several ? ["micro_batch"] : []), "kind", "busy_ns", "hidden_ns", "exposed_ns"];
