@@ -16,7 +16,11 @@ from weftrace.errors import DocumentError, WeftraceError
 from weftrace.files.output import write_output
 from weftrace.files.standard_input import located
 
-_INDENTED = 4_000_000  # bytes of a document up to which it is indented
+_INDENTED = 4_000_000  # bytes of a document up to which it is indented, and holds tables as rows
+_LONG_TABLE = 100  # rows from which on a longer document holds a table as columns
+_SCALARS = (str, int, float, type(None))
+#: Holds the columns of a table, name -> values, or one value that all rows have.
+AS_COLUMNS = "as_columns"
 
 
 def read_document(
@@ -28,7 +32,8 @@ def read_document(
     where it cannot be read, is damaged, is not JSON, or is another document.
     """
     try:
-        document = msgspec.json.decode(_decompressed(Path(located(path)).read_bytes()))
+        text = _decompressed(Path(located(path)).read_bytes())
+        document = msgspec.json.decode(text)
     except OSError as cause:
         raise error(f"{path}: cannot be read: {cause.strerror or cause}") from cause
     except (EOFError, zlib.error, zstandard.ZstdError) as cause:
@@ -38,6 +43,11 @@ def read_document(
         raise error(
             f"{path}: {'cut off before its end: write it again' if is_cut else f'not JSON: {cause}'}"
         ) from cause
+    if AS_COLUMNS.encode() in text:
+        try:
+            document = _as_rows(document)
+        except (ValueError, TypeError, AttributeError, RecursionError) as cause:
+            raise error(f"{path}: a document with a table whose columns do not fit together: {cause}") from cause
     named = schema or "weftrace"
     if not isinstance(document, dict):
         raise error(f"{path}: not a {named} document but a JSON {_json_name(document)}")
@@ -64,9 +74,44 @@ def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) ->
 
 
 def document_text(document: Mapping[str, Any]) -> bytes:
-    """A document as JSON, with a line end: indented, unless it is too long to be read by eye, and twice as long so."""
+    """A document as JSON, with a line end: indented, unless it is too long to be read by eye. Then long tables stand as
+    columns, {"as_columns": {name: values}}, in half the room; `read_document` makes rows of them again."""
     text = msgspec.json.encode(document)
-    return (msgspec.json.format(text, indent=1) if len(text) <= _INDENTED else text) + b"\n"
+    if len(text) <= _INDENTED:
+        return msgspec.json.format(text, indent=1) + b"\n"
+    return msgspec.json.encode(_as_columns(document)) + b"\n"
+
+
+def _as_columns(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _as_columns(inner) for key, inner in value.items()}
+    if not isinstance(value, list | tuple) or not value or isinstance(value[0], _SCALARS):
+        return value
+    keys = list(value[0]) if isinstance(value[0], Mapping) and len(value) >= _LONG_TABLE else []
+    if not keys or not all(isinstance(row, Mapping) and list(row) == keys for row in value):
+        return [_as_columns(each) for each in value]
+    columns = {key: [row[key] for row in value] for key in keys}
+    is_one = {key: _is_one_value(column) for key, column in columns.items()}
+    is_one[keys[0]] &= not all(is_one.values())  # which says how many rows there are
+    return {AS_COLUMNS: {key: column[0] if is_one[key] else _as_columns(column) for key, column in columns.items()}}
+
+
+def _is_one_value(column: Sequence[Any]) -> bool:
+    first = column[0]
+    return isinstance(first, _SCALARS) and all(each == first and type(each) is type(first) for each in column)
+
+
+def _as_rows(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_as_rows(each) if isinstance(each, list | dict) else each for each in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) != {AS_COLUMNS}:
+        return {key: _as_rows(inner) for key, inner in value.items()}
+    columns = {key: _as_rows(column) for key, column in value[AS_COLUMNS].items()}
+    number = max((len(column) for column in columns.values() if isinstance(column, list)), default=0)
+    whole = [column if isinstance(column, list) else [column] * number for column in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*whole, strict=True)]
 
 
 def _decompressed(data: bytes) -> bytes:

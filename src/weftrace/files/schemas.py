@@ -20,6 +20,7 @@ from typing import Annotated, Any, TypedDict, get_args, get_type_hints
 import msgspec
 from msgspec import Meta
 
+from weftrace.files.documents import AS_COLUMNS
 from weftrace.files.values import document_type
 from weftrace.outputs import Output
 from weftrace.wings import SHOWN
@@ -48,8 +49,8 @@ class DocumentSchema:
         return schema_of(self.document, schema=self.schema, title=self.title)
 
     def text(self) -> str:
-        """The JSON Schema as a file holds it."""
-        return msgspec.json.format(msgspec.json.encode(self.json_schema()), indent=1).decode() + "\n"
+        """The JSON Schema as a file holds it: of documents as they are written, long tables as columns."""
+        return msgspec.json.format(msgspec.json.encode(_with_columns(self.json_schema())), indent=1).decode() + "\n"
 
 
 def schema_of(document_type: Any, *, schema: str, title: str) -> dict[str, Any]:
@@ -66,6 +67,37 @@ def schema_of(document_type: Any, *, schema: str, title: str) -> dict[str, Any]:
     own["properties"] = {**own["properties"], "schema": {"const": schema}}
     head = {"$schema": DIALECT, "$id": "urn:" + schema.replace(".", ":").replace("/", ":"), "title": title}
     return {**head, **own, **({"$defs": dict(sorted(defs.items()))} if defs else {})}
+
+
+_COLUMNS = {
+    "description": "In a document of more than 4 MB, a table of 100 rows or more: the values of each column, or the "
+    "one value of all its rows.",
+    "type": "object",
+    "required": [AS_COLUMNS],
+    "properties": {AS_COLUMNS: {"type": "object"}},
+}
+
+
+def _with_columns(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a document whose lists of objects may stand as columns (`document_text`)."""
+    defs = schema.get("$defs", {})
+
+    def inner(part: Any) -> Any:
+        if isinstance(part, list):
+            return [inner(each) for each in part]
+        if not isinstance(part, dict):
+            return part
+        found = {key: inner(each) for key, each in part.items()}
+        item = part.get("items", {}).get("$ref", "").rpartition("/")[2] if isinstance(part.get("items"), dict) else ""
+        if part.get("type") != "array" or "properties" not in defs.get(item, {}):
+            return found
+        described = {"description": found.pop("description")} if "description" in found else {}
+        return {**described, "anyOf": [found, {"$ref": "#/$defs/Columns"}]}
+
+    whole: dict[str, Any] = inner(schema)
+    return (
+        {**whole, "$defs": dict(sorted({**whole["$defs"], "Columns": _COLUMNS}.items()))} if whole != schema else schema
+    )
 
 
 def schemas() -> Iterator[DocumentSchema]:
