@@ -65,7 +65,7 @@ def test_a_field_may_be_an_option_that_commands_share() -> None:
 def test_help_bounds_and_choices_come_from_the_fields() -> None:
     text = result("--help")
     assert "GPUs per group." in text and "published" in text and "--inner" not in text and "Try it." in text
-    assert "greater than or equal to 1" in result("v3", "--ep", "0")
+    assert "Invalid value for '--ep'" in result("v3", "--ep", "0")
     assert "Invalid value for '--costs'" in result("v3", "--costs", "guessed")
     assert "No such option" in result("v3", "--ep", "4", without={"ep"})
 

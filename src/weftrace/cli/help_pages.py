@@ -18,7 +18,6 @@ MOST_COLUMNS = 100
 _TERM_COLUMNS = 26  # a longer term stands on a line of its own
 _ARGUMENTS, _OPTIONS, _COMMANDS = "Arguments", "Options", "Commands"
 _EXAMPLES = "[bold]Examples[/bold]"
-_FEW = 4  # options that come last where the others have headings of their own
 
 
 def print_help(command: Any, context: Any) -> None:
@@ -76,7 +75,7 @@ def _sections(command: Any, context: Any) -> dict[str, list[tuple[str, Text]]]:
             found.setdefault(heading, []).append(
                 (name, _text(next(_paragraphs(below.short_help or below.help or ""), "")))
             )
-    if len(found) > 2 and len(found[_OPTIONS]) <= _FEW:  # --help, and little else: after what has a heading
+    if len(found[_OPTIONS]) == 1 or hasattr(command, "list_commands"):  # --help alone, or a group's: not the first
         found[_OPTIONS] = found.pop(_OPTIONS)
     return {heading: rows for heading, rows in found.items() if rows}
 

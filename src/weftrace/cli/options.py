@@ -34,7 +34,7 @@ Sources = Annotated[
     typer.Argument(
         metavar="TRACE...",
         help="Kineto/Chrome trace JSON (plain, .gz, .zst), Parquet from `weftrace convert`, a folder of ranks, a glob, "
-        "or a URL such as s3://…; several are the ranks of one job.",
+        "a URL such as s3://…, or - for standard input; several are the ranks of one job.",
         show_default=False,
     ),
 ]

@@ -187,6 +187,7 @@ command = command_of(
             "sms", "placement", "placed_as", "schedule", "weight_share",
         ),
         "Instead of a change": ("sensitivity", "curve", "by"),
+        "The replay": ("level", "top", "strict"),
     },
 )  # fmt: skip
 
