@@ -47,7 +47,7 @@ def read_document(
         try:
             document = _as_rows(document)
         except (ValueError, TypeError, AttributeError, RecursionError) as cause:
-            raise error(f"{path}: a document with a table whose columns do not fit together: {cause}") from cause
+            raise error(f"{path}: the columns of a table do not fit together: {cause}") from cause
     named = schema or "weftrace"
     if not isinstance(document, dict):
         raise error(f"{path}: not a {named} document but a JSON {_json_name(document)}")
