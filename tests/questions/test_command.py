@@ -164,7 +164,7 @@ def test_a_file_that_lost_a_part_is_told(run: Run, folder: Path) -> None:
     (folder / "some" / "rank1.json").write_text((folder / "job" / "rank1.json").read_text())
     for source, name in ((cut, "cut.json"), (folder / "some", "rank0.json")):
         code, out, err = run("query", source, "select count(*) as n from work", "--json")
-        assert code == 0 and f"{name}: incomplete: cut short (" in err and "the answer is of what is left" in err
+        assert code == 0 and f"{name}: incomplete: cut short (" in err and "the answer covers the rest" in err
         assert json.loads(out)["notes"] == [err.strip().removeprefix("weftrace: ")]
     with pytest.warns(wt.errors.QueryWarning, match="incomplete: cut short"):
         wt.query(cut, "select 1 from work")

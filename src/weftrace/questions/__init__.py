@@ -1,4 +1,4 @@
-"""Questions to a trace or a job that no report foresaw: SQL over its events, kernels, gaps, phases and steps.
+"""Questions to a trace or a job that no report answers: SQL over its events, kernels, gaps, phases and steps.
 
 import weftrace as wt
 

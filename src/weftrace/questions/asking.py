@@ -207,7 +207,7 @@ def _write(trace: Trace, *, needs: Needs, folder: str, rules: KernelRules | None
 
 def _lost(trace: Trace) -> str:
     damage = damage_of(trace)
-    return f"{trace.path or 'the trace'}: incomplete: {damage}; the answer is of what is left" if damage else ""
+    return f"{trace.path or 'the trace'}: incomplete: {damage}; the answer covers the rest" if damage else ""
 
 
 def _opened(source: str | os.PathLike[str] | Trace | Job, needs: Needs, workers: int | None) -> Trace | Job:

@@ -50,7 +50,7 @@ class SavedAnswer:
         tuple[Failure, ...],
         Meta(description="Files of a job that could not be used: the answer is without their rows."),
     ]
-    notes: Annotated[tuple[str, ...], Meta(description="Files that lost a part: the answer is of what is left.")]
+    notes: Annotated[tuple[str, ...], Meta(description="Files that lost a part: the answer covers the rest.")]
     columns: tuple[AnswerColumn, ...]
     num_rows: Count
     rows: Annotated[

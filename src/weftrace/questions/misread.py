@@ -84,11 +84,11 @@ def _no_function(name: str, sql: str, words: Words) -> str:
 
 
 def _one_alone(name: str, sql: str, words: Words) -> str:
-    return "one question at a time: leave out all but one of the statements."
+    return "one question at a time: keep only one of the statements."
 
 
 def _many_values(number: str, sql: str, words: Words) -> str:
-    return f"a SELECT in place of a value gives {number} rows: let it give one, with max(...) say, or limit 1."
+    return f"a SELECT that stands for a value gives {number} rows: let it give one, with max(...) say, or limit 1."
 
 
 def _same_name(name: str, sql: str, words: Words) -> str:

@@ -29,7 +29,7 @@ SQL_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 DEFAULT_TIMEOUT_S = 600.0
 _LOOK_S = 0.02  # a table that grows by 1 GB/s grows by 20 MB in between
-_LESS = "Let it give fewer rows: a recursive SELECT ends by a WHERE of its own, a join by what it joins ON"
+_LESS = "Let it give fewer rows: a recursive SELECT ends by its own WHERE, a join gives fewer rows by its ON"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ def words_of(sql: str) -> Words:
             raise QueryError(f"{found[-1]}(...) reads another file; questions are asked of the trace's tables alone.")
         ends = sql[token.end() : token.end() + 1]
         if token[0] == "$" or (ends == "'" and (token["word"] or "").lower() in _TEXT_PREFIXES):
-            raise QueryError("text stands in single quotes and nothing else: 'text', and '' for a quote in it.")
+            raise QueryError("write text in single quotes only: 'text', and '' for a quote in it.")
         if word := token["word"] or (token["quoted"] or "")[1:-1]:
             found.append(word)
         elif not token["open"] and not token["quoted"] and token[0].startswith(("'", "--", "/*")):
@@ -52,7 +52,7 @@ def words_of(sql: str) -> Words:
         raise QueryError(f"there is no SQL. {SUPPORTED}")
     second = found[1].lower() if len(found) > 1 else ""
     if first in ("describe", "desc") or (first == "show" and second != "tables"):
-        raise QueryError("what columns a table has is told by: weftrace query --schema TABLE")
+        raise QueryError("weftrace query --schema TABLE lists the columns of a table")
     if first == "explain" and second not in ("select", "with", "from", "analyze"):
         raise QueryError(f"only a SELECT is explained. {SUPPORTED}")
     if first not in _STATEMENTS:

@@ -77,7 +77,7 @@ class ShapeRow(TypedDict):
     bytes_per_s: Annotated[Rate, Meta(description="(read_bytes + written_bytes) / busy_ns; null where unknown."),
                            Shown("bytes/s")]  # fmt: skip
     intensity: Annotated[Rate, Meta(description="Executed matrix and vector FLOPs for each byte."), Shown("FLOP/byte")]
-    peak: Annotated[str | None, Meta(description="The dtype whose dense peak its FLOPs are held against.")]
+    peak: Annotated[str | None, Meta(description="The dtype of the dense peak that its FLOPs are compared with.")]
     peak_share: Annotated[
         Ratio | None,
         Meta(description="Time of its executed FLOPs at that peak / busy_ns; null without FLOPs or a known chip."),
@@ -106,7 +106,7 @@ class ShapeRow(TypedDict):
     ]
     status: Annotated[Status, Meta(description="How far the count can be trusted.")]
     note: Annotated[str, Meta(description="What was assumed or is not known."), Shown(wide=True)]
-    why: Annotated[str, Meta(description="Why it is below, or above, its peak; empty where nothing tells.")]
+    why: Annotated[str, Meta(description="Why it is below, or above, its peak; empty if unknown.")]
 
 
 class OperatorRateRow(TypedDict):

@@ -58,13 +58,13 @@ class Request:
     ] = None
     max_memory: Annotated[
         str | None,
-        Option("Stop it where it takes more memory than this; by default, half of what is free.", metavar="SIZE"),
+        Option("Stop it if it takes more memory than this; by default, half of the free memory.", metavar="SIZE"),
     ] = None
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
 
 
 def run(request: Request, to: outputs.Destination) -> None:
-    """Ask what no report foresaw, in SQL: kernels, gaps, phases, steps, collectives of a trace or of all ranks."""
+    """Query a trace or all ranks of a job in SQL: kernels, gaps, phases, steps, collectives."""
     given = list(request.arguments)
     if request.schema:
         _show_schema(given, to)
