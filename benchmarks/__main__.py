@@ -376,7 +376,7 @@ OTHER_BALANCERS = {
 
 
 def flops(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
-    """The FLOPs profiler: what it costs beside the plain program and beside others, in time and in memory."""
+    """The FLOPs profiler: its cost beside the plain program and beside others, in time and in memory."""
     names = ("pass-through", "counting", "timing", "once", "FlopCounterMode", "torch.profiler")
     for which, limit, turns in (
         ("tiny", None, options.num_runs),  # where Python's call of each operator is most of the time: no target

@@ -13,8 +13,8 @@ PAGE = FILE.read_text()
 WORDS = (
     "span", "step window", "idle", "launch latency", "held", "unrecorded",
     "exposed", "hidden", "headroom", "straggler", "lateness", "caused",
-    "suffered", "began with it", "waiting", "transferring", "barrier", "bubble", "warm-up", "stage", "micro-batch",
-    "F", "I", "W", "B", "F&B", "DualPipe", "expert", "slot", "replica", "EPLB", "balancedness", "policy",
+    "suffered", "waiting that it caused", "waiting", "transferring", "barrier", "bubble", "warm-up", "stage",
+    "micro-batch", "F", "I", "W", "B", "F&B", "DualPipe", "expert", "slot", "replica", "EPLB", "balancedness", "policy",
     "EP", "TP", "DP", "PP", "all-to-all", "dispatch", "combine", "algbw", "busbw", "MFU", "HFU", "roofline", "SM", "CU",
     "persistent kernel", "fused", "queue", "launch delay", "host-bound", "CUDA graph", "phase", "lane", "plan", "trace",
     "operation list", "a layer", "basis", "held up by", "pays from", "calibration",

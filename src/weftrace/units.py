@@ -138,9 +138,16 @@ def grouped(value: float, decimals: int = 0) -> str:
 
 
 def counted(number: float, noun: str) -> str:
-    """ "1 rank", "2,048 ranks", "8.5 chunk activations"; a noun in -ch takes -es."""
-    ending = "" if number == 1 else "es" if noun.endswith("ch") else "s"
-    return f"{number:,.6g} {noun}{ending}" if isinstance(number, float) else f"{number:,} {noun}{ending}"
+    """ "1 rank", "2,048 ranks", "8.5 chunk activations", "2 boxes", "3 copies"."""
+    text = f"{number:,.6g}" if isinstance(number, float) else f"{number:,}"
+    return f"{text} {noun if number == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """The plural of a noun: "ranks", "batches", "copies", "boxes"."""
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("ch", "sh", "x", "ss")) else f"{noun}s"
 
 
 def _scaled(time_ns: float, digits: int) -> tuple[str, str]:

@@ -59,10 +59,10 @@ def test_the_report_says_what_it_cannot_separate(layer: Trace) -> None:
     out = StringIO()
     Console(file=out, width=100).print(*rank_blocks(rank, 100))
     text = " ".join(out.getvalue().split())
-    assert "of which fused 30.0 µs 60.0 %" in text
-    assert "30.0 µs in kernels that compute and communicate in one: not separable" in text
+    assert "fused kernels 30.0 µs 60.0 %" in text
+    assert "30.0 µs in kernels that compute and communicate in one; it cannot be separated" in text
 
 
 def test_the_headline_says_what_no_number_of_communication_holds(layer: Trace) -> None:
-    summary = "Kernels that communicate within fill 60.0 %: what of it is communication is not separable."
+    summary = "Kernels that compute and communicate in one fill 60.0 %: their communication cannot be separated."
     assert analyze(layer).document["headline"].endswith(summary)

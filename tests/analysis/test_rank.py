@@ -82,7 +82,7 @@ def test_ranks_of_another_world_and_files_without_device_work_are_in_no_sum(tmp_
     two = job_of(alone, rank_file(0), rank_file(1))
     headline = document_of(analysis)["headline"]
     assert headline.startswith(document_of(two)["headline"])
-    assert headline.endswith(" Not in it: rank 2 (trace2.json), rank 3 (trace3.json).")
+    assert headline.endswith(" Left out: rank 2 (trace2.json), rank 3 (trace3.json).")
 
 
 def test_a_job_of_the_host_alone_is_summed_up(tmp_path: Path) -> None:

@@ -505,15 +505,18 @@ def test_annotate_keeps_the_original_and_adds_lanes(run: Run, train: Path, tmp_p
     assert {"mlp(F)", "dispatch(B)", "exposed communication"} <= {e["name"] for e in added if e["ph"] == "X"}
     assert {"SMs held", "queue length"} <= {e["name"] for e in added if e["ph"] == "C"}
     code, _, err = run("annotate", out, "-o", tmp_path / "twice.json")
-    assert code == 3 and "lanes already" in err
+    assert code == 3 and "already has weftrace's lanes" in err
     assert not (tmp_path / "twice.json").exists()
 
 
 def test_annotate_refuses_what_it_would_ignore(run: Run, train: Path, tmp_path: Path) -> None:
     to_file = ("annotate", train, "-o", tmp_path / "annotated.json")
     for arguments, text in (
-        (("--hardware", "h100"), "--hardware: it has no meaning without --flops"),
-        (("--flops", "flops.json", "--step", 3, "--workers", 2), "--step, --workers: it has no meaning with --flops"),
+        (("--hardware", "h100"), "--hardware: it needs --flops"),
+        (
+            ("--flops", "flops.json", "--step", 3, "--workers", 2),
+            "--step, --workers: it does not work together with --flops",
+        ),
     ):
         code, _, err = run(*to_file, *arguments)
         assert (code, text in " ".join(err.replace("│", " ").split())) == (2, True), err

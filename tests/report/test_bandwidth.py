@@ -70,7 +70,7 @@ def test_the_scatter_has_a_mark_of_the_whole_and_one_of_the_transfer(open_html: 
     cells = page.locator("#bandwidth-table tbody tr").nth(1).inner_text()
     assert "≥40.0" in cells and "ranks present" in cells
     rest = page.locator("#bandwidth-rest").inner_text()
-    assert rest == "3 rows that took less, 70.0 µs in all, are not listed. 5 events record no size, and are in no row."
+    assert rest == "Not listed: 3 rows that took less, 70.0 µs in all. In no row because no size is recorded: 5 events."
 
 
 def test_where_only_the_whole_is_known_the_page_says_so(open_html: Any) -> None:
@@ -78,7 +78,9 @@ def test_where_only_the_whole_is_known_the_page_says_so(open_html: Any) -> None:
     document["bandwidth"]["rows"] = [row("broadcast", 1 << 10, "whole", 0.05, None)]
     page = open_html(render_html(document, []))
     assert page.locator("#bandwidth-table thead").inner_text().replace("?", "").split()[-2:] == ["whole", "GB/s"]
-    assert page.locator("#bandwidth-rest").inner_text().startswith("Only the whole is known, with waiting inside")
+    assert (
+        page.locator("#bandwidth-rest").inner_text().startswith("Only the whole duration is known, including waiting")
+    )
 
 
 def test_a_page_without_sizes_has_no_bandwidth(open_html: Any) -> None:
@@ -94,7 +96,9 @@ def test_terminal_and_markdown_say_what_is_a_bound() -> None:
     assert lines[2] == ["all_reduce", "2", "64.0", "MiB", "10.0", "671.1", "100.0", "100.0", "all", "ranks"]
     assert lines[3][-4:] == ["≥40.0", "≥40.0", "ranks", "present"]
     assert lines[4][-2:] == ["–", "whole"]
-    assert "3 rows more, of which 3 (70.0 µs) are in no document; 5 events record no size." in " ".join(part.split())
+    assert "3 rows more; the JSON report leaves out 3 of them (70.0 µs); 5 events record no size." in " ".join(
+        part.split()
+    )
     assert "| 1.0 MiB | 4 | 20.0 GB/s | ≥40.0 GB/s | ≥40.0 GB/s | ranks present |" in to_markdown(job())
 
 

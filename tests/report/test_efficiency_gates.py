@@ -25,13 +25,13 @@ def test_a_gate_is_met_to_the_number(tmp_path: Path) -> None:
     assert said(path, "rated=68.76%") == ["rated: 68.8 % of device time has known FLOPs; it must be 68.8 % or more"]
     (sentence,) = said(path, "mfu=40 %")
     assert sentence.startswith("mfu: at least 28.0 % of the peak over the span")
-    assert "FLOPs known of 68.8 % of device time; it must be 40.0 % or more" in sentence
+    assert "FLOPs known for 68.8 % of device time; it must be 40.0 % or more" in sentence
 
 
 def test_what_cannot_be_told_fails(tmp_path: Path) -> None:
     bare = bare_file().write(tmp_path / "bare.json")
     assert [sentence.split(": ")[1] for sentence in said(bare, *(f"{name}=0%" for name in FIGURES))] == [
-        "cannot be told"
+        "unknown"
     ] * len(FIGURES)
     unheard = rated_file(device="NVIDIA Unheard").write(tmp_path / "unheard.json")
     assert said(unheard, "rated=60%") == []
@@ -45,7 +45,7 @@ def test_kernels_whose_names_do_not_tell_of_tensor_cores(tmp_path: Path) -> None
         if event["cat"] == "kernel" and "gemm" in event["name"]:
             event["name"] = "nameless_kernel"
     (sentence,) = said(file.write(tmp_path / "trace.json"), "tensor-cores=50%")
-    assert sentence.startswith("tensor-cores: cannot be told: 0.0 % of the time of matrix products")
+    assert sentence.startswith("tensor-cores: unknown: 0.0 % of the time of matrix products")
 
 
 def test_each_rank_of_a_job_is_held_to_it(tmp_path: Path) -> None:
@@ -57,8 +57,9 @@ def test_each_rank_of_a_job_is_held_to_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "wrong"),
-    [("mfuu=4%", "Did you mean mfu"), ("mfu", "is no limit"), ("mfu=4", "write it as mfu=40%"), ("=4%", "no figure ''"),
-     ("mfu=-4%", "is no limit"), ("mfu=4%%", "is no limit")],
+    [("mfuu=4%", "Did you mean mfu"), ("mfu", "is not a share"), ("mfu=4", "write mfu=40%"),
+     ("=4%", "no share called ''"),
+     ("mfu=-4%", "is not a share"), ("mfu=4%%", "is not a share")],
 )  # fmt: skip
 def test_what_is_no_gate_is_refused(text: str, wrong: str) -> None:
     with pytest.raises(WeftraceError, match=wrong):

@@ -149,7 +149,7 @@ def test_idle_shows_the_parts_that_add_up_and_the_causes() -> None:
     assert list(parts["by cause"].y) == ["data loading", "launch latency", "unrecorded work"]
     assert "resize of data/pictures.py" in parts["by cause"].customdata[0]
     del rank["idle_account"]  # a report of an earlier version
-    with pytest.raises(WeftraceError, match="no account of idle time"):
+    with pytest.raises(WeftraceError, match="no causes of idle time"):
         figures.idle_figure(rank)
 
 
@@ -165,7 +165,7 @@ def test_ranks_in_no_sum_stand_in_no_chart_of_sums() -> None:
     document["ranks"][3]["apart"] = "world"
     figure = figures.ranks_figure(document)
     assert list(traces(figure)["compute"].x) == ["2", "1", "0"]
-    assert figure.layout.title.text == "Ranks, the longest span first (ms); 1 in no sum left out"
+    assert figure.layout.title.text == "Ranks, the longest span first (ms); without 1 that do not count"
     assert list(traces(figures.breakdown_figure(document))["compute"].y) == ["rank 0", "rank 1", "rank 2"]
 
 
@@ -174,7 +174,7 @@ def test_lateness_by_the_pencil_of_the_job() -> None:
     document = job_documents.late_job(4)
     heat = figures_job.lateness_figure(document)
     assert [list(row) for row in heat.data[0].z] == [[0, 6, 0, 0], [0, 0, 0, 0], [0, 6, 0, 0], [0, 6, 0, 0]]
-    assert heat.layout.title.text == "Who waits for whom (ms): 18.0 ms began with rank 1"
+    assert heat.layout.title.text == "Who waits for whom (ms): rank 1 caused 18.0 ms"
     steps = figures_job.steps_figure(document).data[0]
     assert list(steps.x) == ["0", "1", "2"] and list(steps.y)[1] == "rank 1"
     assert [list(row) for row in steps.z] == [[0, 0, 0], [0, 3, 3], [0, 0, 0], [0, 0, 0]]
@@ -200,7 +200,7 @@ def test_names_of_late_ranks_are_escaped() -> None:
 
 
 def test_a_job_that_tells_no_lateness_says_so() -> None:
-    with pytest.raises(WeftraceError, match="nothing says who was late"):
+    with pytest.raises(WeftraceError, match="it is not known which rank was late"):
         figures_job.lateness_figure(documents.job())
     assert [trace.name for trace in figures_job.job_figure(documents.job()).data] == [
         "computing", "communicating",

@@ -23,7 +23,7 @@ from weftrace.units import US
 
 GOLDEN = Path(__file__).parent / "golden" / "headlines.txt"
 ALL_GATHER = "ncclDevKernel_AllGather_RING_LL(ncclDevComm*, unsigned long, ncclWork*)"
-UNKNOWN = "No collectives could be matched, so which rank was late is not known."
+UNKNOWN = "No collectives could be matched, so it is not known which rank was late."
 COPY = "Memcpy HtoD (Pinned -> Device)"
 
 
@@ -59,8 +59,9 @@ def test_all_idle_time_counts_whatever_its_causes(tmp_path: Path) -> None:
     file = TraceFile().kernel(GEMM, 1_000, 10_000).kernel(GEMM, 41_000, 10_000).kernel(GEMM, 61_000, 5_000, launch=500)
     said = summary(file.kernel(ALL_REDUCE, 66_000, 35_000, stream=20, launch=500), tmp_path)
     assert said == (
-        "25.0 % of what looks idle (10.0 ms of 40.0 ms) is unrecorded: work was queued and nothing ran, so events are "
-        "missing (sampled, or not recorded in graphs); how long the device idled cannot be told."
+        "25.0 % of the apparent idle time (10.0 ms of 40.0 ms) is unrecorded: work was queued and "
+        "nothing ran, so events are "
+        "missing (sampled, or not recorded in graphs). The real idle time is unknown."
     )
 
 
@@ -78,7 +79,7 @@ def test_ranks_of_one_length_have_no_longest() -> None:
 
 def test_it_leads_with_copies(tmp_path: Path) -> None:
     file = TraceFile().kernel(GEMM, 1_000, 60_000).kernel(COPY, 61_000, 40_000, launch=500, cat="gpu_memcpy")
-    assert summary(file, tmp_path) == "Copies with no kernel beside them take 40.0 % of 100 ms."
+    assert summary(file, tmp_path) == "Copies that overlap no kernel take 40.0 % of 100 ms."
 
 
 def test_where_little_is_lost_the_kernels_lead(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_no_communication_is_not_mentioned(tmp_path: Path) -> None:
 def test_a_job_sums_its_ranks_and_names_the_longest() -> None:
     said = headline(documents.job()["ranks"])
     assert said.startswith("Over 4 ranks, exposed communication takes 9.5 % of the time")
-    assert said.endswith(f"The longest, rank 3, takes 21.7 ms against a mean of 21.1 ms. {UNKNOWN}")
+    assert said.endswith(f"The longest span is 21.7 ms (rank 3); the mean is 21.1 ms. {UNKNOWN}")
 
 
 def test_a_job_names_the_late_rank_and_what_it_cost() -> None:
@@ -106,11 +107,12 @@ def test_a_job_names_the_late_rank_and_what_it_cost() -> None:
     made = late_job()
     said = headline(made["ranks"], made["lateness"])
     late = (
-        "Rank 1 made the others wait 6.00 ms each, 20.1 % of their time: it came last into 2 of 3 matched collectives"
+        "Rank 1 made the others wait 6.00 ms each, 20.1 % of their time: it was the last to enter 2 "
+        "of 3 matched collectives"
     )
     assert said.endswith(f"{late}.")
     loss = "Over 4 ranks, exposed communication takes 25.1 % of the time"
-    assert said.startswith(f"{loss}, most of it waiting for other ranks (18.0 ms);")
+    assert said.startswith(f"{loss}, most of it spent waiting for other ranks (18.0 ms);")
     for rank in made["lateness"]["ranks"]:
         rank["exposed_ns"] = 0  # all of it behind compute: then it is not what is exposed
     assert headline(made["ranks"], made["lateness"]).startswith(f"{loss};")
@@ -138,15 +140,17 @@ def test_no_rank_is_called_late_without_reason() -> None:
     summary["late"] = None
     assert "takes 15.1 % of the time, and no rank stands out" in headline(made["ranks"], summary)
     summary["uncertainty_ns"] = 5_000_000
-    assert "cannot be told: clocks and ends of one collective are known to 5.00 ms only" in headline(
+    assert "late: the clocks, and the ends of one collective, are known only to 5.00 ms" in headline(
         made["ranks"], summary
     )
     for rank in summary["ranks"]:
         rank["suffered_ns"] = 1_000
-    assert headline(made["ranks"], summary).endswith("No rank is late: waiting for another takes 0.0 % of the time.")
+    assert headline(made["ranks"], summary).endswith(
+        "No rank is late: waiting for other ranks takes 0.0 % of the time."
+    )
     for one in made["ranks"]:
         one["basis"] = "ranges"  # which may not record waiting
-    only = "As far as communication tells, waiting for another rank takes 0.0 % of the time."
+    only = "As far as communication shows, waiting for other ranks takes 0.0 % of the time."
     assert headline(made["ranks"], summary).endswith(only)
 
 
@@ -154,16 +158,16 @@ def test_what_cannot_be_told_is_no_cause_either() -> None:
     made = late_job()
     summary = made["lateness"]
     summary["late"] = None
-    assert "waiting for other ranks" in headline(made["ranks"], summary).lower()
+    assert "spent waiting for other ranks" in headline(made["ranks"], summary).lower()
     summary["uncertainty_ns"] = 5_000_000
-    assert "waiting for other ranks" not in headline(made["ranks"], summary).lower()
+    assert "spent waiting for other ranks" not in headline(made["ranks"], summary).lower()
 
 
 def test_a_file_without_device_work_is_told_as_what_it_is(tmp_path: Path) -> None:
     file = TraceFile().host("aten::mm", 0, 300, cat="cpu_op").host("aten::add", 900, 100, cat="cpu_op")
     assert summary(file, tmp_path) == (
-        "Host only: there is no device work here. On the host's threads operators ran for 40.0 % of 1.00 ms; for "
-        "60.0 % none of them recorded an operator."
+        "Host only, because the trace holds no device work: operators ran on the host's threads for "
+        "40.0 % of 1.00 ms; no thread recorded an operator for 60.0 %."
     )
 
 
@@ -171,7 +175,7 @@ def test_device_work_that_is_not_read_is_named(tmp_path: Path) -> None:
     file = TraceFile().host("aten::mm", 0, 300, cat="cpu_op")
     file.host("fbgemm::tbe", 50, 200, cat="mtia_ccp_events").host("mtiaLaunch", 10, 5, cat="mtia_runtime")
     made = analyze(file.trace(tmp_path), timelines=False)
-    assert "device work of kind mtia_ccp_events is not read" in made.document["headline"]
+    assert "weftrace does not read device work of the kind mtia_ccp_events" in made.document["headline"]
     quality = made.document["ranks"][0]["quality"]
     assert quality["unused"] == {"mtia_ccp_events": 1} and quality["verdict"] == "doubtful"
     assert any("1 event of category mtia_ccp_events" in note for note in quality["notes"])
@@ -180,12 +184,12 @@ def test_device_work_that_is_not_read_is_named(tmp_path: Path) -> None:
 def test_what_waits_for_other_ranks_is_called_no_bound(tmp_path: Path) -> None:
     file = TraceFile().kernel(GEMM, 1_000, 10_000).kernel(ALL_REDUCE, 1_000, 60_000, stream=20, launch=500)
     text = re.sub(r"\s+", " ", drawn(report, analyze(file.trace(tmp_path), timelines=False).document, width=200))
-    assert "by overlap alone, idle time filled; communication alone took 60.0 ms" in text
-    assert "waits for other ranks included: no bound" in text
+    assert "by overlap alone, with idle time filled; communication alone took 60.0 ms" in text
+    assert "including waits for other ranks, so there is no bound" in text
     file = TraceFile().kernel(GEMM, 1_000, 60_000).kernel(ALL_REDUCE, 1_000, 70_000, stream=20, launch=500)
     file.kernel(GEMM, 71_000, 60_000)
     text = re.sub(r"\s+", " ", drawn(report, analyze(file.trace(tmp_path), timelines=False).document, width=200))
-    assert "by overlap alone, idle time filled; at best 120 ms, bound by compute" in text
+    assert "by overlap alone, with idle time filled; at best 120 ms, bound by compute" in text
 
 
 def test_nothing_is_promised_to_cost_nothing() -> None:

@@ -92,5 +92,5 @@ def test_a_bug_in_advice_does_not_cost_the_report(
     monkeypatch.setattr(document, "critical_path_report", fails)
     page = open_html(saved(report, tmp_path))
     said = page.inner_text("#critical-reason")
-    assert said == "weftrace failed to find it, which is a bug: AssertionError: ('op 7', 3)"
+    assert said == "weftrace could not find it because of a bug: AssertionError: ('op 7', 3)"
     assert page.is_hidden("#critical-body")

@@ -115,13 +115,13 @@ def test_the_job_comes_first_and_the_rank_that_came_late_is_open(open_html: Any)
     assert tile["job_span"] == "29.9 ms"
     assert tile["suffered"] == "15.1 %" and tile["origin"] == "rank 1"  # 18 of 119.4 ms
     cost = page.locator('#job-cards [data-card="origin"] .card-note').inner_text()
-    assert cost == "the others wait 6.00 ms each for it, 20.1 % of their time; last into 2 of 3 collectives"
+    assert cost == "the others wait 6.00 ms each for it, 20.1 % of their time; last to enter 2 of 3 collectives"
     assert re.findall(r"[\d.]+ %", headline) == [tile["job_idle"]]
     parts = page.locator("#job-account .sum").inner_text()
     assert parts.endswith("= 119.40 ms")
     # The open rank: said, in a part of its own with its own tiles, below the job's and all ranks.
     assert page.locator("#opened-name").inner_text() == "Rank 1"
-    assert page.locator("#opened-why").inner_text() == "opened: the most late"
+    assert page.locator("#opened-why").inner_text() == "details: the latest"
     assert page.locator('#cards [data-card="span"] .card-value').inner_text() == "29.9 ms"
     order = page.evaluate(
         "['job-cards', 'job', 'late', 'ranks', 'opened', 'cards', 'lanes']"
@@ -129,8 +129,8 @@ def test_the_job_comes_first_and_the_rank_that_came_late_is_open(open_html: Any)
     )
     assert order == sorted(order)
     clocks = page.locator("#job-clocks").inner_text()
-    assert "3 collectives matched over ranks (3 by number)" in clocks
-    assert "offsets of the ranks' clocks were subtracted" in clocks and "known to 2.00 µs" in clocks
+    assert "3 collectives matched across ranks (3 by number)" in clocks
+    assert "clock offsets of the ranks were subtracted" in clocks and "known to 2.00 µs" in clocks
     # Every colour that is drawn stands in the legend.
     assert page.locator("#job .legend .swatch").count() == 6
 
@@ -147,11 +147,11 @@ def test_without_lateness_the_rank_that_computes_longest_is_open(open_html: Any)
                                             "num_slowest": 1}}  # fmt: skip
     page = open_html(render_html(job, []))
     assert page.locator("#opened-name").inner_text() == "Rank 2"
-    assert page.locator("#opened-why").inner_text() == "opened: the slowest to compute"
+    assert page.locator("#opened-why").inner_text() == "details: the slowest to compute"
     assert "1.25×" in page.locator("[data-table=ranks] tbody tr.slowest").inner_text()
     assert page.locator("#job-waits").is_hidden() and page.locator("#job-steps").is_visible()
     assert page.locator("#step-choices button").all_inner_texts() == ["span", "idle", "exposed"]
-    assert page.locator("#job-clocks").inner_text().startswith("No collective could be matched over the ranks")
+    assert page.locator("#job-clocks").inner_text().startswith("No collective could be matched across the ranks")
     # A share exactly between two is rounded as the headline's: 1/16 is 6.25 %.
     for rank in job["ranks"]:
         rank |= {"steps": [], "span_ns": 16 * MS, "idle_ns": MS}
@@ -260,7 +260,7 @@ def test_steps_pairs_and_worst_collectives(open_html: Any) -> None:
     assert page.evaluate(pixel, ["step-map", 0, 1]) == waiting
     assert page.evaluate(pixel, ["step-map", 1, 1]) == raised
     assert [choice.inner_text() for choice in page.locator("#step-choices button").all()] == [
-        "waits began here", "came last", "waited for others", "span", "idle", "exposed",
+        "caused waiting", "late by", "waited for others", "span", "idle", "exposed",
     ]  # fmt: skip
     page.locator("#step-map canvas").scroll_into_view_if_needed()
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
@@ -277,7 +277,7 @@ def test_steps_pairs_and_worst_collectives(open_html: Any) -> None:
     rows = page.locator("[data-table=late-worst] tbody tr")
     assert rows.count() == 2 and "9.00" in rows.first.inner_text()
     heads = page.locator("[data-table=late-worst] thead th").all_inner_texts()
-    assert "began with" in heads[3] and rows.first.locator("td").nth(3).inner_text() == "rank 1"
+    assert "caused by" in heads[3] and rows.first.locator("td").nth(3).inner_text() == "rank 1"
     rows.first.click()
     start, end = window(page, "job")
     assert 10 * MS < start < 16 * MS and 20 * MS < end < 23 * MS
@@ -295,7 +295,7 @@ def test_many_ranks_scroll_in_their_own_box_and_list_their_pairs(open_html: Any)
     pairs = page.locator("[data-table=pairs]")
     assert pairs.locator("tbody tr").count() == 20
     assert "rank 200" in pairs.locator("tbody tr").first.inner_text()
-    assert "A cell is 2 ranks" in page.locator("#step-legend").inner_text()
+    assert "Each cell is 2 ranks" in page.locator("#step-legend").inner_text()
     page.locator('[data-order="late"]').click()
     page.locator("#job-body").evaluate("(box) => box.scrollTo(0, 200)")
     place = page.evaluate("weftrace.job.timeline.drawn().rows[0]")

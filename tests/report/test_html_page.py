@@ -106,7 +106,7 @@ def test_documents_without_a_timeline_open_too(open_html: Any, name: str) -> Non
 
 def test_a_report_of_failures_only(open_html: Any) -> None:
     failures = [{"path": "a.json", "error": "not a trace"}]
-    document = documents.document(ranks=[], failures=failures, headline="No rank could be read.")
+    document = documents.document(ranks=[], failures=failures, headline="No rank's file could be read.")
     page = open_html(render_html(document, []))
     assert "not a trace" in page.locator("#failures").inner_text()
 
@@ -130,7 +130,7 @@ def test_partial_data_is_said(open_html: Any, layered_trace: Any) -> None:
     page = open_html(render_html(made.document, [few]))
     assert "Left out" in page.locator("#timeline-partial").inner_text()
     page.click("#range-view")
-    assert "Only the device events drawn" in page.locator("#range-panel").inner_text()
+    assert "Only the device events shown" in page.locator("#range-panel").inner_text()
 
 
 # ---- moving
@@ -476,7 +476,7 @@ def test_filtering_kernels(page: Page) -> None:
     page.select_option("#kernel-kind", "memory")
     assert 0 < rows.count() < everything
     page.fill("#kernel-filter", "nothing is called this")
-    assert "No kernel fits" in rows.first.inner_text()
+    assert "No kernel matches" in rows.first.inner_text()
 
 
 def test_show_all(open_html: Any) -> None:
@@ -509,7 +509,7 @@ def test_ranks_switch(open_html: Any, job_html: str) -> None:
     rows = page.locator("[data-table=ranks] tbody tr")
     assert rows.count() == 2
     assert "longest span" in rows.nth(1).inner_text()
-    assert page.locator("#opened-why").inner_text() == "opened: the longest span"
+    assert page.locator("#opened-why").inner_text() == "details: the longest span"
     assert "gzip stream ends early" in page.locator("#failures").inner_text()
     assert page.evaluate("weftrace.rank()") == 1  # the one that the headline names
     rows.nth(0).click()
@@ -540,7 +540,7 @@ def test_parts_and_causes_of_idle_time_add_up_and_are_defined(open_html: Any) ->
     assert parts == [["host_ns", 50 * US], ["launch_latency_ns", 25 * US], ["unrecorded_ns", 25 * US]]
     widths = page.locator("#idle-bar .stack .part").evaluate_all("(all) => all.map((e) => e.offsetWidth)")
     assert [round(width / sum(widths), 2) for width in widths] == [0.5, 0.25, 0.25]
-    assert "25.0 µs are unrecorded, not known as idle" in page.locator("#idle-bar").inner_text()
+    assert "25.0 µs are unrecorded and may not be idle" in page.locator("#idle-bar").inner_text()
     table = page.locator("[data-table=idle]")
     assert column(table, 1) == ["Data loading", "Launch latency", "Unrecorded work"]
     assert column(table, 5)[0] == "pictures.py(7): resize"

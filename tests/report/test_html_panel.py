@@ -184,15 +184,15 @@ def test_a_kernel_tells_all_that_the_file_has(summary: Page) -> None:
     assert facts(summary, GEMM) == {
         "starts": "0 ns", "takes": "100 µs", "ends": "100.000 µs", "stream": "7", "launch delay": "180 µs",
         "step": "3", "correlation": "1", "CUDA graph": "9", "grid": "8 × 16 × 5", "block": "128 × 2 × 1 = 256 threads",
-        "blocks": "640 on 132 SMs", "SMs held": "at most 132", "registers": "122 a thread",
-        "shared memory": "12.2 KiB a block", "occupancy": "25 %, estimated",
+        "blocks": "640 on 132 SMs", "SMs held": "at most 132", "registers": "122 per thread",
+        "shared memory": "12.2 KiB per block", "occupancy": "25 %, estimated",
     }  # fmt: skip
     panel = summary.locator("#event-panel")
     assert panel.locator(".full-name").inner_text() == GEMM
     lists = panel.locator(".listed").all_inner_texts()
     assert lists == [
         "Inputs of its operator\n[64] c10::Half\n[64, 512] c10::Half\n[512, 64] c10::Half\nScalar",
-        "Operator, and what called it\naten::addmm\naten::linear",
+        "Operator and its callers\naten::addmm\naten::linear",
         "Within ranges\nProfilerStep#3",
         "Its launch\nGo to its launch: cudaLaunchKernel",
         "Stack, innermost first\nmodel.py(7): forward\ntrain.py(3): main",

@@ -59,7 +59,7 @@ def test_bars_and_the_map_are_as_long_and_as_dark_as_the_document_says(open_html
         most = bars[0]["value"]
         assert [bar["part"] for bar in bars] == pytest.approx([bar["value"] / most for bar in bars], abs=0.01)
     causes = page.locator(".causes li")
-    assert causes.count() == 2 and "saves 2.00 ms a step\nsince step 1" in causes.first.inner_text()
+    assert causes.count() == 2 and "saves 2.00 ms per step\nsince step 1" in causes.first.inner_text()
     # The map begins with it: a cell's colour lies between its ends as its value between 0 and the largest.
     assert page.locator("#step-choices button[aria-pressed=true]").inner_text() == "makes the step longer"
     pale, dark = role(page, "raised"), role(page, "waiting")
@@ -69,9 +69,9 @@ def test_bars_and_the_map_are_as_long_and_as_dark_as_the_document_says(open_html
             mixed = [a + share * (b - a) for a, b in zip(pale, dark, strict=True)]
             assert page.evaluate(CELL, [place, step]) == pytest.approx(mixed, abs=2)
     # So do the rank that is open, and the tile.
-    assert page.locator("#opened-why").inner_text() == "opened: the costliest"
+    assert page.locator("#opened-why").inner_text() == "details: the costliest"
     assert page.locator('#job-cards [data-card="slowdown_rank"] .card-value').inner_text() == "rank 1"
-    assert page.locator("#job-flags").inner_text().startswith("a step ends: who alone makes it longest")
+    assert page.locator("#job-flags").inner_text().startswith("a step ends: the rank that alone makes it longest")
     page.locator(".causes button.link").click()
     assert page.evaluate("weftrace.rank()") == 1
 
@@ -81,15 +81,15 @@ def test_a_replay_that_is_off_or_lacks_ranks_names_nobody(open_html: Any) -> Non
     job["slowdown"] |= {"is_trusted": False, "error": -0.08, "replayed_ns": 9_200_000}
     page = open_html(render_html(job, []))
     warning = page.locator("#slowdown .notice.warn")
-    assert "Not to be trusted" in warning.inner_text() and "8.0 % shorter" in warning.inner_text()
-    assert page.locator("#step-choices button[aria-pressed=true]").inner_text() == "waits began here"
+    assert "Not reliable" in warning.inner_text() and "8.0 % shorter" in warning.inner_text()
+    assert page.locator("#step-choices button[aria-pressed=true]").inner_text() == "caused waiting"
     assert page.locator("#job-flags").inner_text().startswith("waiting ends")
     assert page.locator('#job-cards [data-card="origin"]').is_visible()
     job = replayed(late_job(4))
     job["slowdown"] |= {"absent": "1 of 5 ranks (rank 4) has no file here"}
     page = open_html(render_html(job, []))
     assert "rank 4" in page.locator("#slowdown .notice.warn").inner_text()
-    assert page.locator("#opened-why").inner_text() == "opened: the most late of those here"
+    assert page.locator("#opened-why").inner_text() == "details: the latest of the ranks with a file"
     assert page.locator("#slowdown").is_visible()
     assert open_html(render_html(late_job(4), [])).locator("#slowdown").is_hidden()
 

@@ -52,8 +52,8 @@ def several(pause: int, *, steps: bool = False) -> TraceFile:
         ("step[DECODE bs=117/128]", "One decode step of 117 requests, 1.20 ms of device time: 97,500 tokens/s."),
         (
             "decode[bs=30 tok=120 d=30 spec=3]",
-            "One verify step of 30 requests (120 tokens), 1.20 ms of device time: 25,000 to 100,000 tokens/s, by how "
-            "many proposed tokens were accepted.",
+            "One verify step of 30 requests (120 tokens), 1.20 ms of device time: 25,000 to 100,000 "
+            "tokens/s, depending on how many proposed tokens were accepted.",
         ),
         (
             "execute_new_1_cached_31",

@@ -72,7 +72,7 @@ def test_ranks_in_no_sum_are_in_no_column_that_is_added_up() -> None:
     document["ranks"][1]["apart"] = "duplicate"
     assert {row["rank"] for row in csv.DictReader(io.StringIO(kernels_csv(document)))} == {"0", "2"}
     line = next(row for row in to_markdown(document).splitlines() if row.startswith("| rank 1 |"))
-    assert line.endswith("| in no sum of the job; 3 dropped |")
+    assert line.endswith("| not counted in the job; 3 dropped |")
 
 
 def test_a_report_is_saved_as_both(tmp_path: Path) -> None:
@@ -84,6 +84,6 @@ def test_a_report_is_saved_as_both(tmp_path: Path) -> None:
 
 def test_markdown_of_a_job_names_the_late_rank_first() -> None:
     rows = to_markdown(late_job()).splitlines()
-    head = rows.index("| rank | began with it | came late | waited | came last |")
+    head = rows.index("| rank | caused by it | late by | waited | entered last |")
     assert rows[head + 2] == "| rank 1 | 18.0 ms | 6.00 ms | 0 ns | 2 of 3 |"
     assert rows[head + 3].startswith("| rank 0 | 0 ns | 0 ns | 6.00 ms |")

@@ -190,7 +190,7 @@ def test_the_bar_is_as_wide_as_the_console_and_in_proportion() -> None:
 
 def test_the_hidden_share_is_undefined_without_communication() -> None:
     text = drawn(report, documents.no_communication(), width=80)
-    assert "none ran, so the hidden share is undefined" in text
+    assert "none ran, so there is no hidden share" in text
     for absent in ("exposed communication", "Collectives", "What hides what", "moves data"):
         assert absent not in text
 
@@ -220,13 +220,13 @@ def test_of_a_job_the_longest_rank_comes_first_and_in_full_where_none_is_late() 
     text = drawn(report, documents.job(), width=80)
     ranks = re.findall(r"^(\d)  +2\d\.\d\d .*?(longest|partial|)\s*$", text, flags=re.MULTILINE)
     assert ranks == [("3", "longest"), ("2", ""), ("1", "partial"), ("0", "")]
-    assert "In full: rank 3" in text
+    assert "Details: rank 3" in text
     assert "2 of 6 files could not be used" in text and "rank8.json.gz: not a trace" in text
 
 
 def test_the_late_rank_is_shown_in_full_and_who_waited_for_it() -> None:
     text = drawn(report, late_job(), width=80)
-    assert "In full: rank 1, which the others waited for most." in text
+    assert "Details: rank 1, because the others waited for it most." in text
     assert re.search(r"^rank 1 +18\.00 +6\.00 +0\.00 +3\.00 +2 of 3 +late$", text, flags=re.MULTILINE)
     assert re.search(r"^rank 3 +· +6,000\.0 +· +·$", text, flags=re.MULTILINE)
 
@@ -240,7 +240,7 @@ def test_no_number_of_a_job_is_cut_at_80_columns(number: int, times: int) -> Non
     for rank in made["ranks"]:
         rank["quality"] |= {"verdict": "usable", "dropped": 3}
     text = drawn(report, made, width=80)
-    job = text[text.index("Ranks") : text.index("In full")]
+    job = text[text.index("Ranks") : text.index("Details")]
     assert not re.search(r"\d…|…\d", job)
     assert "Lateness" in job and (number > 8) == ("largest of" in job)
 
@@ -249,7 +249,7 @@ def test_of_many_ranks_the_slowest_and_the_fastest_are_listed() -> None:
     text = drawn(
         report, documents.document(*[documents.rank(number=r, extra_idle_ns=400_000 * r) for r in range(64)]), width=80
     )
-    table = text[text.index("Ranks") : text.index("In full")]
+    table = text[text.index("Ranks") : text.index("Details")]
     assert "63 " in table and "\n0 " in table and "40 more" in table and "\n20 " not in table
 
 
@@ -263,10 +263,10 @@ def test_devices_of_one_rank_are_told_apart() -> None:
 def test_one_file_of_two_devices_is_told_as_devices(tmp_path: Path) -> None:
     trace = TraceFile().kernel(GEMM, 100, 50).kernel(GEMM, 120, 60, device=1).trace(tmp_path)
     text = drawn(report, analyze(trace).document, width=200)
-    assert "Over 2 devices, computation fills 100.0 % of the time" in text and "The longest, device 1, takes" in text
-    assert re.search("In full: [^,]+, device 1, which", text)
+    assert "Over 2 devices, computation fills 100.0 % of the time" in text and "(device 1); the mean is" in text
+    assert re.search("Details: [^,]+, device 1, because", text)
     assert "2 devices of 1 of 1 ranks" in text.splitlines()[0]
-    assert "Not the whole job" not in text
+    assert "Incomplete job" not in text
 
 
 def test_lanes_name_the_device_where_asked() -> None:
@@ -402,16 +402,14 @@ def test_an_empty_stretch_draws_nothing_and_says_so(window: tuple[int, int]) -> 
     def draw(document: dict[str, Any], console: Console) -> None:
         print_lanes(document["ranks"][0], console, start_ns=window[0], end_ns=window[1])
 
-    assert "Nothing ran in this stretch" in drawn(draw, documents.document(), width=80)
+    assert "Nothing ran in this interval" in drawn(draw, documents.document(), width=80)
 
 
 def test_what_was_not_drawn_is_said() -> None:
     text = squeezed(drawn(lanes, documents.many_layers(), width=80))
-    assert f"Not drawn: 280 ms after 120 ms ({MAX_ROWS} rows are drawn)" in text
+    assert f"Not drawn: 280 ms after 120 ms (at most {MAX_ROWS} rows are drawn)" in text
     made = picture(documents.no_phases(), 68)
-    assert made.num_narrow and f"{made.num_narrow:,} of the boxes" in squeezed(
-        drawn(lanes, documents.no_phases(), width=80)
-    )
+    assert made.num_narrow and f"{made.num_narrow:,} boxes;" in squeezed(drawn(lanes, documents.no_phases(), width=80))
 
 
 def test_the_width_asked_for_is_used_also_beyond_that_of_the_console() -> None:
@@ -518,7 +516,7 @@ def test_a_stretch_of_copies_is_not_said_to_be_empty() -> None:
 
     rank = documents.rank([event for event in documents.layers() if event.kind == "memory"])
     text = drawn(draw, documents.document(rank), width=80)
-    assert "Nothing but memory copies ran in this stretch." in text
+    assert "Only memory copies ran in this interval." in text
 
 
 def test_phases_that_take_turns_on_two_streams_are_both_drawn() -> None:

@@ -261,13 +261,13 @@ def _limit(text: str, unit: Unit) -> tuple[Fraction, bool]:
     match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(%|[nuµμm]?s|)", text)
     what, examples = _WRITTEN[unit]
     if match is None:
-        raise ComparisonError(f"{text!r} is no limit: write it as {examples}.")
+        raise ComparisonError(f"{text!r} is not a limit: write {examples}.")
     size, ending = Fraction(match[1]), match[2]
     if ending == "%":
         return size / 100, unit != "share"
     if (unit == "ns" and ending) or (unit == "number" and not ending):
         return size * _TIMES.get(ending, 1), False
-    raise ComparisonError(f"{text!r} is no limit of {what}: write it as {examples}.")
+    raise ComparisonError(f"{text!r} is not a limit for {what}: write {examples}.")
 
 
 def _named(diff: Diff, gate: Gate) -> list[str]:
@@ -275,7 +275,7 @@ def _named(diff: Diff, gate: Gate) -> list[str]:
     figure, sides = gate.figure, (diff.before, diff.after)
     own = {name: name for side in sides for name in sorted(figure.known(side))}
     if figure.name == "lateness" and not own:
-        raise ComparisonError("lateness: told of jobs of several ranks, whose collectives match; here there are none.")
+        raise ComparisonError("lateness: needs a job of several ranks with matched collectives.")
     if not figure.takes:
         return []
     if figure.is_aligned:  # each run's own spelling is as good

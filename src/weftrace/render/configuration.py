@@ -10,31 +10,34 @@ CONFIGURATION: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "profile.kind": (
             "Profile",
-            "Which of DeepSeek's published profiles it is the like of: training (a forward and a backward chunk "
-            "overlapped), prefill or decode (two micro-batches of an inference server).",
+            "Which of DeepSeek's published profiles it resembles: training (a forward and a backward "
+            "chunk overlapped), prefill or decode (two micro-batches of an inference server).",
         ),
-        "profile.model": ("Model", "The model whose shapes the work has."),
-        "profile.hardware": ("Hardware", "The accelerator whose rates the times are worked out with, or that ran it."),
-        "profile.ep": ("EP", "Ranks of the expert-parallel group, over which the experts of a layer are spread."),
+        "profile.model": ("Model", "The model that the shapes are from."),
+        "profile.hardware": (
+            "Hardware",
+            "The accelerator that ran the work, or that sets the rates of simulated times.",
+        ),
+        "profile.ep": ("EP", "Ranks of the expert-parallel group. The experts of a layer are spread over them."),
         "profile.tokens": ("Tokens", "Tokens of one micro-batch on one GPU."),
-        "profile.sequence": ("Sequence", "Tokens of a prompt; in decode, of a request's cache."),
-        "profile.comm": ("Communication", "The library whose dispatch and combine kernels are meant."),
+        "profile.sequence": ("Sequence", "Tokens of a prompt; in decode, tokens in a request's cache."),
+        "profile.comm": ("Communication", "The library of the dispatch and combine kernels."),
         "profile.layers": (
             "Layers",
-            "Layers that were run, each a mixture-of-experts layer; in training pairs of two.",
+            "Mixture-of-experts layers that were run; in training, pairs of layers.",
         ),
-        "profile.overlap": ("Overlap", "The list of operations, in order: what runs beside what."),
+        "profile.overlap": ("Overlap", "The list of operations in order, and which of them overlap."),
         "profile.sms": ("SM split", "SMs of the device left for computation + held by communication kernels."),
         "profile.costs": (
             "Costs",
-            "Where simulated times come from: roofline (bytes and FLOPs at peak rates), published rates, or calibrated "
+            "The source of simulated times: roofline (bytes and FLOPs at peak rates), published rates, or calibrated "
             "on layers of a measured trace.",
         ),
-        "profile.hidden": ("Hidden", "The width of the model that was run."),
+        "profile.hidden": ("Hidden", "The hidden size of the model that was run."),
         "profile.routing": (
             "Routing",
-            "How tokens were shared out among experts: balanced, as in the published profiles; learned: by the weights "
-            "of a gate; drawn at random; or by given loads of GPUs.",
+            "How tokens were distributed over experts: balanced, as in the published profiles; "
+            "learned (by the weights of a gate); drawn at random; or by given loads of GPUs.",
         ),
         "capture.torch": ("torch", "The version of torch that was captured."),
         "capture.cuda": ("CUDA", "The version of CUDA that torch was built with."),
@@ -42,27 +45,31 @@ CONFIGURATION: Mapping[str, tuple[str, str]] = MappingProxyType(
         "capture.nccl": ("NCCL", "The version of NCCL that torch uses."),
         "capture.python": ("Python", "The version of Python that ran."),
         "capture.weftrace": ("weftrace", "The version of weftrace that recorded."),
-        "capture.parallel": ("Parallel", "Sizes of the parallel groups, as the program said them."),
+        "capture.parallel": ("Parallel", "Sizes of the parallel groups, as the program gave them."),
         "capture.host": ("Host", "The machine that this rank ran on."),
         "capture.program": ("Program", "The script that was recorded."),
         "capture.schedule": (
             "Schedule",
-            "Steps that were left alone, steps in which the profiler started, steps that were recorded.",
+            "Steps without recording, steps in which the profiler warmed up, and recorded steps.",
         ),
-        "capture.with": ("Recorded", "What was recorded beside operators, kernels and ranges."),
+        "capture.with": ("Recorded", "What was recorded in addition to operators, kernels and ranges."),
         "capture.overhead": (
             "Overhead",
-            "What recording cost, by the run's own clock: median steps before and while recorded, and the longest time "
-            "that the run stood still, to stop the profiler or while torch wrote its JSON.",
+            "What recording cost, by the run's own clock: the median step before and during "
+            "recording, and the longest pause of the run (to stop the profiler, or while torch wrote its "
+            "JSON).",
         ),
         "capture.stretches": (
             "Stretches",
             "How often the profiler was stopped and started again between recorded steps.",
         ),
-        "capture.cut_short": ("Cut short", "The step that an exception ended; its events end there."),
-        "capture.problems": ("Problems", "What went wrong with the recording until this file was written."),
+        "capture.cut_short": ("Cut short", "The step in which an exception stopped the run; its events end there."),
+        "capture.problems": ("Problems", "What went wrong with the recording before this file was written."),
         "capture.steps": ("Steps kept", "Profiler steps that the file holds."),
-        "capture.dropped_steps": ("Steps dropped", "Older steps that were given up to keep the file under its bound."),
+        "capture.dropped_steps": (
+            "Steps dropped",
+            "Older steps that were dropped to keep the file below its size limit.",
+        ),
     }
 )
 

@@ -56,5 +56,5 @@ def add_roofs(figure: Any, peaks: Mapping[str, float], bytes_per_s: float, inten
             line={"color": palette.INK, "width": 1.5},
             hoverinfo="name",
         )
-    figure.update_xaxes(type="log", title="FLOP for each byte moved")
-    figure.update_yaxes(type="log", title="FLOP a second")
+    figure.update_xaxes(type="log", title="FLOP per byte moved")
+    figure.update_yaxes(type="log", title="FLOP per second")

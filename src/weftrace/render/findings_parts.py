@@ -22,21 +22,22 @@ FINDING_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "finding": (
             "Finding",
-            "Something that costs time, by one rule: where it is, what it costs of a step, and what to do about it. "
-            "docs/rules.md lists all rules.",
+            "Something that costs time, found by one rule: where it is, how much of a step it costs, "
+            "and what to do about it. docs/rules.md lists all rules.",
         ),
         "gain": (
             "What a remedy saves",
-            "Of a step. The plan of the recorded run is replayed with the change: from what the remedy does at least, "
-            "to what it can do at most. Ranks without a file widen the interval. No gain is told where the replay is "
-            "more than 3 % off. Gains of several findings overlap: all of them together are replayed at once.",
+            "The share of a step that the remedy saves. weftrace replays the plan of the recorded "
+            "run with the change; the interval goes from the least to the most that the remedy can do. "
+            "Ranks without a file widen the interval. If the replay is more than 3 % off, no gain is given. "
+            "Gains of several findings overlap, so weftrace also replays all of them at once.",
         ),
         "confidence": (
             "Confidence",
-            "How sure the cause is: high where records tell it, medium where names or patterns do, low where only the "
-            "times do.",
+            "How certain the cause is: high if records show it, medium if names or patterns show it, "
+            "low if only the times show it.",
         ),
-        "remark": ("Note", "What limits the answer, or is not worth doing. It is no loss."),
+        "remark": ("Note", "A limit of the answer, or something that is not worth doing. It is not a loss."),
     }
 )
 
@@ -117,7 +118,7 @@ def finding_block(number: int, finding: Finding) -> RenderableType:
     if finding.when_not:
         lines.append(Text.assemble(("Not when: ", DIM), (clean(finding.when_not), DIM)))
     if finding.gain is None:
-        lines.append(Text(clean(f"No gain is told: {finding.not_told}."), style=DIM))
+        lines.append(Text(clean(f"No gain is given: {finding.not_told}."), style=DIM))
     lines.append(Text(clean(f"[{finding.rule}] {basis_words(finding)}"), style=DIM))
     return Group(head, Padding(Group(*lines), (0, 0, 0, 4)))
 
@@ -159,7 +160,7 @@ def head_block(report: AdviceReport, most: int = 3) -> RenderableType | None:
         do = each.remedy.remedy if each.remedy is not None else each.sentence
         head = (f"{number}  ", DIM), (clean(each.title), BOLD), ": ", clean(told_words(each))
         lines += [Text.assemble(*head), Padding(Text(clean(do), style=DIM), (0, 0, 0, 3))]
-    return Group(section("What to do first", "weftrace advise tells more"), *lines) if lines else None
+    return Group(section("What to do first", "for details: weftrace advise"), *lines) if lines else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,8 @@ BusyStretch = Annotated[
     Meta(
         min_length=3,
         max_length=3,
-        description="[start, end, busy] in nanoseconds: busy throughout, but where there were too many to list and "
-        "neighbours are merged; then busy is less than end - start.",
+        description="[start, end, busy] in nanoseconds. Usually the whole interval is busy; if there "
+        "were too many to list, neighbours are merged and busy is less than end - start.",
     ),
 ]
 
@@ -33,10 +33,10 @@ class BoxDocument(TypedDict):
     name: str
     index: Annotated[Count, Meta(description="Which occurrence of the name it is, from 0.")]
     phase: Annotated[int | None, Meta(description="Number of the phase in the trace; boxes of one phase share it.")]
-    layer: Annotated[int | None, Meta(description="What a plan says of a simulated phase; null where nothing does.")]
-    micro_batch: Annotated[int | None, Meta(description="As layer.")]
+    layer: Annotated[int | None, Meta(description="What a plan says about a simulated phase; null if it says nothing.")]
+    micro_batch: Annotated[int | None, Meta(description="Micro-batch, in the form of layer.")]
     direction: Annotated[
-        Literal["F", "B", "W"] | None, Meta(description="Forward, backward, weight gradient; null where none is known.")
+        Literal["F", "B", "W"] | None, Meta(description="Forward, backward or weight gradient; null if unknown.")
     ]
     start_ns: int
     end_ns: int
@@ -45,7 +45,10 @@ class BoxDocument(TypedDict):
     part: NotRequired[
         Annotated[
             Literal["issue", "transfer", "receive"],
-            Meta(description="Of a transfer that holds no SM: the kernel that issues it, it, the kernel that ends it."),
+            Meta(
+                description="For a transfer that holds no SM: the kernel that issues it, the "
+                "transfer, or the kernel that ends it."
+            ),
         ]
     ]
 
@@ -54,11 +57,11 @@ class LaneDocument(TypedDict):
     """One band of the lane picture: compute, communication, or whatever its name says."""
 
     lane: str
-    sms: Annotated[Count | None, Meta(description="SMs that it holds; null where no launch grid is recorded.")]
-    sms_exact: Annotated[bool, Meta(description="False where sms is an upper bound.")]
+    sms: Annotated[Count | None, Meta(description="SMs that it holds; null if no launch grid is recorded.")]
+    sms_exact: Annotated[bool, Meta(description="False if sms is an upper bound.")]
     sm_unit: SmUnit
     busy_ns: Ns
-    busy: Annotated[list[BusyStretch], Meta(description="When it ran, in order: what pictures fill.")]
+    busy: Annotated[list[BusyStretch], Meta(description="When it ran, in order.")]
     streams: list[int]
     boxes: list[BoxDocument]
 
@@ -70,7 +73,9 @@ class ArrowDocument(TypedDict):
     from_ns: int
     to_lane: Count
     to_ns: int
-    held: Annotated[bool, Meta(description="Whether the one that waits began just then: nothing else held it longer.")]
+    held: Annotated[
+        bool, Meta(description="Whether the waiting work started just then, because nothing else held it longer.")
+    ]
 
 
 class LanePicture(TypedDict):

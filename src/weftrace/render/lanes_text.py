@@ -32,7 +32,7 @@ from weftrace.render.lanes_layout import (
     role_word,
 )
 from weftrace.render.scene import round_up
-from weftrace.units import duration, of_whole, percent, tick
+from weftrace.units import counted, duration, of_whole, percent, tick
 
 MIN_WIDTH = 60
 MAX_WIDTH = 200
@@ -88,11 +88,11 @@ def _heading(rank: LanePicture, picture: TextPicture, *, with_device: bool) -> l
     ]
     lines = [joined([Text(parts[0], style="bold"), *[p for p in parts[1:] if p]], " · ")]
     if rank["basis"] == "host":
-        lines.append(Text("No device work in this file: host operators stand in for it.", style="bold yellow"))
+        lines.append(Text("No device work in this file: the lanes show host operators instead.", style="bold yellow"))
     if not picture.rows:
         start, end = picture.start_ns, picture.asked_end_ns
         copied = start < end and any(a < end and b > start for a, b, _ in rank["busy"])
-        ran = f"Nothing{' but memory copies' * copied} ran in this stretch."
+        ran = f"{'Only memory copies' if copied else 'Nothing'} ran in this interval."
         lines.append(Text(ran if rank["lanes"] else "There is no work to draw."))
         return lines
     for lane in rank["lanes"]:
@@ -274,20 +274,20 @@ def _marks(row: TextRow, head: str) -> Text:
 
 def _legend(picture: TextPicture, basis: str, coded: set[str], width: int) -> list[Text]:
     shown = [box for row in picture.rows for band in row.bands for track in band.tracks for box in track]
-    chips = [joined([Text("▁▄█"), " busy, by part of the column"])] if shown else []
+    chips = [joined([Text("▁▄█"), " busy, as a share of the column"])] if shown else []
     for role in palette.ROLE_COLOURS:
         if any(box.role == role for box in shown):
             ink, shade = _box_styles(role)
             chip = Text(f"│{role} ", style=ink).append(_FILL[role] * 2, style=shade)
             chips.append(joined([chip, f" {role_word(role)}"]))
     if any(level >= MIN_MARK for row in picture.rows for level in row.exposed):
-        chips.append(joined([Text("▂▅█", style=_EXPOSED), " exposed, by part of the column"]))
+        chips.append(joined([Text("▂▅█", style=_EXPOSED), " exposed, as a share of the column"]))
     if any(level >= 0.5 for row in picture.rows for level in row.idle):
         chips.append(joined([Text("╌╌", style=_IDLE), _IDLE_WORDS.get(basis, " idle: the device ran nothing")]))
     if any(c >= 0.5 > i for row in picture.rows for c, i in zip(row.elsewhere, row.idle, strict=True)):
         chips.append(joined([Text("cc", style=_IDLE), " memory copies only"]))
     if any(box.before or box.after for box in shown):
-        chips.append(Text("‹ › goes on in the row before or after"))
+        chips.append(Text("‹ › continues in the row before or after"))
     explained = [Text(f"{picture.codes[name]} = {shorten_middle(name, 40)}") for name in coded]
     return _flowed(chips, width) + _flowed(sorted(explained, key=str), width)
 
@@ -308,20 +308,21 @@ def _left_out(rank: LanePicture, picture: TextPicture) -> list[Text]:
     notes = []
     if picture.end_ns < picture.asked_end_ns:
         notes.append(
-            f"Not drawn: {duration(picture.asked_end_ns - picture.end_ns)} after {duration(picture.end_ns)} "
-            f"({MAX_ROWS} rows are drawn). "
-            "Choose a later stretch to see them."
+            f"Not drawn: {duration(picture.asked_end_ns - picture.end_ns)} after "
+            f"{duration(picture.end_ns)} (at most {MAX_ROWS} rows are drawn). Choose a later interval to see "
+            "it."
         )
     if picture.num_narrow:
         notes.append(
-            f"Narrower than a column ({duration(picture.ns_per_column)}): {picture.num_narrow:,} of the boxes; the "
-            "longest stands for its column. Choose a shorter stretch to see them."
+            f"Narrower than a column ({duration(picture.ns_per_column)}): "
+            f"{counted(picture.num_narrow, 'box')}; only the longest in a column is drawn. Choose a shorter "
+            "interval to see them."
         )
     if picture.num_covered:
-        notes.append(f"Not drawn: {picture.num_covered:,} boxes that overlap more than {MAX_TRACKS - 1} others.")
+        notes.append(f"Not drawn: {counted(picture.num_covered, 'box')} overlapping more than {MAX_TRACKS - 1} others.")
     listed, total = len(rank["exposed"]), rank["num_exposed"]
     if total > listed:
-        notes.append(f"The {listed:,} longest of {total:,} exposed stretches are marked.")
+        notes.append(f"The {listed:,} longest of {total:,} exposed intervals are marked.")
     return [Text(note, style=_NOTE) for note in notes]
 
 

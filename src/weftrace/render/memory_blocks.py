@@ -22,18 +22,19 @@ def peak_sentence(use: Mapping[str, Any]) -> str:
         return f"{text}."
     top = use["alive"][0]
     if top["operator"] == BEFORE:
-        return f"{text}; {percent(top['share'])} of it was there before the recording."
+        return f"{text}; {percent(top['share'])} of it was allocated before the recording."
     return f"{text}; {percent(top['share'])} of it by {top['operator']}."
 
 
 def memory_sentences(use: Mapping[str, Any]) -> list[str]:
-    """Peak, beginning and end, and what was reserved and not allocated. use: a document of `MemoryUse`."""
+    """Peak, beginning and end, and what was reserved, not allocated. use: a document of `MemoryUse`."""
     lines = [
-        f"At most {size(use['peak_bytes'])} allocated, {duration(use['peak_ns'])} from the start of the span; "
-        f"{size(use['first_bytes'])} when the recording began, {size(use['last_bytes'])} when it ended."
+        f"At most {size(use['peak_bytes'])} allocated, {duration(use['peak_ns'])} after the start of "
+        f"the span; {size(use['first_bytes'])} at the start of the recording, {size(use['last_bytes'])} "
+        "at its end."
     ]
     if use["is_relative"]:
-        lines.append("The file has no sums: bytes count from the start of the recording.")
+        lines.append("The file has no totals, so bytes count from the start of the recording.")
     if use["reserved_bytes"] is not None:
         spare, most = size(use["fragmented_bytes"]), size(use["most_fragmented_bytes"])
         lines.append(
@@ -49,4 +50,4 @@ def memory_blocks(use: Mapping[str, Any], width: int) -> Iterator[RenderableType
     yield Group(section(f"Memory of {use['device']}", counted(use["num_events"], "event")), *lines)
     rows = use["alive"]
     note = f"the first {_ROWS} of {len(rows):,}" if len(rows) > _ROWS else ""
-    yield Group(section("Alive at the peak", note), rows_table(AliveRow, rows[:_ROWS], width))
+    yield Group(section("Allocated at the peak", note), rows_table(AliveRow, rows[:_ROWS], width))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _HEIGHT = 150.0
 _LOOKS = {
     "allocated": Look(fill=palette.MEMORY, word="allocated"),
-    "spare": Look(fill=palette.MEMORY, word="reserved and not allocated", opacity=0.3),
+    "spare": Look(fill=palette.MEMORY, word="reserved, not allocated", opacity=0.3),
 }
 
 
@@ -34,7 +34,7 @@ def memory_scene(name: str, curve: pl.DataFrame, *, clock: str = "time") -> Scen
     keys = [Key(("allocated",), "allocated")]
     if is_reserved:
         curves.insert(0, Curve(look="band", times_ns=times, high=reserved, low=allocated))
-        keys.append(Key(("spare",), "reserved and not allocated"))
+        keys.append(Key(("spare",), "reserved, not allocated"))
     return Scene(
         name=name,
         title=memory_title(name, curve),

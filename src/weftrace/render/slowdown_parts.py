@@ -25,8 +25,9 @@ def summary_line(found: JobSlowdown) -> str:
     if abs(found.without_hosts - found.slowdown) >= 0.002:
         hosts = f" (without time between ranges {found.without_hosts:.3f})"
     return (
-        f"S = {found.slowdown:.3f}{hosts}: a step takes {duration(found.replayed_ns)}, and {duration(found.ideal_ns)} "
-        f"with every operation at its peers' pace; the replay is {percent(abs(found.error), 2)} off"
+        f"S = {found.slowdown:.3f}{hosts}: a step takes {duration(found.replayed_ns)}, or "
+        f"{duration(found.ideal_ns)} with every operation at the pace of its peers; the replay is "
+        f"{percent(abs(found.error), 2)} off"
     )
 
 
@@ -37,7 +38,7 @@ def lost_line(found: JobSlowdown) -> str:
     ]
     if found.worst_share is not None:
         who = "the slowest rank" if found.num_worst == 1 else f"the slowest {found.num_worst} ranks"
-        parts.append(f"{who} at its peers' pace would win back {percent(found.worst_share, 0)} of that (M_w)")
+        parts.append(f"{who} at the pace of its peers would win back {percent(found.worst_share, 0)} of that (M_w)")
     return "; ".join(parts).replace("ranks at its", "ranks at their")
 
 
@@ -49,7 +50,7 @@ def slowdown_blocks(found: JobSlowdown, width: int, top: int = _TOP) -> list[Ren
     """S, its causes, and the ranks, stages and operations that make it; at most `top` rows of each."""
     style = "" if found.is_trusted else WARNING
     head = Group(
-        section("How much slower than at its peers' pace"),
+        section("How much slow ranks cost"),
         Text(summary_line(found), style=style),
         Text(lost_line(found), style=DIM),
     )
@@ -58,7 +59,7 @@ def slowdown_blocks(found: JobSlowdown, width: int, top: int = _TOP) -> list[Ren
         rows = [_cause_cells(cause, found) for cause in found.causes[:top]]
         blocks.append(
             Group(
-                section("Causes", "saved: of a step, by repairing this alone"),
+                section("Causes", "saved: share of a step, if only this is repaired"),
                 table(CAUSE_HEADS, rows, width, left=("cause", "whose"), bold=0),
                 *(Text(clean(f"{cause.kind}: {cause.sentence}"), style=DIM) for cause in found.causes[1:top]),
             )
@@ -109,7 +110,7 @@ def _tables(found: JobSlowdown, top: int) -> list[tuple[str, Sequence[str], list
     return [
         ("By rank", ("rank", "S_w", "computes", "saves if ideal"), ranks),
         ("By stage", ("stage", "S_s", "computes", "saves if ideal"), stages),
-        ("By type of operation", ("type", "pace", "S_t", f"{unit.name} a step"), types),
+        ("By type of operation", ("type", "pace", "S_t", f"{unit.name} per step"), types),
     ]
 
 

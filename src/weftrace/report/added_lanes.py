@@ -46,11 +46,12 @@ def annotate_trace(
     """
     if is_annotated(trace):
         raise TraceError(
-            f"{trace.path}: has weftrace's lanes already. Annotate the original, or report on this one as it is."
+            f"{trace.path}: already has weftrace's lanes. Annotate the original, or report on this file as it is."
         )
     if trace.plain is not None:
         raise TraceError(
-            f"{trace.path}: is a plain Chrome trace: its ranges are what lanes would show. Try: weftrace lanes"
+            f"{trace.path}: this is a plain Chrome trace, and its ranges are already what lanes would "
+            "show. Try: weftrace lanes"
         )
     works = [work for work in works_of(trace, rules=rules, step=step, step_by=step_by) if work.basis != "none"]
     if not works:

@@ -216,7 +216,7 @@ def _slowdown(
         return None, ""
     events = sum(int(rank.kernels.kernels.get_column("num_events").sum()) for rank in ranks)
     if events > (MAX_REPLAYED_RANGES if ranks[0].basis == "ranges" else MAX_REPLAYED_EVENTS):
-        return None, f"{events:,} events are too many to replay in a report: weftrace stragglers tells the job's S"
+        return None, f"{events:,} events are too many to replay in a report: run weftrace stragglers for the job's S"
     slowdown, note = _replayed(_kept(advised) or source, workers)
     return slowdown, "" if on_hosts else note
 

@@ -1,6 +1,7 @@
 """The report document as a type (`weftrace.report/1`): every field of it, from which its JSON Schema is made.
 
-Fields may be added within a version; readers ignore what they do not know. docs/report-json.md explains each field.
+Fields may be added within a version; readers skip the ones that they do not
+know. docs/report-json.md explains each field.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from weftrace.files.values import As
 from weftrace.render.lane_types import BusyStretch, LaneDocument, SmUnit
 
 SCHEMA: Final = "weftrace.report/1"
-TITLE: Final = "What weftrace tells about a trace or a job"
+TITLE: Final = "What weftrace reports about a trace or a job"
 
 if TYPE_CHECKING:
     TablesDocument = dict[str, list[dict[str, Any]]]
@@ -62,32 +63,35 @@ class LateRankDocument(TypedDict):
     path: str
     name: Annotated[str, Meta(description="What it is called.")]
     caused_ns: Annotated[
-        Ns, Meta(description="Own start - second last start, where it came last."), Shown("came late", term="caused")
+        Ns,
+        Meta(description="For collectives that this rank entered last: own start - second last start."),
+        Shown("late by", term="caused"),
     ]
     origin_ns: Annotated[
         Ns,
         Meta(
-            description="Waiting of all ranks that began with this one: what a rank is late from waiting itself is "
-            "passed on to whom it waited for."
+            description="Waiting of all ranks that this rank caused. Where it was late because it "
+            "had waited itself, that part counts for the rank that it waited for."
         ),
-        Shown("began", term="origin"),
+        Shown("caused", term="origin"),
     ]
     suffered_ns: Annotated[
         Ns,
-        Meta(description="Its waiting: last start - own start, within its collectives."),
+        Meta(description="How long it waited in its collectives: last start - own start."),
         Shown("waited", term="suffered"),
     ]
     exposed_ns: Annotated[
         Ns,
         Meta(
-            description="Of suffered_ns, while it computed nothing: in exposed communication or, where events show the "
-            "transfer only, in idle time. Beyond 20,000 stretches of waiting neighbours count as one."
+            description="The part of suffered_ns during which the rank computed nothing: in exposed "
+            "communication or, if events show only the transfer, in idle time. Beyond 20,000 intervals of "
+            "waiting, neighbours count as one."
         ),
     ]
     transfer_ns: Annotated[
         Ns, Meta(description="The rest of its matched collectives: own end - last start."), Shown("transferred")
     ]
-    num_last: Annotated[Count, Meta(description="Collectives into which it came last."), Shown("last")]
+    num_last: Annotated[Count, Meta(description="Collectives that it entered last."), Shown("last")]
     num_matched: Count
 
 
@@ -96,8 +100,8 @@ LatePair = Annotated[
     Meta(
         min_length=4,
         max_length=4,
-        description="[waiter, last, waiting_ns, count]: two positions in `lateness.ranks`, how long the first waited "
-        "where the second came last, and how often.",
+        description="[waiter, last, waiting_ns, count]: two positions in `lateness.ranks`, how long "
+        "the first waited in collectives that the second entered last, and how often.",
     ),
 ]
 
@@ -107,23 +111,25 @@ class LateCollectiveDocument(TypedDict):
 
     collective: str
     num: Annotated[Count, Shown("matched")]
-    waiting_ns: Annotated[Ns, Meta(description="Of all ranks."), Shown(term="waiting")]
+    waiting_ns: Annotated[Ns, Meta(description="Sum over all ranks."), Shown(term="waiting")]
     transfer_ns: Annotated[Ns, Shown("transferring", term="transfer")]
-    last: Annotated[
-        Count, Meta(description="Position of the rank that came last most often."), Shown("most often last")
-    ]
-    num_last: Annotated[Count, Meta(description="How often it did.")]
+    last: Annotated[Count, Meta(description="Position of the rank that was last most often."), Shown("most often last")]
+    num_last: Annotated[Count, Meta(description="How often it was last.")]
     origin: NotRequired[
         Annotated[
             Count | None,
             Meta(
-                description="Position of the rank with which most of the waiting began; null where that is in no sum. "
-                "Absent in reports of earlier versions, as origin_ns is."
+                description="Position of the rank that caused most of the waiting; null if that rank "
+                "is in no sum. Like origin_ns, absent in reports of earlier versions."
             ),
-            Shown("most began with"),
+            Shown("caused most by"),
         ]
     ]
-    origin_ns: NotRequired[Annotated[Ns, Meta(description="How much of it."), Shown("of it", term="origin")]]
+    origin_ns: NotRequired[
+        Annotated[
+            Ns, Meta(description="How much of the waiting that rank caused."), Shown("caused by it", term="origin")
+        ]
+    ]
 
 
 class WorstCollectiveDocument(TypedDict):
@@ -133,21 +139,25 @@ class WorstCollectiveDocument(TypedDict):
     group: str
     seq: int | None
     step: int | None
-    start_ns: Annotated[int, Meta(description="Last start, from the job's zero."), Shown("last came at")]
-    last: Annotated[Count, Meta(description="Position of the rank that came last."), Shown("came last")]
+    start_ns: Annotated[int, Meta(description="Last start of any rank, from the job's zero."), Shown("last started at")]
+    last: Annotated[Count, Meta(description="Position of the rank that entered last."), Shown("entered last")]
     caused_ns: Annotated[Ns, Shown("late by", term="caused")]
     origin: NotRequired[
         Annotated[
             Count | None,
             Meta(
-                description="Position of the rank with which most of the waiting began. Absent in reports of earlier "
-                "versions, as origin_ns is."
+                description="Position of the rank that caused most of the waiting. Like origin_ns, "
+                "absent in reports of earlier versions."
             ),
-            Shown("began with", term="origin"),
+            Shown("caused by", term="origin"),
         ]
     ]
-    origin_ns: NotRequired[Annotated[Ns, Meta(description="How much of it."), Shown("of it", term="origin")]]
-    waiting_ns: Annotated[Ns, Meta(description="Of all ranks."), Shown("waited, sum", term="waiting")]
+    origin_ns: NotRequired[
+        Annotated[
+            Ns, Meta(description="How much of the waiting that rank caused."), Shown("caused by it", term="origin")
+        ]
+    ]
+    waiting_ns: Annotated[Ns, Meta(description="Sum over all ranks."), Shown("waited, sum", term="waiting")]
     transfer_ns: Annotated[Ns, Shown("transferring, sum", term="transfer")]
 
 
@@ -159,7 +169,7 @@ class LateStepDocument(TypedDict):
     origin_ns: NotRequired[
         Annotated[
             list[Ns],
-            Meta(description="Waiting of all that began with each. Absent in reports of earlier versions."),
+            Meta(description="Waiting of all ranks that each rank caused. Absent in reports of earlier versions."),
         ]
     ]
     suffered_ns: list[Ns]
@@ -169,40 +179,45 @@ class MatchedByDocument(TypedDict):
     """How collectives were matched."""
 
     sequence: Annotated[Count, Meta(description="By process group, sequence number and kind.")]
-    order: Annotated[Count, Meta(description="By order among those of a kind, where their ends agree.")]
+    order: Annotated[Count, Meta(description="By order among collectives of one kind, if their ends agree.")]
 
 
 class LatenessDocument(TypedDict):
     """Who came late into matched collectives, and who waited. Positions are those in its `ranks`."""
 
-    num_matched: Annotated[Count, Meta(description="Collectives found on two ranks or more.")]
+    num_matched: Annotated[Count, Meta(description="Collectives found on two or more ranks.")]
     num_unmatched: Annotated[Count, Meta(description="Communication events that found no partner.")]
     by: MatchedByDocument
     not_the_same: Annotated[Count, Meta(description="Paired by order, but their ends disagree: left out.")]
-    clocks_applied: Annotated[bool, Meta(description="Whether offsets of clocks were subtracted.")]
+    clocks_applied: Annotated[bool, Meta(description="Whether clock offsets were subtracted.")]
     uncertainty_ns: Annotated[
         Ns,
-        Meta(description="How far apart ends of one collective still lie, or the clocks are uncertain if that is more; "
-                         "median."),
-    ]  # fmt: skip
+        Meta(
+            description="Median distance of the ends of one collective on different ranks, or the uncertainty of the "
+            "clocks if that is larger."
+        ),
+    ]
     late: Annotated[
         Count | None,
         Meta(
-            description="Position of the rank with the most origin_ns; null where none stands out, or waiting does not "
-            "stand above uncertainty_ns."
+            description="Position of the rank with the most origin_ns; null if no rank stands out, "
+            "or if the waiting is within uncertainty_ns."
         ),
     ]
-    ranks: Annotated[list[LateRankDocument], Meta(description="Those in the sums of the job, in the order of `ranks`.")]
+    ranks: Annotated[
+        list[LateRankDocument],
+        Meta(description="The ranks that count in the sums of the job, in the order of `ranks`."),
+    ]
     pairs: Annotated[list[LatePair], Meta(description="Who waited for whom, most first; at most 10,000.")]
     pairs_left_ns: Annotated[Ns, Meta(description="Waiting of the pairs that are not listed.")]
     collectives: Annotated[list[LateCollectiveDocument], Meta(description="Most waiting first.")]
     worst: Annotated[list[WorstCollectiveDocument], Meta(description="Most waiting first; at most 100.")]
     steps: Annotated[list[LateStepDocument], Meta(description="At most 100,000 values, of the first steps.")]
-    notes: Annotated[list[str], Meta(description="What these numbers rest on, where it is not as usual.")]
+    notes: Annotated[list[str], Meta(description="What is unusual about how these numbers were found.")]
 
 
 class WindowDocument(TypedDict):
-    """A stretch of the device's time, and what all that ran in it makes of it."""
+    """An interval of the device's time, split by the work that ran in it."""
 
     span_ns: Annotated[Ns, Shown(term="span")]
     compute_ns: Annotated[Ns, Shown(term="compute")]
@@ -219,14 +234,16 @@ class StepDocument(WindowDocument):
     start_ns: Annotated[int, Meta(description="Start of the window, from the rank's start_ns.")]
     from_other_steps_ns: Annotated[
         Ns,
-        Meta(description="Busy in the window with what other steps, or none, launched."),
+        Meta(description="Time in the window during which work ran that another step, or no step, launched."),
         Shown("launched by others", term="from_other_steps"),
     ]
     ran_ahead_ns: Annotated[
-        Ns, Meta(description="Busy before the window with what the step launched."), Shown(term="ran_ahead")
+        Ns, Meta(description="Time before the window during which work of this step ran."), Shown(term="ran_ahead")
     ]
     spilled_ns: Annotated[
-        Ns, Meta(description="Busy after the window with what the step launched."), Shown("ran later", term="spilled")
+        Ns,
+        Meta(description="Time after the window during which work of this step ran."),
+        Shown("ran later", term="spilled"),
     ]
 
 
@@ -239,7 +256,7 @@ class OutsideStepsDocument(WindowDocument):
 class JoinedPhaseDocument(TypedDict):
     """FLOPs of one phase of the joined steps."""
 
-    phase: Annotated[str, Meta(description="forward, backward (what a checkpoint ran again with it) or optimizer.")]
+    phase: Annotated[str, Meta(description="forward, backward (including what a checkpoint recomputed) or optimizer.")]
     flops: Annotated[Count, Meta(description="Model FLOPs on matrix units, of all joined steps.")]
     full_flops: Count
     executed_flops: Count
@@ -251,12 +268,14 @@ class JoinedPhaseDocument(TypedDict):
     flops_per_s: Annotated[Ratio | None, Meta(description="executed_flops / elapsed_ns.")]
     mfu: Annotated[
         Ratio | None,
-        Meta(description="Time of flops at the device's peak / elapsed_ns; null where no peak is known."),
+        Meta(description="Time that flops take at the device's peak / elapsed_ns; null if no peak is known."),
     ]
     mfu_full: Ratio | None
     hfu: Ratio | None
     traced_flops: NotRequired[
-        Annotated[Count | None, Meta(description="Executed FLOPs that the trace's own shapes tell; null of none.")]
+        Annotated[
+            Count | None, Meta(description="Executed FLOPs by the shapes in the trace; null if it has no shapes.")
+        ]
     ]
 
 
@@ -273,13 +292,13 @@ class JoinedDocument(TypedDict):
     """FLOPs of a weftrace.flops report joined to this trace by phase; there with --flops only."""
 
     model: str
-    hardware: Annotated[str | None, Meta(description="Whose peaks count; null where none is known.")]
+    hardware: Annotated[str | None, Meta(description="The accelerator that sets the peaks; null if unknown.")]
     basis: str
     steps: Annotated[Count, Meta(description="Steps of the report that the trace holds.")]
     span_ns: Ns
     flops_per_s: Annotated[
         float | None,
-        Meta(description="Executed FLOPs on matrix units of all phases / the span; null where the span is 0."),
+        Meta(description="Executed FLOPs on matrix units of all phases / the span; null if the span is 0."),
     ]
     mfu: Ratio | None
     mfu_full: Ratio | None
@@ -295,11 +314,11 @@ class JoinedDocument(TypedDict):
     num_no_phase: Count
     traced_flops: NotRequired[
         Annotated[
-            Count | None, Meta(description="Executed FLOPs that the trace's own shapes tell; null where it has none.")
+            Count | None, Meta(description="Executed FLOPs by the shapes in the trace; null if it has no shapes.")
         ]
     ]
     rated_share: NotRequired[
-        Annotated[Share | None, Meta(description="Of device time, what has FLOPs by the trace's own shapes.")]
+        Annotated[Share | None, Meta(description="Share of device time with FLOPs known from the shapes in the trace.")]
     ]
     notes: Annotated[list[str], Meta(description="What is assumed, estimated, or does not agree.")]
 
@@ -311,24 +330,34 @@ class CodeDocument(TypedDict):
 
     told_by: Annotated[
         ToldBy,
-        Meta(description="The profiler's frames, TorchScript's operators, ranges named like modules, old call stacks."),
+        Meta(
+            description="What the modules were read from: the profiler's frames, TorchScript's "
+            "operators, ranges named like modules, or old call stacks."
+        ),
     ]
-    num_nodes: Annotated[Count, Meta(description="Nodes found; `nodes` holds at most 5,000, of many ranks fewer.")]
+    num_nodes: Annotated[
+        Count, Meta(description="Nodes found; `nodes` holds at most 5,000 of them, or fewer in a job of many ranks.")
+    ]
     nodes: list[CodeNode]
     folded: Annotated[
         list[CodeNode],
         Meta(description="By module: siblings of one class in one node. By function: each once, without parents."),
     ]
-    outside: Annotated[CodeNode, Meta(description="What lies in none, or whose launch is unknown.")]
-    graph_ns: Annotated[Ns, Meta(description="Of outside's total_ns: launched with others by one call (a CUDA graph).")]
+    outside: Annotated[CodeNode, Meta(description="Device work in no module or function, or with an unknown launch.")]
+    graph_ns: Annotated[
+        Ns,
+        Meta(
+            description="The part of outside's total_ns that one call launched together with other work (a CUDA graph)."
+        ),
+    ]
 
 
 class RankDocument(WindowDocument):
     """One device of one rank. Starts and ends count from start_ns."""
 
-    rank: Annotated[Count | None, Meta(description="Rank in the job; null where neither the file nor its name says.")]
+    rank: Annotated[Count | None, Meta(description="Rank in the job; null if neither the file nor its name gives it.")]
     name: Annotated[str, Meta(description='What a plain Chrome trace calls it ("DP 0 PP 3"); empty elsewhere.')]
-    device: Annotated[Count | None, Meta(description="Device number; null where the file holds no device work.")]
+    device: Annotated[Count | None, Meta(description="Device number; null if the file holds no device work.")]
     device_name: str
     num_sms: Annotated[
         Annotated[int, Meta(ge=1)] | None, Meta(description="SMs (NVIDIA) or compute units (AMD) of the device.")
@@ -338,27 +367,36 @@ class RankDocument(WindowDocument):
     basis: Annotated[
         Literal["device", "host", "ranges", "none"],
         Meta(
-            description="What was accounted: device events, host operators in their place, ranges of a plain Chrome "
-            "trace, or nothing."
+            description="What the times are of: device events, host operators instead of them, "
+            "ranges of a plain Chrome trace, or nothing."
         ),
     ]
-    step: Annotated[int | None, Meta(description="The ProfilerStep asked for; null for the whole trace.")]
+    step: Annotated[int | None, Meta(description="The ProfilerStep that was selected; null for the whole trace.")]
     step_by: Annotated[
         Literal["window", "launch"] | None,
-        Meta(description="What of the step: all in its window, or what it launched; null for the whole trace."),
+        Meta(
+            description="How the step was selected: everything in its time window, or everything "
+            "that it launched; null for the whole trace."
+        ),
     ]
     simulated: bool
     apart: Annotated[
         Literal["host", "world", "duplicate"] | None,
         Meta(
-            description="Why it is in no sum of the job: no device work where others have some, another world size, or "
-            "another file of the same rank before it; null where it is."
+            description="Why this rank is in no sum of the job: it has no device work although "
+            "others have, it has another world size, or an earlier file has the same rank; null if it is in "
+            "the sums."
         ),
     ]
     start_ns: Annotated[int, Meta(description="First device start, absolute nanoseconds; does not fit a float64.")]
     busy_ns: Ns
     fused_ns: Annotated[
-        int, Meta(ge=0, description="Of compute_ns: kernels that compute and communicate in one, not separable.")
+        int,
+        Meta(
+            ge=0,
+            description="The part of compute_ns in kernels that compute and communicate "
+            "in one; it cannot be separated.",
+        ),
     ]
     communication_ns: Ns
     hidden_communication_ns: Ns
@@ -372,12 +410,13 @@ class RankDocument(WindowDocument):
     collectives: list[CollectiveRow]
     phases: list[PhaseRow]
     num_phases: Annotated[
-        Count, Meta(description="Phases found; `phases` lists at most 20,000 of them, of a job of many ranks fewer.")
+        Count, Meta(description="Phases found; `phases` lists at most 20,000 of them, or fewer in a job of many ranks.")
     ]
     phase_means: list[PhaseMeanRow]
     overlap_matrix: Annotated[Block, As(OverlapMatrix)]
     busy: Annotated[
-        list[BusyStretch], Meta(description="When the device ran anything, in order; it was idle in between.")
+        list[BusyStretch],
+        Meta(description="When the device ran anything, in order; between these intervals it was idle."),
     ]
     lanes: Annotated[list[LaneDocument], Meta(description="Bands of the lane picture, in the order of drawing.")]
     shift_ns: Annotated[
@@ -385,10 +424,14 @@ class RankDocument(WindowDocument):
     ]
     waits: Annotated[
         list[BusyStretch],
-        Meta(description="When it waited within communication for the last rank to come, as in `busy`."),
+        Meta(description="When it waited within communication for the last rank, in the form of `busy`."),
     ]
-    exposed: Annotated[list[BusyStretch], Meta(description="When communication was exposed, in order, as in `busy`.")]
-    num_exposed: Annotated[Count, Meta(description="Stretches of it; `exposed` lists fewer where some are merged.")]
+    exposed: Annotated[
+        list[BusyStretch], Meta(description="When communication was exposed, in order, in the form of `busy`.")
+    ]
+    num_exposed: Annotated[
+        Count, Meta(description="Intervals of exposed communication; `exposed` lists fewer if some are merged.")
+    ]
     kernels: list[KernelRow]
     operators: Annotated[
         list[OperatorRow],
@@ -397,7 +440,7 @@ class RankDocument(WindowDocument):
     num_without_operator: Count
     without_operator_ns: Ns
     unnamed: list[UnnamedRow]
-    unnamed_share: Annotated[Share, Meta(description="Of compute time.")]
+    unnamed_share: Annotated[Share, Meta(description="Share of compute time in kernels that no rule names.")]
     idle_causes: Annotated[Block, As(IdleCauses)]
     idle_account: NotRequired[
         Annotated[Annotated[Block, As(IdleAccount)], Meta(description="Absent in reports of earlier versions.")]
@@ -406,8 +449,9 @@ class RankDocument(WindowDocument):
         Annotated[
             Annotated[Block, As(Efficiency)],
             Meta(
-                description="FLOP/s, bytes/s and part of the peak by operator and shape, at most 500 rows of each "
-                "table, of many ranks fewer; absent where no operators tell them, and in reports of earlier versions."
+                description="FLOP/s, bytes/s and share of the peak by operator and shape, at most "
+                "500 rows per table, or fewer in a job of many ranks; absent if no operator has FLOPs or bytes, "
+                "and in reports of earlier versions."
             ),
         ]
     ]
@@ -422,9 +466,7 @@ class RankDocument(WindowDocument):
     configuration: NotRequired[
         Annotated[
             dict[str, str],
-            Meta(
-                description="How the trace was made, as it says itself: profile.* and capture.*; there where it does."
-            ),
+            Meta(description="How the trace was made, if it records that: profile.* and capture.*"),
         ]
     ]
     shares: NotRequired[
@@ -434,25 +476,25 @@ class RankDocument(WindowDocument):
         ]
     ]
     tables: NotRequired[
-        Annotated[TablesDocument, Meta(description="Analyses that are one table each, by name; those with any row.")]
+        Annotated[
+            TablesDocument, Meta(description="Analyses that are one table each, by name; only tables that have rows.")
+        ]
     ]
-    table_notes: NotRequired[
-        Annotated[dict[str, str], Meta(description="By name of a table, what its rows tell in a sentence.")]
-    ]
+    table_notes: NotRequired[Annotated[dict[str, str], Meta(description="By name of a table: its rows in a sentence.")]]
     memory: NotRequired[
         Annotated[
             list[Annotated[Block, As(MemoryUse)]],
-            Meta(description="Of the device, then of the CPU; there where the file has memory events."),
+            Meta(description="Memory of the device, then of the CPU; present if the file has memory events."),
         ]
     ]
     flops: NotRequired[JoinedDocument]
-    modules: NotRequired[Annotated[CodeDocument, Meta(description="Time by module; there where it was asked for.")]]
-    lines: NotRequired[Annotated[CodeDocument, Meta(description="Time by function; there where it was asked for.")]]
+    modules: NotRequired[Annotated[CodeDocument, Meta(description="Time by module; present if it was requested.")]]
+    lines: NotRequired[Annotated[CodeDocument, Meta(description="Time by function; present if it was requested.")]]
 
 
 class ReportDocument(TypedDict):
-    """What weftrace tells about a trace or a job. Times are integer nanoseconds. Fields may be added within a version;
-    readers ignore what they do not know. docs/report-json.md explains each field.
+    """What weftrace reports about a trace or a job. Times are integer nanoseconds. Fields may be added within a
+    version; readers ignore what they do not know. docs/report-json.md explains each field.
     """
 
     schema: Literal["weftrace.report/1"]
@@ -464,30 +506,38 @@ class ReportDocument(TypedDict):
     failures: list[FailureDocument]
     clocks: list[Annotated[Block, As(ClockOffset)]]
     lateness: Annotated[
-        LatenessDocument | None, Meta(description="Of a job; null of one rank, or where nothing could be matched.")
+        LatenessDocument | None,
+        Meta(description="Lateness of the job's ranks; null for one rank, or if nothing could be matched."),
     ]
-    slow_work: Annotated[Annotated[Block, As(SlowWork)] | None, Meta(description="Of a job; null of one rank.")]
+    slow_work: Annotated[
+        Annotated[Block, As(SlowWork)] | None,
+        Meta(description="Ranks of the job that compute longer than their peers; null for one rank."),
+    ]
     slowdown: NotRequired[
         Annotated[
             Annotated[Block, As(JobSlowdown)] | None,
             Meta(
-                description="S of a job, by replay; null of one rank, and where the job was too large to be replayed."
+                description="Slowdown S of the job, by replay; null for one rank, and if the job was "
+                "too large to be replayed."
             ),
         ]
     ]
     advice: NotRequired[
         Annotated[
             Annotated[Block, As(AdviceReport)],
-            Meta(description="What to do, most gain first; missing where it was not looked for, of a step alone, say."),
+            Meta(
+                description="What to do, largest gain first; absent if weftrace did not look for it "
+                "(for a single step, for example)."
+            ),
         ]
     ]
     bandwidth: NotRequired[
         Annotated[
             Annotated[Block, As(Bandwidth)] | None,
-            Meta(description="Of collectives by kind, group and size; null where none communicates."),
+            Meta(description="Bandwidth of collectives by kind, group and size; null if no rank communicates."),
         ]
     ]
     notes: Annotated[
-        list[str], Meta(description="What is missing from the whole: ranks without a file, ranks with several.")
+        list[str], Meta(description="What is missing from the job: ranks without a file, ranks with several files.")
     ]
     ranks: list[RankDocument]

@@ -42,10 +42,10 @@ def parse_efficiency_gate(text: str) -> EfficiencyGate:
     if name not in FIGURES:
         near = get_close_matches(name.lower(), FIGURES, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise WeftraceError(f"there is no figure {name!r}.{hint} There are {', '.join(FIGURES)}.")
+        raise WeftraceError(f"there is no share called {name!r}.{hint} Choose from {', '.join(FIGURES)}.")
     match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*%", limit)
     if match is None:
-        raise WeftraceError(f"{limit!r} is no limit of a share: write it as {name}=40%.")
+        raise WeftraceError(f"{limit!r} is not a share: write {name}=40%, for example.")
     return EfficiencyGate(name, Fraction(match[1]) / 100)
 
 
@@ -67,17 +67,17 @@ def _unmet(efficiency: Mapping[str, Any] | None, gate: EfficiencyGate) -> str:
     """What is wrong; "" where the gate is met."""
     field, of = FIGURES[gate.name]
     if efficiency is None:
-        return "cannot be told: no operators of this trace tell efficiency"
+        return "unknown: the trace has no operators with FLOPs or bytes"
     value = efficiency[field]
     if value is None or not efficiency["num_rated"]:
-        return f"cannot be told: {_why_unknown(efficiency, gate)}"
+        return f"unknown: {_why_unknown(efficiency, gate)}"
     if Fraction(value).limit_denominator(10**9) >= gate.least:
         return ""
     unknown = efficiency["unknown_core_gemm_share"] or 0.0
     if gate.name == "tensor-cores" and value + unknown >= gate.least:
-        return f"cannot be told: {percent(value)} {of}, and kernels' names do not tell of {percent(unknown)}"
+        return f"unknown: {percent(value)} {of}, and {percent(unknown)} is in kernels with names that do not show it"
     bound = "at least " if gate.name in ("mfu", "hfu") else ""
-    beside = f", with FLOPs known of {percent(efficiency['rated_share'])} of device time" if bound else ""
+    beside = f", with FLOPs known for {percent(efficiency['rated_share'])} of device time" if bound else ""
     return f"{bound}{percent(value)} {of}{beside}; it must be {percent(float(gate.least))} or more"
 
 
@@ -89,5 +89,5 @@ def _why_unknown(efficiency: Mapping[str, Any], gate: EfficiencyGate) -> str:
     if gate.name in ("gemm", "tensor-cores") and not efficiency["gemm_ns"]:
         return "no matrix product with known FLOPs ran"
     if gate.name == "tensor-cores":
-        return "kernels' names do not tell whether they ran on tensor cores"
+        return "the names of the kernels do not show whether they ran on tensor cores"
     return "no FLOPs are known"

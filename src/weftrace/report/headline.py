@@ -16,7 +16,7 @@ _LONGER = 1.01  # of the mean: where the longest span is below, all are about as
 _MOST = 0.5  # of a loss: a cause that has more is named as most of it
 
 _WAITED_IN = ("exposed communication", "idle time")  # within events, or before those that show the transfer only
-_LATE_UNKNOWN = " No collectives could be matched, so which rank was late is not known."
+_LATE_UNKNOWN = " No collectives could be matched, so it is not known which rank was late."
 _MOST_NAMES = 3  # of files that are left out
 
 _LOSSES = {
@@ -25,9 +25,9 @@ _LOSSES = {
     "exposed memory": "exposed_memory_ns",
 }
 _LEADS = {
-    "idle time": "The device idled {share}",  # where who waited for whom tells more than what the host did
+    "idle time": "The device was idle for {share}",  # where who waited for whom tells more than what the host did
     "exposed communication": "Exposed communication takes {share}",
-    "exposed memory": "Copies with no kernel beside them take {share}",
+    "exposed memory": "Copies that overlap no kernel take {share}",
 }
 
 
@@ -40,12 +40,12 @@ def headline(
     slowdown: of the job, where it was replayed.
     """
     if not ranks:
-        return "No rank could be read."
+        return "No rank's file could be read."
     device = [rank for rank in ranks if rank["basis"] in ("device", "ranges") and rank["span_ns"]]
     if not device:
         host = [rank for rank in ranks if rank["basis"] == "host" and rank["span_ns"]]
         if not host:
-            return "This trace holds no device work and no host operators: there is nothing to account for."
+            return "This trace holds no device work and no host operators, so there is nothing to report."
         summary = _of_host(host) + host_sentence(host)
         cause = "" if slowdown is None or slowdown["absent"] else slowdown_sentence(host, slowdown)
         late = cause or _late(host, lateness) if len(host) > 1 else ""
@@ -77,7 +77,7 @@ def left_out(ranks: Sequence[RankDocument]) -> str:
     files = dict.fromkeys((rank["rank"], rank["path"]) for rank in ranks if rank["apart"] is not None)
     names = [path if number is None else f"rank {number} ({path})" for number, path in files]
     more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    return f" Not in it: {', '.join(names[:_MOST_NAMES])}{more}." if names else ""
+    return f" Left out: {', '.join(names[:_MOST_NAMES])}{more}." if names else ""
 
 
 def _of_devices(ranks: Sequence[RankDocument], whole: str, lateness: LatenessDocument | None = None) -> str:
@@ -89,10 +89,10 @@ def _of_devices(ranks: Sequence[RankDocument], whole: str, lateness: LatenessDoc
         return _of_kernels(ranks, whole, loss, losses[loss])
     lead, cause = _LEADS[loss], _cause(ranks, loss, losses[loss])
     if loss == "idle time" and all(rank["basis"] == "ranges" for rank in ranks):
-        lead, cause = "No range was recorded for {share}", ""  # waits, bubbles, or work that nobody wrote down
+        lead, cause = "No range covers {share}", ""  # waits, bubbles, or work that nobody wrote down
     waiting = sum(rank["exposed_ns"] for rank in lateness["ranks"]) if lateness and _is_told(lateness) else 0
     if loss in _WAITED_IN and waiting > _MOST * losses[loss]:
-        cause = _part(waiting, losses[loss], "waiting for other ranks")
+        cause = _part(waiting, losses[loss], "spent waiting for other ranks")
     summary = lead.format(share=f"{percent(losses[loss] / span)} of {whole}") + cause
     by_host = loss == "idle time" and any(rank["basis"] == "device" for rank in ranks) and not cause
     if by_host:
@@ -146,7 +146,8 @@ def _of_fused(ranks: Sequence[RankDocument]) -> str:
     if fused < _WORTH_SAYING * span:
         return ""
     return (
-        f" Kernels that communicate within fill {percent(fused / span)}: what of it is communication is not separable."
+        f" Kernels that compute and communicate in one fill {percent(fused / span)}: their "
+        "communication cannot be separated."
     )
 
 
@@ -154,13 +155,17 @@ def _of_host(ranks: Sequence[RankDocument]) -> str:
     """Files without device work: what the host recorded, which is no account of a device."""
     span = _sum(ranks, "span_ns")
     unused = sorted({name for rank in ranks for name in rank["quality"]["unused"]})
-    why = f"device work of kind {', '.join(unused)} is not read" if unused else "there is no device work here"
-    busy = f"operators ran for {percent(_sum(ranks, 'compute_ns') / span)}"
+    why = (
+        f"weftrace does not read device work of the kind {', '.join(unused)}"
+        if unused
+        else "the trace holds no device work"
+    )
+    busy = f"operators ran on the host's threads for {percent(_sum(ranks, 'compute_ns') / span)}"
     if moved := _sum(ranks, "communication_ns"):
         busy += f" and communication for {percent(moved / span)}"
     whole = duration(span) if len(ranks) == 1 else f"the time of {len(ranks)} ranks"
     rest = percent(_sum(ranks, "idle_ns") / span)
-    return f"Host only: {why}. On the host's threads {busy} of {whole}; for {rest} none of them recorded an operator."
+    return f"Host only, because {why}: {busy} of {whole}; no thread recorded an operator for {rest}."
 
 
 def _waited(lateness: LatenessDocument) -> int:
@@ -184,19 +189,22 @@ def _late(ranks: Sequence[RankDocument], lateness: LatenessDocument | None, abse
     if waited < _WORTH_SAYING * span:
         share = percent(waited / span)
         if all(rank["basis"] == "ranges" for rank in ranks):  # which may not record waiting at all
-            return f"As far as communication tells, waiting for another rank takes {share} of the time."
+            return f"As far as communication shows, waiting for other ranks takes {share} of the time."
         if absent:
-            return f"Among the ranks here none is late (waiting takes {share}); {absent}."
-        return f"No rank is late: waiting for another takes {share} of the time."
+            return f"None of the ranks with a file is late (waiting takes {share}); {absent}."
+        return f"No rank is late: waiting for other ranks takes {share} of the time."
     if lateness["late"] is None:
         if not _is_told(lateness):
             known = duration(lateness["uncertainty_ns"])
-            summary = f"clocks and ends of one collective are known to {known} only, as much as ranks wait"
-            return f"Which rank is late cannot be told: {summary}."
+            summary = (
+                f"the clocks, and the ends of one collective, are known only to {known}, and "
+                "ranks wait no longer than that"
+            )
+            return f"It is not known which rank is late: {summary}."
         told = f"Waiting for other ranks takes {percent(waited / span)} of the time, and no rank stands out"
         return f"{told}; {absent}." if absent else f"{told}."
     late, number = lateness["ranks"][lateness["late"]], len(lateness["ranks"])
-    name = f"Of those here, {late['name']}" if absent else late["name"][0].upper() + late["name"][1:]
+    name = f"Among the ranks with a file, {late['name']}" if absent else late["name"][0].upper() + late["name"][1:]
     own = sum(r["span_ns"] for r in ranks if (r["rank"], r["device"], r["path"]) == _who(late))
     share, each = percent(late["origin_ns"] / (span - own)), duration(late["origin_ns"] / (number - 1))
     others = [rank["name"] for rank in lateness["ranks"] if rank is not late]
@@ -204,7 +212,7 @@ def _late(ranks: Sequence[RankDocument], lateness: LatenessDocument | None, abse
     last = f"{late['num_last']:,} of {late['num_matched']:,}"
     made = f"{name} made {whom.format(each)}, {share} of {whose} time"
     rest = f"; {absent}" if absent else ""
-    return f"{made}: it came last into {last} matched collectives{rest}."
+    return f"{made}: it was the last to enter {last} matched collectives{rest}."
 
 
 def _who(late: LateRankDocument) -> tuple[int | None, int | None, str]:
@@ -220,7 +228,7 @@ def _longest(ranks: Sequence[RankDocument], num_processes: int) -> str:
     mean = duration(sum(spans) / len(spans))
     if max(spans) < _LONGER * sum(spans) / len(spans):
         return f"Each takes about {mean}."
-    return f"The longest, {' '.join(names)}, takes {duration(max(spans))} against a mean of {mean}."
+    return f"The longest span is {duration(max(spans))} ({' '.join(names)}); the mean is {mean}."
 
 
 def _part(part_ns: int, whole_ns: int, words: str) -> str:

@@ -53,7 +53,7 @@ def host_sentence(ranks: Sequence[RankDocument]) -> str:
     row, rank = max(found, key=lambda pair: pair[0]["ns"])
     if not row["name"]:
         return ""
-    place = f"In rank {rank['rank']}, " if len(ranks) > 1 and rank["rank"] is not None else "There, "
+    place = f"In rank {rank['rank']}, " if len(ranks) > 1 and rank["rank"] is not None else "Of this, "
     return f" {place}{_clause(row, 1, is_first=True).replace(' for ', ' went to ', 1)}."
 
 
@@ -139,8 +139,8 @@ def _detail(row: dict[str, Any]) -> str:
 def _what_tells_more(row: dict[str, Any]) -> str:
     """What to read or to record, where the file does not say what the host did."""
     if row["unread"]:
-        return "its Python frames, which were not read, tell more"
-    return "" if row["with_stacks"] else "record with_stack to see what it did"
+        return "--by module reads its Python frames, which show more"
+    return "" if row["with_stacks"] else "record with_stack=True to see what it did"
 
 
 def _named(row: dict[str, Any]) -> str:
@@ -172,12 +172,12 @@ def _how_often(row: dict[str, Any], num_ranks: int) -> str:
 def _of_unrecorded(rows: list[dict[str, Any]], idle: int) -> str:
     lost = {row["cause"]: row for row in rows if row["cause"] in ("unrecorded", "file_cut")}
     total = sum(row["ns"] for row in lost.values())
-    amount = f"{percent(total / idle)} of what looks idle ({duration(total)} of {duration(idle)}) is unrecorded"
+    amount = f"{percent(total / idle)} of the apparent idle time ({duration(total)} of {duration(idle)}) is unrecorded"
     if "file_cut" in lost and lost["file_cut"]["ns"] > total / 2:
-        why = "stretches as long as whole iterations hold nothing: they were likely cut from the file"
+        why = "there are gaps as long as whole iterations, which were probably cut from the file"
     else:
         why = "work was queued and nothing ran, so events are missing (sampled, or not recorded in graphs)"
-    return f"{amount}: {why}; how long the device idled cannot be told"
+    return f"{amount}: {why}. The real idle time is unknown"
 
 
 def _account(rank: RankDocument) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from weftrace.analysis.serving_steps import NOT_TOLD, OUTSIDE
 from weftrace.report.document_types import RankDocument
 from weftrace.report.idle_sentence import leads_with_unrecorded
-from weftrace.units import duration, percent
+from weftrace.units import counted, duration, percent
 
 _FULL = 0.95  # of a window: a step whose work runs for as much of it fills the device
 _WORTH_SAYING = 0.01  # of the span: what is smaller is not in the sentence
@@ -86,7 +86,7 @@ def _rate(kind: Mapping[str, Any]) -> str:
         return f": {_number(prefill)} prefill tokens/s"
     made = f"{_number(output)} tokens/s"
     if most is not None:
-        made = f"{_number(output)} to {_number(most)} tokens/s, by how many proposed tokens were accepted"
+        made = f"{_number(output)} to {_number(most)} tokens/s, depending on how many proposed tokens were accepted"
     return f": {_number(prefill)} prefill and {made}" if prefill is not None else f": {made}"
 
 
@@ -106,7 +106,7 @@ def _word(kind: Mapping[str, Any]) -> str:
 
 
 def _counted(number: int, noun: str) -> str:
-    return f"{'one' if number == 1 else f'{number:,}'} {noun}{'s' * (number != 1)}"
+    return f"one {noun}" if number == 1 else counted(number, noun)
 
 
 def _number(value: float) -> str:

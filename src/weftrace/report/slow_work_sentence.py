@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weftrace.report.document_types import Block
-from weftrace.units import duration
+from weftrace.units import counted, duration
 
 _MOST_NAMED = 3
 
@@ -15,7 +15,7 @@ def slow_sentence(found: Block | None) -> str:
     if found is None:
         return ""
     summary = []
-    a_step = " a step" if found["num_steps"] else ""
+    a_step = " per step" if found["num_steps"] else ""
     slow = sorted((rank for rank in found["ranks"] if rank["is_slow"]), key=lambda rank: -rank["ratio"])
     if slow:
         first = slow[0]
@@ -30,20 +30,22 @@ def slow_sentence(found: Block | None) -> str:
         if stage["is_slow"] and len(alone) == 1:
             summary.append(
                 f"{_named(alone)} computes {stage['ratio']:.2f}× as long as the other stages "
-                f"({duration(stage['compute_ns'])}{a_step}): it is slow, or its stage is too long; one rank cannot "
-                "tell which."
+                f"({duration(stage['compute_ns'])}{a_step}): either the rank is slow, or its stage has too much "
+                "work."
             )
         elif stage["is_slow"]:
             last = " (the last)" if stage["stage"] == max(s["stage"] for s in found["stages"]) else ""
             summary.append(
-                f"Stage {stage['stage']}{last} is too long: each of its ranks computes {stage['ratio']:.2f}× as "
-                f"long as those of the other stages ({duration(stage['compute_ns'])}{a_step})."
+                f"Stage {stage['stage']}{last} has too much work: each of its ranks computes "
+                f"{stage['ratio']:.2f}× as long as the ranks of the other stages "
+                f"({duration(stage['compute_ns'])}{a_step})."
             )
     if found["varies"] is not None:
         summary.append(
-            f"No rank is slow in every step: the slowest computes {found['varies']:.2f}× as long as its peers, and it "
-            f"is another each time ({found['num_slowest']} ranks in {found['num_steps']} steps), as where sequences "
-            "or micro-batches differ."
+            f"No rank is slow in every step. The slowest computes {found['varies']:.2f}× as long as "
+            "its peers, but the slowest rank changes from step to step "
+            f"({counted(found['num_slowest'], 'rank')} in {counted(found['num_steps'], 'step')}), as it does "
+            "when sequences or micro-batches differ in length."
         )
     return "".join(f"{sentence} " for sentence in summary)
 

@@ -38,8 +38,8 @@ def absent_clause(ranks: Sequence[RankDocument], slowdown: Block | None) -> str:
     if not missing:
         return ""
     if len(missing) == 1:
-        return f"the cause may lie in rank {missing[0]}, whose file is missing"
-    return f"the cause may lie in one of the {len(missing):,} of {max(worlds):,} ranks whose files are missing"
+        return f"the file of rank {missing[0]} is missing, and the cause may lie there"
+    return f"the files of {len(missing):,} of {max(worlds):,} ranks are missing, and the cause may lie there"
 
 
 def leads_with_cause(ranks: Sequence[RankDocument], slowdown: Block | None, loss_ns: int) -> bool:

@@ -1,4 +1,4 @@
-"""Traces of one process with planted causes, each with what it costs: `cases`. Nothing of weftrace is imported."""
+"""Traces of one process with planted causes, each with its cost: `cases`. Nothing of weftrace is imported."""
 
 from tests.findings.planted.case import Case
 from tests.findings.planted.catalogue import cases

@@ -157,7 +157,7 @@ function present(children) {
  */
 export function contextOf(canvas) {
   const context = canvas.getContext("2d");
-  if (!context) throw new Error("this browser draws no canvas");
+  if (!context) throw new Error("this browser cannot draw on a canvas");
   return context;
 }
 

@@ -29,7 +29,7 @@ export function exportTools(name, rows) {
   };
   return h(
     "div",
-    { class: "export", role: "group", "aria-label": `Take the table "${name}" along` },
+    { class: "export", role: "group", "aria-label": `Export the table "${name}"` },
     tool("Copy", "Copy all rows, for a spreadsheet", () => copyText(asText(rows(), "\t"))),
     tool("CSV", "Save all rows as CSV", () => saveFile(`weftrace-${name}.csv`, "text/csv", asText(rows(), ","))),
     tool("JSON", "Save all rows as JSON", () =>

@@ -30,7 +30,7 @@ export function showFindings(holder, advice, { most, onOpen }) {
     holder,
     ...first.map(remark),
     losses.length ? gainLegend() : null,
-    losses.length ? h("ol", { class: "findings" }, shown) : h("p", { text: "Nothing here is worth a change." }),
+    losses.length ? h("ol", { class: "findings" }, shown) : h("p", { text: "Nothing here is worth changing." }),
     advice.together && most === null ? h("p", { class: "together", text: advice.together }) : null,
     rest.length
       ? h(
@@ -126,7 +126,7 @@ function findingCard(card, number, largest, onOpen) {
 }
 
 /**
- * Of a step: what is saved at least, dark, and at most, light; a frame is what it costs.
+ * Of a step: what is saves at least, dark, and at most, light; a frame is its cost.
  * @param {Card} card
  * @param {number} largest
  */
@@ -150,8 +150,8 @@ function gainLegend() {
   return h(
     "div",
     { class: "legend flush" },
-    h("span", { class: "key" }, h("i", { class: "swatch gain-least" }), defined("gain", "saved at least")),
+    h("span", { class: "key" }, h("i", { class: "swatch gain-least" }), defined("gain", "saves at least")),
     h("span", { class: "key" }, h("i", { class: "swatch gain-most" }), "at most"),
-    h("span", { class: "key" }, h("i", { class: "swatch gain-cost" }), "what it costs"),
+    h("span", { class: "key" }, h("i", { class: "swatch gain-cost" }), "its cost"),
   );
 }

@@ -247,13 +247,14 @@ function isKnown(value) {
 }
 
 /**
- * 1 event, 2 events, 3 batches.
+ * 1 event, 2 events, 3 batches, 4 copies.
  * @param {number} number
  * @param {string} word
  */
 export function plural(number, word) {
-  const ending = number === 1 ? "" : word.endsWith("ch") ? "es" : "s";
-  return `${grouped(number)} ${word}${ending}`;
+  const ending = /(ch|sh|x|ss)$/.test(word) ? "es" : "s";
+  const many = /[^aeiou]y$/.test(word) ? `${word.slice(0, -1)}ies` : `${word}${ending}`;
+  return `${grouped(number)} ${number === 1 ? word : many}`;
 }
 
 /**

@@ -38,7 +38,7 @@ export function hatch(context, color) {
     tiles.set(key, tile);
   }
   const pattern = context.createPattern(tile, "repeat");
-  if (!pattern) throw new Error("this browser draws no pattern");
+  if (!pattern) throw new Error("this browser cannot draw patterns");
   pattern.setTransform(new DOMMatrix().scale(1 / ratio));
   return pattern;
 }

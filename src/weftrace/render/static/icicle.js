@@ -79,7 +79,7 @@ export function icicle(chart, steps, picture) {
     const shown = picture();
     const whole = total(at ? [at] : shown.roots, shown.of);
     const boxes = placed(shown, at, width);
-    if (!boxes.length) return h("p", { class: "notice", text: "Nothing to draw: every module has 0 of it." });
+    if (!boxes.length) return h("p", { class: "notice", text: "Nothing to draw: the value is 0 in every module." });
     const rows = 1 + boxes.reduce((deepest, box) => Math.max(deepest, box.row), 0);
     return svg(
       "svg",

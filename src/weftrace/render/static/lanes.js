@@ -25,7 +25,7 @@ const ROOMY = 80; // pixels: in a lower band its label does not name the streams
 /** What a box is, where it is not the whole of its phase. */
 const PARTS = {
   issue: "the kernel that issues the messages",
-  transfer: "messages on their way: no SM is held",
+  transfer: "messages in flight: no SM is held",
   receive: "the kernel that receives the messages",
 };
 
@@ -213,7 +213,7 @@ export function lanePicture({ accounts, onBox, onRange }, at = "lanes") {
       return tipRows("Communication hidden", colors.hidden, [["", "a compute kernel ran at the same time"]]);
     }
     if (inside(picture.unrecorded)) {
-      return tipRows("Unrecorded", colors.unrecorded, [["", "work ran that the file lacks"]]);
+      return tipRows("Unrecorded", colors.unrecorded, [["", "work ran that is missing from the file"]]);
     }
     return inside(picture.idle) ? tipRows("Idle", colors.idle, [["", "nothing ran on the device"]]) : null;
   }
@@ -318,7 +318,7 @@ function showLegend(legend, { hues, rank, boxes, unrecorded }) {
     unrecorded.length ? key({ class: "swatch hatch-unrecorded" }, defined("idle_unrecorded", "unrecorded")) : null,
     boxes.some((box) => box.part === "issue") ? signKey("▾", "messages are issued") : null,
     boxes.some((box) => box.part === "receive") ? signKey("▴", "messages are received") : null,
-    rank.arrows?.length ? signKey("↓", "waits for; faint where something else held it longer") : null,
+    rank.arrows?.length ? signKey("↓", "waits for; faint if something else held it longer") : null,
   );
 }
 
@@ -345,7 +345,7 @@ function boxTip({ rank, lanes, hues, exposed }, box) {
     phase && communicates ? ["moves data", duration(phase.data_ns)] : null,
     box.sms === null || box.sms === undefined ? null : [lanes[box.row].sm_unit, `${box.sms}`],
     phase && phase.stream !== null && phase.stream !== undefined ? ["stream", `${phase.stream}`] : null,
-    rank.phases ? ["", "click: what is known of it"] : null,
+    rank.phases ? ["", "click for details"] : null,
   ]);
 }
 
@@ -362,6 +362,6 @@ function described({ rank, lanes }) {
     return `${lane.lane}${sms}: ${lane.boxes.length} boxes`;
   });
   const exposed = `Exposed communication ${duration(rank.exposed_communication_ns)}.`;
-  const keys = "Arrow keys move between boxes, Enter shows what is known of one.";
+  const keys = "Arrow keys move between boxes, Enter shows the details of one.";
   return `Lane picture of ${duration(rank.span_ns)}. ${of.join("; ")}. ${exposed} ${keys}`;
 }

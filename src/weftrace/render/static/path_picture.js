@@ -153,7 +153,7 @@ function keys(data) {
       return colorKey(colors[roles[i]], term ? defined(term, classes[i]) : classes[i], share);
     }),
     key({ class: "swatch faint-ops" }, "not on the path"),
-    hops.to_ns.length ? signKey("╲", "the path passes on; drawn where there is room") : null,
+    hops.to_ns.length ? signKey("╲", "the path continues; drawn if there is room") : null,
   ];
 }
 

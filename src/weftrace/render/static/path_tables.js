@@ -18,7 +18,7 @@ const LISTS = [
   ["by_phase", "Phase", "phase"],
   ["by_family", "Kernel family", "family"],
   ["by_kernel", "Kernel", "kernel"],
-  ["by_cause", "Reached by", "reached by"],
+  ["by_cause", "Reached from", "reached by"],
   ["by_rank", "Rank", "rank"],
 ];
 

@@ -101,7 +101,7 @@ export function rankSteps({ map, legend, told, choices }, { ranks, steps, measur
       });
     });
     return best.value
-      ? `The largest, ${duration(best.value)}, is of ${ranks[best.rank]} in step ${steps[best.step]}.`
+      ? `The largest, ${duration(best.value)}, is in ${ranks[best.rank]}, step ${steps[best.step]}.`
       : "";
   }
 
@@ -128,5 +128,5 @@ function scaleOf({ of, fromLeast, toMost }) {
  */
 function sharedWords(rows, columns) {
   const parts = [rows > 1 ? plural(rows, "rank") : null, columns > 1 ? plural(columns, "step") : null].filter(Boolean);
-  return parts.length ? `A cell is ${parts.join(" by ")}, and shows the largest of them. ` : "";
+  return parts.length ? `Each cell is ${parts.join(" by ")} and shows the largest value. ` : "";
 }

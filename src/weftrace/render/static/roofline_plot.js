@@ -63,8 +63,8 @@ function gridLines({ xs, ys, width, x, y }) {
       svgText("", x(value), HEIGHT - BOTTOM + 16, siTick(value), "middle"),
     ]),
     grid({ values: powers(...ys, 8), y, left: LEFT, right: width - RIGHT, text: siTick }),
-    svgText("", width - RIGHT, HEIGHT - 8, "intensity: FLOP for each byte moved →", "end"),
-    svgText("", LEFT + 6, TOP + 10, "↑ FLOP a second"),
+    svgText("", width - RIGHT, HEIGHT - 8, "intensity: FLOP per byte moved →", "end"),
+    svgText("", LEFT + 6, TOP + 10, "↑ FLOP per second"),
   ];
 }
 

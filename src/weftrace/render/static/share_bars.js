@@ -94,7 +94,7 @@ export function sortedColumns(holder, bars, what) {
     const { thick, inset } = barIn(cell, 24);
     const mark = svgRect("column", left, TOP, cell, HIGH);
     const right = left + number * cell;
-    const shared = per > 1 ? `, ${per} a column` : "";
+    const shared = per > 1 ? `, ${per} per column` : "";
     const chart = svgChart(width, TOP + HIGH + FOOT, `${plural(bars.length, what)}, the largest first`, [
       values.map((value) => [
         svgLine("grid", left, y(value), right, y(value)),

@@ -1,4 +1,4 @@
-// How much slower a job is than at its peers' pace: S, what it costs, its causes, and the ranks, stages and types of
+// How much slower a job is than at its peers' pace: S, its cost, its causes, and the ranks, stages and types of
 // operation that make it.
 
 import { card } from "./cards.js";
@@ -20,7 +20,7 @@ const MOST_CAUSES = 8;
 const LITTLE = 0.0005; // of S: types of operation that add less are left out
 const MUCH = 0.01; // of a job's time: a cause of less is not called its cause
 /** What is said of numbers of ranks where others have no file. */
-export const NEAR_ABSENT = "Ranks that wait for an absent one look slow themselves.";
+export const NEAR_ABSENT = "Ranks that wait for a rank without a file look slow themselves.";
 const HOSTS_APART = 0.002;
 /** @type {Record<Slowdown["types"][number]["pace"], string>} */
 const PACES = { compute: "computation", transfer: "transfer", host: "host" };
@@ -63,17 +63,17 @@ function warnings(found) {
       : h(
           "p",
           { class: "notice warn" },
-          h("b", { text: "Not to be trusted: " }),
+          h("b", { text: "Not reliable: " }),
           `the replay with measured durations is ${percent(Math.abs(error))} ` +
-            `${error < 0 ? "shorter" : "longer"} than what was measured, ` +
-            "and more than 3 % is too much to rest S and its causes on.",
+            `${error < 0 ? "shorter" : "longer"} than the measured time. ` +
+            "More than 3 % is too much for S and its causes.",
         ),
     absent
       ? h(
           "p",
           { class: "notice warn" },
-          h("b", { text: "Not the whole job: " }),
-          `${absent}. What slows it down may lie there. ${NEAR_ABSENT}`,
+          h("b", { text: "Incomplete job: " }),
+          `${absent}. The cause of the slowdown may lie there. ${NEAR_ABSENT}`,
         )
       : null,
   ];
@@ -84,7 +84,10 @@ function summary(found) {
   const longer = `${percent(Math.abs(found.slowdown - 1))} ${found.slowdown < 1 ? "less" : "longer"}`;
   const { slowdown, without_hosts: bare, worst_share: share, num_worst: number } = found;
   const hosts = Math.abs(bare - slowdown) >= HOSTS_APART ? `; without time of hosts ${bare.toFixed(3)}` : "";
-  const who = number === 1 ? "the slowest rank at its peers' pace" : `the slowest ${number} ranks at their peers' pace`;
+  const who =
+    number === 1
+      ? "the slowest rank at the pace of its peers"
+      : `the slowest ${number} ranks at the pace of their peers`;
   return h(
     "div",
     { class: "cards" },
@@ -92,7 +95,7 @@ function summary(found) {
       "slowdown",
       "slowdown S",
       slowdown.toFixed(3),
-      `a step takes ${longer} than at its peers' pace${hosts}`,
+      `a step takes ${longer} than at the pace of its peers${hosts}`,
       found.is_trusted ? "waiting" : "",
     ),
     card("slowdown_lost", "lost", ...lost(found)),
@@ -100,7 +103,7 @@ function summary(found) {
       "slowdown_worst",
       "slowest ranks, M_w",
       share === null ? "–" : percent(share, 0),
-      share === null ? "there is no slowdown to explain" : `of the slowdown goes with ${who}`,
+      share === null ? "there is no slowdown to explain" : `of the slowdown disappears with ${who}`,
     ),
   );
 }
@@ -123,8 +126,8 @@ function pace({ measured_ns: measured, replayed_ns: replayed, ideal_ns: ideal, e
   /** @type {[key: string, word: string, ns: number, note: string][]} */
   const rows = [
     ["measured", "measured", measured, ""],
-    ["replayed", "replayed", replayed, `${signed(error, 2)}${trusted ? "" : ", too far off"}`],
-    ["ideal", "at its peers' pace", ideal, replayed > ideal ? `${duration(replayed - ideal)} less` : ""],
+    ["replayed", "replayed", replayed, `${signed(error, 2)}${trusted ? "" : ", not reliable"}`],
+    ["ideal", "at the pace of its peers", ideal, replayed > ideal ? `${duration(replayed - ideal)} less` : ""],
   ];
   return h(
     "div",
@@ -158,7 +161,7 @@ function causes(found, onRank) {
   return h(
     "div",
     {},
-    h("h3", {}, defined("slowdown_cause", "Causes, and what the repair of each alone saves")),
+    h("h3", {}, defined("slowdown_cause", "Causes, and what repairing each one alone saves")),
     h(
       "ol",
       { class: "causes" },
@@ -215,7 +218,7 @@ function causeFacts(cause, names, onRank) {
   const left = of.length - shown.length;
   return [
     h("span", {}, "whose: ", ...(shown.length ? joined(shown) : ["many"]), left > 0 ? ` and ${left} more` : null),
-    h("span", { text: `saves ${duration(Math.max(0, cause.saved_ns))} a step` }),
+    h("span", { text: `saves ${duration(Math.max(0, cause.saved_ns))} per step` }),
     since === null ? h("span", { text: "in all steps" }) : h("span", { text: `since step ${since}` }),
   ];
 }
@@ -230,7 +233,7 @@ function joined(nodes) {
 
 /** @param {number | null} ns */
 function saving(ns) {
-  return ns === null ? "" : `; alone at its peers' pace it saves ${duration(Math.max(0, ns))} a step`;
+  return ns === null ? "" : `; alone at the pace of its peers it saves ${duration(Math.max(0, ns))} per step`;
 }
 
 /**
@@ -261,7 +264,9 @@ function ranks(found, onRank) {
     bound
       ? h("p", {
           class: "muted share-foot",
-          text: "≤: at most. Not each rank was replayed alone; the ranks at its place, and those of its stage, were.",
+          text:
+            "≤: at most. Not every rank was replayed alone, only the ranks at one place and the " +
+            "ranks of one stage together.",
         })
       : null,
     all,
@@ -321,8 +326,8 @@ export function originMeasure({ origin_ns: origin, steps, ideal_ns: ideal, absen
     key: "longer_ns",
     word: "makes the step longer",
     told:
-      "Dark: with all others at their peers' pace, this rank alone makes the step so much longer than it would be. " +
-      `Who only waits for it stays pale.${absent ? ` ${NEAR_ABSENT}` : ""}`,
+      "Dark: this rank alone makes the step that much longer (all others at the pace of their peers). " +
+      `Ranks that only wait for it stay pale.${absent ? ` ${NEAR_ABSENT}` : ""}`,
     role: "waiting",
     toMost: MUCH * ideal,
     of: origin.map((row) => [...row]),

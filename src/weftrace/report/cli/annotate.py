@@ -54,7 +54,7 @@ class Request:
     ] = None
     device: Annotated[
         str | None,
-        Option("With --flops: the accelerator whose peaks make the MFU.", ("--hardware",), metavar="NAME"),
+        Option("With --flops: the accelerator that sets the peak of the MFU.", ("--hardware",), metavar="NAME"),
     ] = None
     step: options.Step = None
     step_by: options.StepByChoice = None
@@ -67,7 +67,7 @@ class Request:
 def run(request: Request) -> None:
     """Add lanes, phases and counters to a trace for chrome://tracing and Perfetto; every original byte stays."""
     if (request.output is None) != request.in_place:
-        raise typer.BadParameter("say where to: either -o PATH or --in-place", param_hint="--output")
+        raise typer.BadParameter("choose where to write: -o PATH or --in-place", param_hint="--output")
     if request.in_place and "-" in request.sources:
         raise typer.BadParameter("standard input is no file that could be replaced", param_hint="--in-place")
     inputs: list[str] = []
@@ -78,11 +78,11 @@ def run(request: Request) -> None:
     rules = options.load_kernels(request.kernels)
     limit = options.parse_size(request.max_bytes)
     if request.flops is None and request.device is not None:
-        raise typer.BadParameter("it has no meaning without --flops", param_hint="--hardware")
+        raise typer.BadParameter("it needs --flops", param_hint="--hardware")
     if request.flops is not None:
         unused = {"--step": request.step, "--kernels": request.kernels, "--workers": request.workers}
         if given := [name for name, value in unused.items() if value]:
-            raise typer.BadParameter("it has no meaning with --flops", param_hint=", ".join(given))
+            raise typer.BadParameter("it does not work together with --flops", param_hint=", ".join(given))
     with options.opened(
         request.sources, ranks=request.ranks, max_bytes=request.max_bytes, workers=request.workers
     ) as trace:
@@ -91,7 +91,7 @@ def run(request: Request) -> None:
 
         if isinstance(trace, Job):
             if request.flops is not None:
-                raise WeftraceError("--flops belongs to one trace; choose a rank of this job with --ranks")
+                raise WeftraceError("--flops needs one trace; choose a rank of this job with --ranks")
             one = partial(_annotated, rules=rules, step=request.step, step_by=selected_by, limit=limit)
             for folder, job in _folders(trace, request.output):
                 options.save_ranks(job, one, folder, request.workers, inputs=inputs, in_place=request.in_place)
@@ -104,7 +104,7 @@ def run(request: Request) -> None:
     outputs.tell_written(path)
     typer.echo(f"{done.num_events:,} events added as process “weftrace”", err=True)
     if done.truncated:
-        typer.echo("weftrace: the copy was closed after the last whole event", err=True)
+        typer.echo("weftrace: the file is incomplete; the copy ends after the last whole event", err=True)
 
 
 command = command_of(Request, run, completes={"device": options.complete_hardware})

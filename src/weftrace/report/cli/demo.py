@@ -30,7 +30,7 @@ weftrace demo --layers 8                                     a longer chunk"""
 class Request:
     """How much to simulate."""
 
-    layers: Annotated[int, Meta(ge=1, le=1000), Option("Layer pairs to simulate.")] = 4
+    layers: Annotated[int, Meta(ge=1, le=1000), Option("Number of layer pairs to simulate.")] = 4
 
 
 def run(request: Request, to: outputs.Destination) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EPILOG = """[bold]Examples[/bold]
 
-weftrace lanes train.json.gz                         all of it, wrapped over several rows
+weftrace lanes train.json.gz                         the whole trace, wrapped over several rows
 
 weftrace lanes train.json.gz --from 30 --to 60       30 ms to 60 ms after the first device event
 
@@ -31,7 +31,7 @@ weftrace lanes traces/ --ranks 3                     one rank of a folder"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Whose lanes to draw, and from when to when."""
+    """Which lanes to draw, and from when to when."""
 
     sources: options.Sources
     output: outputs.Files = None
@@ -40,7 +40,7 @@ class Request:
         None
     )
     end_ms: Annotated[float | None, Option("End, ms from the first device event.", ("--to",), metavar="MS")] = None
-    width: Annotated[int | None, Meta(ge=40), Option("Columns; default: the terminal's.")] = None
+    width: Annotated[int | None, Meta(ge=40), Option("Width in columns; default: the terminal's.")] = None
     step: options.Step = None
     step_by: options.StepByChoice = None
     ranks: options.Ranks = None
@@ -50,7 +50,7 @@ class Request:
 
 
 def run(request: Request) -> None:
-    """Draw the compute lane over the communication lane, a box a phase, as DeepSeek publishes its profiles."""
+    """Draw the compute lane above the communication lane, with one box per phase, as DeepSeek's profiles do."""
     selected_by = options.step_by_of(request.step, request.step_by)
     rules = options.load_kernels(request.kernels)
     wanted = outputs.wanted(

@@ -24,7 +24,7 @@ weftrace report train.json.gz                                       summary in t
 
 weftrace report train.json.gz -o report.html -o report.json         one page that opens offline, and the numbers
 
-weftrace report traces/*.json.gz --workers 8                        many ranks; a folder does as well
+weftrace report traces/*.json.gz --workers 8                        many ranks; a folder works too
 
 weftrace report /shared/traces/ --cluster ray://head:10001          512 ranks, on a Ray or Dask cluster
 
@@ -32,7 +32,7 @@ weftrace report train.json.gz --by module                           time by nn.M
 
 weftrace report train.json.gz --flops flops.json --hardware h100    FLOP/s and MFU of each phase
 
-weftrace report train.json.gz --fail-below mfu=40%                  exits with 1 where MFU is lower, or unknown
+weftrace report train.json.gz --fail-below mfu=40%                  exits with status 1 if MFU is lower, or unknown
 
 weftrace report train.json.gz --step 3 --json | jq '.ranks[0].hidden_fraction'"""
 
@@ -46,7 +46,7 @@ class ByChoice(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The traces to report on, and what of them."""
+    """The traces to report on, and which part of them."""
 
     sources: options.Sources
     step: options.Step = None
@@ -54,8 +54,8 @@ class Request:
     by: Annotated[
         tuple[ByChoice, ...],
         Option(
-            "Time by [bold]module[/bold] (nn.Module), or by [bold]line[/bold]: by Python function, and the line at "
-            "which it begins. Reads the file's Python frames; repeatable.",
+            "Show time by [bold]module[/bold] (nn.Module), or by [bold]line[/bold] (Python function, "
+            "with the line at which it begins). Reads the file's Python frames; repeatable.",
             shows_default=False,
         ),
     ] = ()
@@ -65,36 +65,36 @@ class Request:
     flops: Annotated[
         str | None,
         Option(
-            "What a step of the same run costs (`weftrace flops … -o flops.json`): adds MFU by phase.",
+            "FLOPs of a step of the same run (from `weftrace flops … -o flops.json`): adds MFU by phase.",
             metavar="JSON",
         ),
     ] = None
     hardware: Annotated[
         str | None,
         Option(
-            "Whose peaks count for efficiency and MFU; default: the trace's device.", metavar="NAME",
+            "The accelerator that sets the peaks of efficiency and MFU; default: the trace's device.", metavar="NAME",
             completes="weftrace.cli.options:complete_hardware",
         ),
     ] = None  # fmt: skip
     fail_below: Annotated[
         tuple[str, ...],
         Option(
-            "Exit with 1 where a share of any rank is lower, or cannot be told; repeatable: [bold]mfu[/bold]=40%, "
+            "Exit with status 1 if a share of any rank is lower, or unknown; repeatable: [bold]mfu[/bold]=40%, "
             "[bold]hfu[/bold]=40%, [bold]gemm[/bold]=60% (of their peak), [bold]rated[/bold]=70% (device time with "
             "known FLOPs), [bold]tensor-cores[/bold]=90% (of the time of matrix products).",
             metavar="NAME=SHARE", completes="weftrace.report.cli.report:complete_gate",
         ),
     ] = ()  # fmt: skip
-    strict: Annotated[bool, Option("Exit with 1 where a rank's file was unusable, or events were lost in reading.")] = (
-        False
-    )
+    strict: Annotated[
+        bool, Option("Exit with status 1 if a rank's file was unusable, or events were lost in reading.")
+    ] = False
     workers: options.Workers = None
     cluster: options.Cluster = "local"
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
 
 
 def run(request: Request, to: outputs.Destination) -> None:
-    """Report where the step went: what hides what, what is exposed, what could be saved."""
+    """Show where the step went: what hides what, what is exposed, and what could be saved."""
     from weftrace.report.efficiency_gates import unmet
     from weftrace.report.outputs import REPORT
 
@@ -173,5 +173,5 @@ def read_counted(path: str) -> FlopsReport:
     try:
         from weftrace.flops import read_flops
     except ModuleNotFoundError as missing:
-        raise typer.BadParameter("this weftrace counts no FLOPs", param_hint="--flops") from missing
+        raise typer.BadParameter("this installation of weftrace has no FLOPs report", param_hint="--flops") from missing
     return read_flops(path)

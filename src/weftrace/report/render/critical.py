@@ -44,4 +44,4 @@ def _block(work: Work) -> Mapping[str, Any]:
     except WeftraceError as error:
         return {"reason": str(error)}
     except Exception as error:  # a bug of ours in what is beside the report must not cost the report
-        return {"reason": f"weftrace failed to find it, which is a bug: {type(error).__name__}: {error}"}
+        return {"reason": f"weftrace could not find it because of a bug: {type(error).__name__}: {error}"}

@@ -137,7 +137,7 @@ def idle_figure(rank: RankDocument) -> go.Figure:
     """
     go = plotly_objects()
     if "idle_account" not in rank:
-        raise DocumentError("this report has no account of idle time: make it again from its trace")
+        raise DocumentError("this report has no causes of idle time: make it again from its trace")
     account = rank["idle_account"]
     causes = account["causes"][:_TOP_CAUSES]
     figure = go.Figure()
@@ -171,7 +171,7 @@ def idle_figure(rank: RankDocument) -> go.Figure:
 def ranks_figure(document: ReportDocument) -> go.Figure:
     """The ranks of a job side by side, the longest span first: the parts of each span in ms, and the hidden share in %.
 
-    document: a report (schema weftrace.report/1); what is in no sum of the job is left out, and the title says so.
+    document: a report (schema weftrace.report/1); what is not counted in the job is left out, and the title says so.
     Raises WeftraceError without plotly.
     """
     go = plotly_objects()
@@ -209,7 +209,9 @@ def ranks_figure(document: ReportDocument) -> go.Figure:
             "dtick": 20,
             "showgrid": False,
         },
-        **layout(f"Ranks, the longest span first (ms){f'; {left} in no sum left out' if left else ''}", height=420),
+        **layout(
+            f"Ranks, the longest span first (ms){f'; without {left} that do not count' if left else ''}", height=420
+        ),
     )
     figure.update_xaxes(title="rank", type="category")
     return figure

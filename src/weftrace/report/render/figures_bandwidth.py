@@ -28,11 +28,11 @@ def bandwidth_figure(document: ReportDocument) -> go.Figure:
     found = document.get("bandwidth")
     rows = [row for row in found["rows"] if row["whole_busbw_GBps"]] if found else []
     if not rows:
-        raise WeftraceError("no collective's size and group are recorded: there is no bandwidth to draw")
+        raise WeftraceError("no collective has a recorded size and group, so there is no bandwidth to draw")
     figure = go.Figure()
     series = (
-        ("whole duration, waiting inside", palette.WAITING, _WHOLE),
-        ("transfer, once all ranks are there", palette.COMMUNICATION, _TRANSFER),
+        ("whole duration, including waiting", palette.WAITING, _WHOLE),
+        ("transfer, after the last rank started", palette.COMMUNICATION, _TRANSFER),
     )
     for name, colour, (rate, time) in series:
         shown = [row for row in rows if row[rate]]

@@ -36,7 +36,7 @@ def efficiency_figure(rank: RankDocument) -> go.Figure:
         else []
     )
     if not efficiency or not rows:
-        raise WeftraceError("no operator with arithmetic was recorded with shapes: there is no roofline to draw")
+        raise WeftraceError("no operator with arithmetic was recorded with shapes, so there is no roofline to draw")
     figure = go.Figure()
     longest = max(row["busy_ns"] for row in rows)
     for kind in dict.fromkeys(row["kind"] for row in rows):
@@ -56,8 +56,8 @@ def efficiency_figure(rank: RankDocument) -> go.Figure:
     if efficiency["memory_bytes_per_s"]:
         add_roofs(figure, efficiency["peaks"], efficiency["memory_bytes_per_s"], [row["intensity"] for row in rows])
     figure.update_layout(**layout(f"Efficiency: {label(efficiency['headline'])}", height=520))
-    figure.update_xaxes(type="log", title="FLOP for each byte moved")
-    figure.update_yaxes(type="log", title="FLOP a second")
+    figure.update_xaxes(type="log", title="FLOP per byte moved")
+    figure.update_yaxes(type="log", title="FLOP per second")
     return figure
 
 

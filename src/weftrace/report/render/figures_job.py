@@ -55,7 +55,7 @@ def job_figure(document: ReportDocument) -> go.Figure:
             ran = [(begin + a, begin + b, busy) for a, b, busy in _stretches(ranks[at], part)]
             summary = f"{names[at]}: {part}"
             rects.append(Rect(row, begin, end, part, title=summary, top=top, foot=foot, ran=ran))
-    title = f"{len(shown)} ranks on one axis" if len(shown) == len(ranks) else f"The {len(shown)} most late ranks"
+    title = f"{len(shown)} ranks on one axis" if len(shown) == len(ranks) else f"The {len(shown)} latest ranks"
     scene = Scene(
         name=title,
         title=title,
@@ -79,10 +79,10 @@ def lateness_figure(document: ReportDocument) -> go.Figure:
     title = "Who waits for whom (ms)"
     if lateness["late"] is not None:
         late = lateness["ranks"][lateness["late"]]
-        title += f": {duration(late['origin_ns'])} began with {label(late['name'])}"
+        title += f": {label(late['name'])} caused {duration(late['origin_ns'])}"
     figure = go.Figure(_heat(go, waited, names, names, "%{y} waited %{z:.3f} ms for %{x}"))
     figure.update_layout(**layout(title, height=240 + 18 * len(names)))
-    figure.update_xaxes(title="came last", type="category", side="bottom")
+    figure.update_xaxes(title="was last in", type="category", side="bottom")
     figure.update_yaxes(title="waited", type="category", autorange="reversed")
     return figure
 
@@ -140,7 +140,7 @@ def _stretches(rank: RankDocument, part: str) -> Sequence[Sequence[int]]:
 def _lateness(document: ReportDocument) -> LatenessDocument:
     lateness = document["lateness"]
     if lateness is None:
-        raise WeftraceError("no collective could be matched over ranks: nothing says who was late")
+        raise WeftraceError("no collective could be matched across ranks, so it is not known which rank was late")
     return lateness
 
 

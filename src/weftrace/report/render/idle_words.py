@@ -12,32 +12,33 @@ PART_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "host": (
             "Host",
-            "Idle time until the call begins that launches what ends the gap: what the host did until then.",
+            "Idle time until the host begins the launch call of the work that ends the gap.",
         ),
-        "call": ("Launch call", "Idle time within the call that launches what ends the gap."),
+        "call": ("Launch call", "Idle time within the launch call of the work that ends the gap."),
         "launch_latency": (
             "Launch latency",
-            "Idle time from the return of the launch call to the start on the device, up to what is usual in this "
-            "trace: the median over launches by the same call that the device waited for. CUDA and HIP graphs make it "
-            "less; faster Python does not.",
+            "Idle time from the return of the launch call to the start on the device, up to the "
+            "usual latency in this trace. The usual latency is the median over launches by the same call "
+            "that the device waited for. CUDA and HIP graphs reduce it; faster Python does not.",
         ),
         "turnaround": (
             "Turnaround",
-            "Gaps of up to 30 µs before work that had been launched in time: the device turns to the next kernel.",
+            "Gaps of up to 30 µs before work that was launched in time: the device switches to the next kernel.",
         ),
         "held": (
             "Held",
-            "Idle time beyond the usual launch latency, or before work that had been launched in time: it was queued, "
-            "and something held it (an event, another stream, another device). It is never the host's.",
+            "Idle time beyond the usual launch latency, or before work that was launched in time. "
+            "The work was queued, and something held it (an event, another stream, another device). The "
+            "host is never the cause.",
         ),
         "unrecorded": (
             "Unrecorded",
-            "Gaps, or parts of them, in which work ran that the file lacks, so they are not known to be idle. The "
-            "evidence: work was queued and nothing recorded held it; launches whose work is not in the file; a hole "
-            "within one launch of a graph, or one that is equally long in each step, or as long as an iteration, in "
-            "which the host recorded nothing either.",
+            "Gaps, or parts of them, in which work ran that is missing from the file, so they may "
+            "not be idle. The evidence is one of these: work was queued and nothing recorded held it; the "
+            "file has launches without their work; there is a hole within one launch of a graph; or a hole "
+            "is equally long in each step, or as long as an iteration, and the host recorded nothing in it.",
         ),
-        "unknown": ("Unknown", "Gaps that end with work whose launch is not in the file, so the cause cannot be told."),
+        "unknown": ("Unknown", "Gaps that end with work without a launch in the file, so the cause is unknown."),
     }
 )
 
@@ -47,11 +48,11 @@ CAUSE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "garbage_collection": ("garbage collection", "The launching thread was in Python's garbage collector."),
         "compilation": (
             "compilation",
-            "It was in torch.compile, Triton, or a call that loads or links a module of the device.",
+            "It was in torch.compile, Triton, or a call that loads or links device code.",
         ),
         "data_loading": (
             "data loading",
-            "It was waiting for, or making, a batch: DataLoader and other loaders, or a range named like one.",
+            "It waited for a batch or made one: DataLoader and other loaders, or a range named like one.",
         ),
         "buffer_broadcast": ("DDP's buffer broadcast", "DistributedDataParallel sent buffers before the forward pass."),
         "allocation": ("memory allocation", "It was in a call that allocates or frees memory (cudaMalloc, cudaFree)."),
@@ -63,13 +64,13 @@ CAUSE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "lock": ("lock, hand-over", "It waited for a lock, a queue, or another thread."),
         "blocking_sync": (
             "waits for the device",
-            "It waited for the device in a synchronisation, or to read a number (item). What follows until the next "
-            "launch counts too, where the host did no work of its own.",
+            "It waited for the device in a synchronisation, or to read a number (item). The time "
+            "until the next launch counts too, if the host did no work of its own in it.",
         ),
         "blocking_copy": (
             "blocking copies",
-            "It waited for a copy: from or to pageable memory, or by a synchronous call. What follows until the next "
-            "launch counts too, where the host did no work of its own.",
+            "It waited for a copy: from or to pageable memory, or by a synchronous call. The time "
+            "until the next launch counts too, if the host did no work of its own in it.",
         ),
         "graph_launch": ("graph launch", "It was in a call that launches a CUDA or HIP graph and took 0.1 ms or more."),
         "first_use": (
@@ -79,11 +80,11 @@ CAUSE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "operators": (
             "eager operators",
-            "It was in PyTorch operators that none of the causes above names: small operators, one after another.",
+            "It was in PyTorch operators that no other cause covers: small operators, one after another.",
         ),
         "python": (
             "Python between operators",
-            "It was in Python functions, in no operator; or recorded nothing for at most 1 ms of a gap.",
+            "It was in Python functions and in no operator, or it recorded nothing for at most 1 ms of a gap.",
         ),
         "backward_thread": (
             "silent launching thread",
@@ -92,7 +93,7 @@ CAUSE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "annotation": (
             "only an annotation",
-            "Nothing but an annotation tells what the host did; recording with_stack tells more.",
+            "Only an annotation shows what the host did; record with_stack=True to see more.",
         ),
         "nothing_recorded": ("host recorded nothing", "No thread recorded anything in more than 1 ms of a gap."),
         "launch_call": ("launch calls", "It was in calls that launch kernels, or in other calls of the runtime."),
@@ -101,8 +102,8 @@ CAUSE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "unrecorded": ("unrecorded work", PART_WORDS["unrecorded"][1]),
         "file_cut": (
             "cut from the file",
-            "A hole as long as one to three iterations, in which no thread of the host recorded anything: iterations "
-            "were likely cut out of the file. It counts as unrecorded.",
+            "A hole as long as one to three iterations, in which no host thread recorded anything. "
+            "Iterations were probably cut out of the file. It counts as unrecorded.",
         ),
         "unknown": ("unknown", PART_WORDS["unknown"][1]),
     }

@@ -58,7 +58,7 @@ def to_markdown(document: ReportDocument) -> str:
             parts += ["Waiting for late ranks in collectives:", _lateness(document["lateness"])]
         if len(ranks) > 1 and (found := document.get("bandwidth")) and found["rows"]:
             heads, lines = bandwidth_lines(found, _MAX_BANDWIDTHS)
-            parts += ["Bandwidth of collectives, with waiting and without:", _table(heads, lines)]
+            parts += ["Bandwidth of collectives, with and without waiting:", _table(heads, lines)]
             parts += [f"- {markdown_cell(note)}" for note in bandwidth_notes(found, len(lines))]
         first = markdown_cell(rank_name(ranks[0], with_device=several_devices(ranks)))
         if "idle_account" in ranks[0] and ranks[0]["basis"] != "ranges" and ranks[0]["idle_ns"]:
@@ -124,7 +124,7 @@ def has_code(document: ReportDocument) -> bool:
 def _account(rank: RankDocument, *, with_device: bool) -> list[str]:
     span = rank["span_ns"]
     shares = (f"{duration(rank[key])} ({percent(rank[key] / span)})" if span else "–" for key, _, _ in PARTS)
-    summary = "; ".join(["in no sum of the job"] * (rank["apart"] is not None) + concerns(rank))
+    summary = "; ".join(["not counted in the job"] * (rank["apart"] is not None) + concerns(rank))
     return [
         rank_name(rank, with_device=with_device),
         duration(span),
@@ -142,7 +142,7 @@ def _lateness(found: LatenessDocument) -> str:
          f"{rank['num_last']:,} of {rank['num_matched']:,}"]
         for rank in ranks
     ]  # fmt: skip
-    return _table(("rank", "began with it", "came late", "waited", "came last"), lines)
+    return _table(("rank", "caused by it", "late by", "waited", "entered last"), lines)
 
 
 def _waits(account: Block) -> str:

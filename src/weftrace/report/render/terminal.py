@@ -73,7 +73,7 @@ def _opening(document: ReportDocument) -> list[RenderableType]:
         first = head_block(from_document(AdviceReport, advised, what="advice"))
         blocks += [] if first is None else [first]
     if notes := document["notes"]:
-        blocks.append(frame("Not the whole job", [Text(clean(note)) for note in notes], WARNING))
+        blocks.append(frame("Incomplete job", [Text(clean(note)) for note in notes], WARNING))
     return blocks
 
 
@@ -98,11 +98,11 @@ def _scope(document: ReportDocument) -> str:
 def _in_full(document: ReportDocument) -> tuple[RankDocument, str]:
     """The rank to show in full, and why it."""
     if (late := _late(document)) is not None:
-        return late, "which the others waited for most"
+        return late, "because the others waited for it most"
     slow = [rank["ratio"] if rank["is_slow"] else 0 for rank in (document["slow_work"] or {"ranks": []})["ranks"]]
     if any(slow):
-        return _counted(document["ranks"])[slow.index(max(slow))], "which computes longest against its peers"
-    return max(_counted(document["ranks"]), key=lambda rank: rank["span_ns"]), "which has the longest span"
+        return _counted(document["ranks"])[slow.index(max(slow))], "because it computes longest compared with its peers"
+    return max(_counted(document["ranks"]), key=lambda rank: rank["span_ns"]), "because it has the longest span"
 
 
 def _late(document: ReportDocument) -> RankDocument | None:
@@ -128,10 +128,10 @@ def _job(document: ReportDocument, chosen: RankDocument, why: str, width: int) -
         lines = [joined([Text(rank_name(rank), style=BOLD), ": ", "; ".join(concerns(rank))]) for rank in partial]
         left = len(lines) - MAX_FAILURES
         more = [Text(f"… and {left:,} more ranks, listed in the JSON report")] if left > 0 else []
-        blocks.append(frame("Other ranks are partial", [*lines[:MAX_FAILURES], *more], WARNING))
+        blocks.append(frame("Other ranks with partial data", [*lines[:MAX_FAILURES], *more], WARNING))
     blocks.append(
         Text(
-            f"In full: {rank_name(chosen, with_device=several_devices(ranks))}, {why}.",
+            f"Details: {rank_name(chosen, with_device=several_devices(ranks))}, {why}.",
             style=BOLD,
         )
     )

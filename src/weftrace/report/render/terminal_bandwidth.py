@@ -35,14 +35,14 @@ def bandwidth_blocks(document: ReportDocument, width: int) -> list[RenderableTyp
         cells["collective"] = lambda row: clean(f"{row['collective']} {row['group']}")
     body = rows_table(BandwidthRow, shown, width, names, cells=cells, heads=_HEADS, left=("collective", "by"))
     notes = bandwidth_notes(found, len(shown))
-    head = section("Bandwidth", "median busbw: whole with waiting, transfer without")
+    head = section("Bandwidth", "median busbw: the whole includes waiting, the transfer does not")
     said = [Text(note) for note in found.get("notes", ())]
     return [Group(head, body, *said, *[Text(f"{'; '.join(notes)}.", style=DIM)] * bool(notes))]
 
 
 def bandwidth_lines(found: Block, most: int) -> tuple[tuple[str, ...], list[list[str]]]:
     """Heads and cells of the collectives that take longest, for Markdown."""
-    heads = ("collective", "group", "size", "events", "busbw of the whole", "of the transfer", "best", "by")
+    heads = ("collective", "group", "size", "events", "busbw whole", "transfer", "best", "by")
     lines = [
         [row["collective"], row["group"], size(row["payload_bytes"]), f"{row['num_events']:,}",
          *(f"{rate_text(row, name)} GB/s" for name in ("whole_busbw_GBps", "busbw_GBps", "best_busbw_GBps")),
@@ -73,11 +73,11 @@ def bandwidth_notes(found: Block, num_shown: int) -> list[str]:
     rows = found["rows"]
     notes = []
     if any(row["basis"] in AT_LEAST for row in rows):
-        notes.append("≥: what stands for the transfer may hold waiting, so it was at least so fast")
+        notes.append("≥: the time used as the transfer may include waiting, so the rate is a lower bound")
     if any(row["basis"] == "whole" for row in rows):
-        notes.append("whole: how long the transfer took is not known")
+        notes.append("whole: the time of the transfer is not known")
     if more := len(rows) - num_shown + found["num_rows_left"]:
-        left = f", of which {found['num_rows_left']:,} ({duration(found['left_ns'])}) are in no document"
+        left = f"; the JSON report leaves out {found['num_rows_left']:,} of them ({duration(found['left_ns'])})"
         notes.append(f"{counted(more, 'row')} more{left * bool(found['num_rows_left'])}")
     if found["num_unsized"]:
         notes.append(f"{counted(found['num_unsized'], 'event')} record no size")
@@ -85,5 +85,5 @@ def bandwidth_notes(found: Block, num_shown: int) -> list[str]:
         notes.append(f"{counted(found['num_without_factor'], 'event')} without busbw: no group size, or no factor")
     if found["num_left_early"]:
         left = counted(found["num_left_early"], "collective")
-        notes.append(f"{left} that a rank had left before the last came tell no transfer")
+        notes.append(f"{left} without a transfer, because a rank left before the last one started")
     return notes

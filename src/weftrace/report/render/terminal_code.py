@@ -39,10 +39,12 @@ def unread_frames(rank: RankDocument) -> str | None:
     if "modules" in rank or "lines" in rank:
         return None
     if "idle_account" in rank and rank["idle_account"]["with_stacks"]:
-        return "Python frames were recorded: --by module (or line) tells the time by them."
+        return "Python frames were recorded: see the time by module or function with --by module or --by line."
     number = rank["quality"]["skipped"].get("python_function", 0)
     return (
-        f"{counted(number, 'Python frame')} not read: --by module (or line) tells the time by them." if number else None
+        f"{counted(number, 'Python frame')} not read: see the time by module or function with --by module or --by line."
+        if number
+        else None
     )
 
 
@@ -71,7 +73,7 @@ def _modules(code: CodeDocument, rank: RankDocument, width: int) -> RenderableTy
     rows = [(_name(nodes[at], depth), nodes[at]) for at, depth in shown]
     left = len(nodes) - len(shown)
     body = _table("module", [*rows, *_outside(code)], rank, width, at_its_place)
-    notes = [f"… and {left:,} more rows, with no more time, in the JSON report and on the page."] * bool(left)
+    notes = [f"… and {left:,} more rows in the JSON report and on the page."] * bool(left)
     notes += [NONE_LAUNCHED.format("modules")] * (not nodes)
     notes += [GRAPH_NOTE.format(duration(code["graph_ns"]))] * bool(code["graph_ns"])
     return Group(heading, body, *(Text(note, style=DIM) for note in notes))

@@ -36,11 +36,13 @@ def idle_block(rank: RankDocument, width: int) -> RenderableType | None:
     blocks.append(_causes(account["causes"], width, unit))
     if account["unrecorded_ns"]:
         share = percent(account["unrecorded_ns"] / account["idle_ns"])
-        blocks.append(Text(f"Unrecorded: work ran that the file lacks, so this {share} is not known as idle.", DIM))
+        blocks.append(
+            Text(f"Unrecorded: work ran that is missing from the file, so this {share} may not be idle.", DIM)
+        )
     if account["host"]:
         blocks += [Text(), section("What the host did meanwhile"), _host(account, width, unit)]
     if pairs := [row for row in account["separated"] if row["ns"] >= _LEAST_PAIR * account["idle_ns"]]:
-        blocks += [Text(), section("What the gaps separate"), _separated(pairs, width, unit)]
+        blocks += [Text(), section("What runs before and after gaps"), _separated(pairs, width, unit)]
     return Group(*blocks)
 
 

@@ -25,7 +25,7 @@ def lateness_blocks(document: ReportDocument, width: int) -> list[RenderableType
     found = document["lateness"]
     if found is None:
         moves = any(rank["communication_ns"] for rank in document["ranks"] if rank["apart"] is None)
-        said = "No collectives could be matched between the ranks, so which of them was late is not known."
+        said = "No collectives could be matched between the ranks, so it is not known which rank was late."
         return [Text(said, style=DIM)] if moves else []
     names = [clean(rank["name"]) for rank in found["ranks"]]
     blocks: list[RenderableType] = [_ranks(found, names, width)]
@@ -48,8 +48,8 @@ def _ranks(found: LatenessDocument, names: Sequence[str], width: int) -> Rendera
         rows.append([names[at], *times, last, "late" if at == found["late"] else ""])
     if left := order[MAX_RANKS:]:
         rows.append(["…", *[""] * 5, f"{len(left):,} more"])
-    heads = ("rank", f"began {unit.name}", "came late", "waited", "transferred", "last", "")
-    note = "began: waiting of all ranks that began with it"
+    heads = ("rank", f"caused {unit.name}", "late by", "waited", "transferred", "last", "")
+    note = "caused: waiting of all ranks that this rank caused"
     return Group(section("Lateness", note), table(heads, rows, width, left=("rank", ""), bold=0))
 
 
@@ -63,7 +63,10 @@ def _matrix(found: LatenessDocument, names: Sequence[str], width: int) -> Render
     if number > _MAX_MATRIX or wide + max(map(cell_len, names)) > width:
         return None
     body = table(("", *names), [[name, *row] for name, row in zip(names, cells, strict=True)], width, left=("",))
-    return Group(section("Who waits for whom", f"{unit.name} that the row waited where the column came last"), body)
+    return Group(
+        section("Who waits for whom", f"{unit.name} that the row waited in collectives that the column entered last"),
+        body,
+    )
 
 
 def _pairs(found: LatenessDocument, names: Sequence[str], width: int) -> RenderableType:
@@ -96,26 +99,28 @@ def _worst(found: LatenessDocument, names: Sequence[str], width: int) -> Rendera
          at(row["start_ns"]), names[row["last"]], unit(row["caused_ns"]), unit(row["waiting_ns"])]
         for row in shown
     ]  # fmt: skip
-    heads = ("collective", "seq", "step", f"at {at.name}", "last", f"came late {unit.name}", "all waited")
+    heads = ("collective", "seq", "step", f"at {at.name}", "last", f"late by {unit.name}", "all waited")
     kept = [place for place in range(len(heads)) if any(row[place] for row in rows)]
     cut = [[row[place] for place in kept] for row in rows]
-    return Group(
-        section("The longest waits"), table([heads[place] for place in kept], cut, width, left=("collective",))
-    )
+    return Group(section("Longest waits"), table([heads[place] for place in kept], cut, width, left=("collective",)))
 
 
 def _trust(found: LatenessDocument, clocks: Sequence[Block]) -> Text:
     """How collectives were matched, what was left out, and what was done to clocks."""
     by = found["by"]
     how = [f"{by['sequence']:,} by group and number"] * bool(by["sequence"])
-    how += [f"{by['order']:,} by order, where their ends agree"] * bool(by["order"])
+    how += [f"{by['order']:,} by order, because their ends agree"] * bool(by["order"])
     parts = [f"{counted(found['num_matched'], 'collective')} matched: {', '.join(how)}."]
     if left := found["num_unmatched"]:
-        apart = f", {found['not_the_same']:,} of them of kinds whose ends disagree" if found["not_the_same"] else ""
+        apart = (
+            f", and {found['not_the_same']:,} of them are of kinds with ends that disagree"
+            if found["not_the_same"]
+            else ""
+        )
         parts.append(f"{counted(left, 'event')} of communication found no partner{apart}.")
-    parts.append(_clocks(clocks) or "Offsets of the ranks' clocks were subtracted." * found["clocks_applied"])
+    parts.append(_clocks(clocks) or "The clock offsets of the ranks were subtracted." * found["clocks_applied"])
     known = duration(found["uncertainty_ns"])
-    parts.append(f"Clocks and ends of one collective are known to {known} (median): less is not told.")
+    parts.append(f"Clocks and ends of one collective are known to {known} (median), so shorter waits are not shown.")
     return Text(" ".join([*filter(None, parts), *map(clean, (f"Note: {note}." for note in found["notes"]))]), style=DIM)
 
 
@@ -125,10 +130,14 @@ def _clocks(clocks: Sequence[Block]) -> str:
         return ""
     known = [clock for clock in others if clock["offset_ns"] is not None]
     apart = duration(max((abs(clock["offset_ns"] or 0) for clock in known), default=0))
-    text = f"Clocks differ by {apart} at most" if known else "How far the clocks are apart is unknown"
+    text = f"Clocks differ by at most {apart}" if known else "The difference of the clocks is unknown"
     if unknown := len(others) - len(known):
-        text += f", of {counted(unknown, 'rank')} it is not known" if known else ""
+        text += f", and it is unknown for {counted(unknown, 'rank')}" if known else ""
     applied = [clock for clock in known if clock["applied"]]
     drift = max((abs(clock["drift_ppm"]) for clock in applied), default=0.0)
-    done = f": subtracted for {counted(len(applied), 'rank')}" if applied else ": within what the matches disagree"
-    return text + done * bool(known) + (f", one runs {drift:.1f} ppm faster or slower" if drift else "") + "."
+    done = (
+        f": subtracted for {counted(len(applied), 'rank')}"
+        if applied
+        else ", which is within the disagreement of the matches"
+    )
+    return text + done * bool(known) + (f"; one runs {drift:.1f} ppm faster or slower" if drift else "") + "."

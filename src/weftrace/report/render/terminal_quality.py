@@ -18,7 +18,7 @@ _COUNTS: dict[Literal["dropped", "repaired", "clipped", "unlinked", "out_of_wind
     "repaired": "repaired",
     "clipped": "clipped",
     "unlinked": "unlinked (no launch call)",
-    "out_of_window": "outside of the recording",
+    "out_of_window": "outside the recording",
 }
 
 
@@ -68,7 +68,7 @@ def quality_line(rank: RankDocument) -> RenderableType | None:
         lines.append("Data quality: good; nothing was dropped, clipped or left unlinked.")
         lines += [clean(note) for note in quality["notes"]]
     if skipped:
-        lines.append("Events read and not used: " + ", ".join(skipped) + ".")
+        lines.append("Events read but not used: " + ", ".join(skipped) + ".")
     if unread := unread_frames(rank):
         lines.append(unread)
     return Text("\n".join(lines), style=DIM) if lines else None

@@ -41,8 +41,8 @@ MAX_SETTINGS = 24
 
 #: Columns of the table of steps that are left out where they are empty; on a narrow console there is room for one.
 _APART: tuple[tuple[Literal["from_other_steps_ns", "spilled_ns"], str, str], ...] = (
-    ("from_other_steps_ns", "others'", "of the span, busy with what other steps, or none, launched"),
-    ("spilled_ns", "spilled", "busy later with what the step launched"),
+    ("from_other_steps_ns", "others'", "time of the span in which work of other steps, or of no step, ran"),
+    ("spilled_ns", "spilled", "time after the window in which work of the step ran"),
 )
 
 _FILLS = "█▒▞░"  # of the parts of the bar, in their order
@@ -51,7 +51,7 @@ _FILLS = "█▒▞░"  # of the parts of the bar, in their order
 def rank_blocks(rank: RankDocument, width: int) -> list[RenderableType]:
     blocks: list[RenderableType | None] = [quality_frame(rank)]
     if rank["basis"] == "none" or not rank["span_ns"]:
-        text = "There is no work in this file that could be accounted for: neither on a device nor in host operators."
+        text = "This file has no work to report: no device events and no host operators."
         return [block for block in (*blocks, Text(text), quality_line(rank)) if block is not None]
     blocks += [
         _span(rank, width),
@@ -99,9 +99,9 @@ def _span(rank: RankDocument, width: int) -> RenderableType:
         if not absent.get(name):
             line(Text(fill * 2, style=Style(color=colour)), name, text, time_ns)
         if name == "compute" and (fused := rank["fused_ns"]):
-            line(Text(), "  of which fused", unit(fused), fused)
+            line(Text(), "  fused kernels", unit(fused), fused)
         if name == "idle" and (unrecorded := unrecorded_ns(rank)):
-            line(Text(), "  of which unrecorded", unit(unrecorded), unrecorded)
+            line(Text(), "  unrecorded", unit(unrecorded), unrecorded)
     line(Text(), "span", unit(span), span, BOLD)
     sms = f"{rank['num_sms']} {rank['sm_unit']}" if rank["num_sms"] else ""
     about = filter(None, [clean(rank["device_name"]), sms, _step_name(rank)])
@@ -123,9 +123,9 @@ def _accounts(rank: RankDocument) -> RenderableType:
             waits = f"{duration(barrier)} ({percent(barrier / total)}) only notify or wait"
             tell("", f"{duration(rank['data_ns'])} move data, {waits}")
     else:
-        tell("communication", "none ran, so the hidden share is undefined")
+        tell("communication", "none ran, so there is no hidden share")
     if fused := rank["fused_ns"]:
-        tell("fused", f"{duration(fused)} in kernels that compute and communicate in one: not separable")
+        tell("fused", f"{duration(fused)} in kernels that compute and communicate in one; it cannot be separated")
     if speedup := rank["overlap_speedup"]:
         times = f"{duration(rank['serial_ns'])} of work in {duration(rank['busy_ns'])}"
         tell("overlap", f"{times}: {speedup:.2f}× as fast")
@@ -133,9 +133,9 @@ def _accounts(rank: RankDocument) -> RenderableType:
     ideal = duration(headroom["ideal_ns"])
     bound = f"at best {ideal}, bound by {'the longest chain' if headroom['bound_by'] == 'chain' else 'compute'}"
     if headroom["bound_by"] == "communication":  # NCCL waits for other ranks inside its kernels
-        bound = f"communication alone took {ideal}, waits for other ranks included: no bound"
+        bound = f"communication alone took {ideal}, including waits for other ranks, so there is no bound"
     saved = f"{duration(headroom['headroom_ns'])} ({percent(headroom['headroom_ns'] / span)})"
-    tell("headroom", f"{saved} by overlap alone, idle time filled; {bound}")
+    tell("headroom", f"{saved} by overlap alone, with idle time filled; {bound}")
     if headroom["assumption"]:
         tell("", clean(headroom["assumption"]))
     for place, stream in enumerate(rank["streams"][:MAX_STREAMS]):
@@ -155,7 +155,7 @@ def _configuration(rank: RankDocument, width: int) -> RenderableType | None:
     body = settings_table(dict(summary[:MAX_SETTINGS]), width)
     left = len(summary) - MAX_SETTINGS
     more = [Text(f"… and {left:,} more, in the JSON report", style=DIM)] if left > 0 else []
-    return Group(section("Configuration", "as the trace says itself"), body, *more)
+    return Group(section("Configuration", "as recorded in the trace"), body, *more)
 
 
 def _flops(rank: RankDocument, width: int) -> RenderableType | None:
@@ -183,7 +183,7 @@ def _collectives(rank: RankDocument, width: int) -> RenderableType | None:
             "busbw_GBps": lambda row: _rate(row["busbw_GBps"]),
         },
     )  # fmt: skip
-    return Group(section("Collectives", "algbw and busbw with waiting inside" if with_bandwidth else ""), body)
+    return Group(section("Collectives", "algbw and busbw include waiting" if with_bandwidth else ""), body)
 
 
 def _phase_means(rank: RankDocument, width: int) -> RenderableType | None:
@@ -300,8 +300,8 @@ def _unnamed(rank: RankDocument, width: int) -> RenderableType | None:
     unit = unit_for(rank["span_ns"])
     label: dict[str, Any] = {"name": lambda row: kernel_label(row["name"])}
     body = rows_table(UnnamedRow, rows[:TOP_UNNAMED], width, cells=label, unit=unit, shorten=kernel_label)
-    note = f"{percent(share)} of compute time, {counted(len(rows), 'name')}; a rules file can name them"
-    return Group(section("No rule names", note), body)
+    note = f"{percent(share)} of compute time, {counted(len(rows), 'name')}; name them in a rules file (--kernels)"
+    return Group(section("Kernels without a rule", note), body)
 
 
 def _launch(rank: RankDocument) -> RenderableType | None:
@@ -321,7 +321,7 @@ def _launch(rank: RankDocument) -> RenderableType | None:
         for stall in launch["host_stalls"][:3]
     ]
     if stalls:
-        lines.append("It recorded nothing, computing or polling, in " + ", ".join(stalls) + ".")
+        lines.append("It recorded nothing (it computed or polled) in " + ", ".join(stalls) + ".")
     return Group(section("Launches", f"{launch['num_linked']:,} linked to their calls"), *map(Text, lines))
 
 
@@ -360,7 +360,7 @@ def _steps(rank: RankDocument, width: int) -> RenderableType | None:
     )  # fmt: skip
     notes = [Text(f"{head}: {meaning}", style=DIM) for _, head, meaning in apart]
     left = f"; the {len(kept)} longest of {len(steps):,}" if len(steps) > len(kept) else ""
-    return Group(section("Steps", "from a step's first device event to the next step's" + left), body, *notes)
+    return Group(section("Steps", "from a step's first device event to that of the next step" + left), body, *notes)
 
 
 def _time_or_nothing(row: Any, *, name: str, unit: Unit) -> str:

@@ -29,11 +29,11 @@ def slow_work_block(document: ReportDocument, width: int) -> list[RenderableType
     usual = min(stage["compute_ns"] / stage["ratio"] for stage in found["stages"]) if stages else 0
     for stage in stages:
         times = unit(stage["compute_ns"]), unit(round(usual))
-        rows.append([f"stage {stage['stage']}", *times, f"{stage['ratio']:.2f}×", "", ""])
-    heads = ("rank", f"compute {unit.name}", "peers'", "ratio", "most of it in", "there")
+        rows.append([f"stage {stage['stage']}", *times, f"{stage['ratio']:.2f}×", "", "f"])
+    heads = ("rank", f"compute {unit.name}", "peers'", "ratio", "most of it in", "ratio there")
     return [
         Group(
-            section("Who computes longer", _note(found)),
+            section("Slow ranks", _note(found)),
             table(heads, rows, width, left=("rank", "most of it in"), bold=0),
         )
     ]
@@ -47,4 +47,4 @@ def _phase(rank: Block) -> tuple[str, str]:
 
 def _note(found: Block) -> str:
     peers = "the ranks of its stage, or the other stages" if found["stages"] else "the median of the ranks"
-    return f"{'a step, ' if found['num_steps'] else ''}against {peers}"
+    return f"{'per step, ' if found['num_steps'] else ''}compared with {peers}"

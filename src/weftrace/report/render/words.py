@@ -19,14 +19,15 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "step": (
             "Step",
-            "A window of the device's time: from the first device event that the step launched to the next step's; a "
-            "copy that runs ahead, while kernels from before the step still run, begins none. All that runs in it "
-            "counts, whoever launched it, cut at its ends. So with the time before the first step and after the last, "
-            "every column adds up to the whole trace's.",
+            "A window of the device's time: from the first device event that the step launched to "
+            "the first one that the next step launched. A copy that runs ahead, while kernels from before "
+            "the step still run, does not start a window. Everything that runs in the window counts, cut at "
+            "its ends. Together with the time before the first step and after the last, every column adds "
+            "up to the value of the whole trace.",
         ),
         "from_other_steps": (
             "Launched by other steps",
-            "Time in a step's window during which work ran that was launched in another step, or outside of all.",
+            "Time in a step's window during which work ran that was launched in another step, or outside of all steps.",
         ),
         "ran_ahead": (
             "Ran ahead",
@@ -44,8 +45,8 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "fused": (
             "Fused",
             "Time of kernels that compute and communicate in one (DeepGEMM's mega_moe, flux, ag_gemm, gemm_rs …). They "
-            "hold the SMs, so their time counts with compute. What of it is communication is not separable, and so it "
-            "is neither hidden nor exposed.",
+            "hold the SMs, so their time counts with compute. Their communication cannot be "
+            "separated, so it is neither hidden nor exposed.",
         ),
         "communication": (
             "Communication",
@@ -76,7 +77,7 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "busy": (
             "Busy",
-            "Union of the device events asked about (of the rank, a stream, a phase). Two at once count once.",
+            "Union of the device events of the rank, the stream or the phase in question. Two at once count once.",
         ),
         "overlap_speedup": (
             "Overlap speed-up",
@@ -86,14 +87,16 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "headroom": (
             "Headroom",
             "Span minus the ideal step. The ideal step is max(|compute|, |communication|, longest dependent chain): "
-            "what would remain if all overlapped perfectly and nothing was idle. An upper bound on what can be saved "
-            "by overlap alone, every kernel as long as it is; where communication is the longest of the three it is "
-            "none, for collectives also hold their waiting for other ranks.",
+            "what would remain if all overlapped perfectly and nothing was idle. It is an upper "
+            "bound on what overlap alone can save, with every kernel as long as it is. It is no bound if "
+            "communication is the longest of the three, because collectives also contain their waiting for "
+            "other ranks.",
         ),
         "chain": (
             "Longest dependent chain",
-            "The longest path through the device events, each after its predecessor on its stream and after the waits"
-            " between streams that the trace records. No overlap makes a step shorter than this.",
+            "The longest path through the device events. Each event runs after its predecessor on "
+            "its stream and after the waits between streams that the trace records. No overlap makes a step "
+            "shorter than this.",
         ),
         "serial": (
             "Serial sum",
@@ -101,17 +104,18 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "data_barrier": (
             "Data and barrier",
-            "Communication kernels that move data against kernels that only notify or wait (DeepEP's notify kernels; "
-            "NCCL has none). Barrier time is waiting for other ranks, not bytes.",
+            "Data: communication kernels that move data. Barrier: kernels that only notify or wait "
+            "(DeepEP's notify kernels; NCCL has none). Barrier time is waiting for other ranks; no bytes "
+            "move.",
         ),
         "phase": (
             "Phase",
-            "A range that the program named (record_function, NVTX), projected on the device: the device events whose"
-            " launch lies in it. The innermost range wins.",
+            "A range that the program named (record_function, NVTX), projected on the device: the "
+            "device events that were launched in it. The innermost range wins.",
         ),
         "lane": (
             "Lane",
-            "Compute or communication: its phases in the order in which the device ran them.",
+            "Compute or communication: the phases of one kind, in the order in which the device ran them.",
         ),
         "sms": (
             "SMs",
@@ -120,22 +124,22 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "overlap_matrix": (
             "Overlap matrix",
-            "Row: a communication phase. Column: a compute phase. Cell: how long both ran at once. Hidden and exposed"
-            " are the row's whole communication time, split.",
+            "Row: a communication phase. Column: a compute phase. Cell: how long both ran at once. "
+            "Hidden and exposed split the row's whole communication time.",
         ),
         "share": (
             "Share",
-            "The sum of its durations divided by that of all device events, which may run at once.",
+            "The sum of its durations divided by the sum of the durations of all device events, which may run at once.",
         ),
         "p99": (
             "p50, p99",
-            "Half, and 99 %, of the calls took at most this long.",
+            "Half of the calls (p50), or 99 % of them (p99), took at most this long.",
         ),
         **IDLE_TERMS,
         "launch_delay": (
             "Launch delay",
-            "Start on the device minus start of the launch call on the host. Long delays are good: the host runs "
-            "ahead.",
+            "Start on the device minus start of the launch call on the host. Long delays are good, "
+            "because the host runs ahead.",
         ),
         "queue": (
             "Queue length",
@@ -143,12 +147,13 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "host_silent": (
             "Host silent",
-            "A millisecond or more in a phase in which the host recorded neither an operator nor a call: it computes "
-            "in Python, or polls, as DeepEP's dispatch does for the number of tokens to receive.",
+            "A millisecond or more of a phase in which the host recorded neither an operator nor a "
+            "call. It computes in Python, or it polls, as DeepEP's dispatch does to learn how many tokens "
+            "it receives.",
         ),
         "host_blocked": (
             "Host blocked",
-            "Host calls that wait for the device (synchronisations): the host cannot run ahead while in them.",
+            "Host calls that wait for the device (synchronisations). The host cannot run ahead while it is in them.",
         ),
         "algbw": (
             "algbw, busbw",
@@ -157,26 +162,27 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "whole_busbw": (
             "Bandwidth of the whole",
-            "busbw at the median duration of a collective on all ranks, in which it also waits for the last rank: "
-            "what the job got, not what the links can carry.",
+            "busbw at the median duration of a collective on all ranks. The duration includes "
+            "waiting for the last rank, so this is what the job got, not what the links can carry.",
         ),
         "transfer_busbw": (
             "Bandwidth of the transfer",
-            "busbw at the median of own end − last start of the group, the time in which all ranks were there. “≥” "
-            "marks a lower bound: what stands for the transfer may hold waiting. Best and least are those of the "
-            "shortest and the longest transfer.",
+            "busbw at the median of own end − last start of the group, which is the time in which "
+            "all ranks took part. “≥” marks a lower bound: the time used as the transfer may include "
+            "waiting. Best and least are the values of the shortest and the longest transfer.",
         ),
         "transfer_basis": (
-            "What stands for the transfer",
-            "all ranks: own end − last start. ranks present: the same, but ranks of the group have no file here. "
-            "fastest rank: clocks disagree by more than a tenth of it, so the shortest duration of a rank in each "
-            "collective. shortest event: nothing could be matched, so the shortest duration on all ranks. whole: "
-            "nothing is known but the whole, with waiting inside.",
+            "What is used as the transfer",
+            "all ranks: own end − last start. ranks present: the same, but some ranks of the group "
+            "have no file. fastest rank: the shortest duration of a rank in each collective, because the "
+            "clocks disagree by more than a tenth of it. shortest event: the shortest duration on all "
+            "ranks, because nothing could be matched. whole: only the whole duration is known, waiting "
+            "included.",
         ),
         "quality": (
             "Data quality",
-            "What was dropped, repaired, clipped, could not be linked to its launch, or is not named by any kernel "
-            "rule. A number from part of the data should look like one.",
+            "Events that were dropped, repaired or clipped, or could not be linked to their launch, "
+            "and kernels that no rule names. A number from part of the data should look like one.",
         ),
         "unnamed": (
             "Unnamed kernels",
@@ -185,55 +191,58 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "module_time": (
             "Time by module",
-            "Sum of the durations of the device events launched while the module was the innermost one open on the "
-            "launching thread (own), and of all modules in it (total). What a backward operator launched belongs to "
-            "where its forward operator was called. Own times of all modules, and what lies outside, add up to the "
-            "serial sum.",
+            "Own: sum of the durations of the device events that were launched while the module was "
+            "the innermost open one on the launching thread. Total: own time plus that of all modules in "
+            "it. Work that a backward operator launched belongs to the module that called its forward "
+            "operator. The own times of all modules and of the work outside add up to the serial sum.",
         ),
         "function_time": (
             "Time by function",
-            "The same by Python function; those of torch, triton and Python's own library are passed over. The line is "
-            "the one at which the function begins.",
+            "The same by Python function, without the functions of torch, triton and Python's own "
+            "library. The line is the one at which the function begins.",
         ),
         "module_flops": (
             "FLOPs of a module",
-            "Matrix FLOPs that the model needs, of the operators launched in it, or for its backward, whose FLOPs "
-            "follow from their shapes: at least so many. FLOP/s: over the time in which anything of it ran.",
+            "Matrix FLOPs that the model needs in the operators launched in this module or for its "
+            "backward. It is a lower bound: only operators with FLOPs that follow from their shapes count. "
+            "FLOP/s: over the time in which any work of the module ran.",
         ),
         "module_idle": (
             "Idle in a module",
-            "Idle time of the device while the module was open on the thread that launched what ended the gap. Those "
-            "of all modules and of what lies outside add up to idle. Idle before a module: the gaps that its own "
-            "events ended, wherever the time went.",
+            "Idle time of the device while the module was open on the thread that launched the work "
+            "after the gap. The idle times of all modules and of the time outside add up to idle. Idle "
+            "before a module: the gaps that its own events ended.",
         ),
         "efficiency": (
             "Efficiency",
-            "FLOPs and bytes of each operator call, by the formulas that count a model as it runs, from the shapes "
-            "that the trace recorded; and the time in which the call's device events ran. A device event belongs to "
+            "FLOPs and bytes of each operator call, from the shapes in the trace and the formulas of "
+            "weftrace flops, and the time in which the call's device events ran. A device event belongs to "
             "the outermost operator with a formula that was open when it was launched.",
         ),
         "rated_flops": (
             "FLOPs known",
-            "Device time of operator calls whose matrix FLOPs follow from their shapes: matrix products, convolutions, "
-            "attention.",
+            "Device time of operator calls with matrix FLOPs that follow from their shapes: matrix "
+            "products, convolutions, attention.",
         ),
         "rated_bytes": (
             "Bytes alone",
-            "Device time of operator calls without matrix FLOPs: what they read and write is their measure.",
+            "Device time of operator calls without matrix FLOPs. They are measured by the bytes that "
+            "they read and write.",
         ),
         "no_shapes": (
             "No shapes",
-            "Device time of operators that were recorded without shapes, or whose work does not follow from them.",
+            "Device time of operators that were recorded without shapes, or with work that does not "
+            "follow from the shapes.",
         ),
         "no_operator": (
             "No operator",
-            "Device time around whose launch no operator is recorded: replays of graphs, launches outside of operators "
-            "or before the recording.",
+            "Device time that was launched outside every recorded operator: graph replays, launches "
+            "between operators or before the recording.",
         ),
         "trace_mfu": (
             "MFU and HFU, at least",
             "Time that the needed (MFU) or the executed (HFU) matrix FLOPs of all rated calls take at the chip's dense "
-            "peak for their dtypes, over the span. What is not rated adds nothing, so both are lower bounds.",
+            "peak for their dtypes, over the span. Calls without known FLOPs add nothing, so both are lower bounds.",
         ),
         "peak_share": (
             "Part of the peak",
@@ -241,8 +250,9 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "roofline_share": (
             "Part of the roofline",
-            "Least time of the calls, the longer of what their arithmetic takes at the peak and what their bytes, each "
-            "input and output once, take at the memory's bandwidth / the time of the calls.",
+            "Shortest possible time of the calls / their measured time. The shortest possible time "
+            "is the longer of two: that of their arithmetic at the peak, and that of their bytes (each "
+            "input and output once) at the memory's bandwidth.",
         ),
         "clock": (
             "Clock offset",
@@ -250,43 +260,45 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "job_span": (
             "Mean span",
-            "The mean of the spans of the ranks that count: none that failed, and none that is in no sum.",
+            "The mean of the spans of the ranks that count. Ranks that failed or are in no sum do not count.",
         ),
         "job_idle": (
             "Idle over ranks",
-            "Sum of the idle times of the ranks that count / sum of their spans, as the headline has it.",
+            "Sum of the idle times of the ranks that count / sum of their spans. The headline gives the same share.",
         ),
         "job_exposed": (
             "Exposed over ranks",
-            "Sum of the exposed communication of the ranks that count / sum of their spans, as the headline has it.",
+            "Sum of the exposed communication of the ranks that count / sum of their spans. The "
+            "headline gives the same share.",
         ),
         **SLOWDOWN_TERMS,
         "waiting": (
             "Waiting for others",
-            "Of a collective that was matched over ranks: last start of any rank − own start. The rest, own end − last "
-            "start, is transferring.",
+            "In a collective that was matched across ranks: last start of any rank − own start. The "
+            "rest, own end − last start, is transferring.",
         ),
         "transfer": (
             "Transferring",
-            "Of a collective that was matched over ranks: own end − last start of any rank.",
+            "In a collective that was matched across ranks: own end − last start of any rank.",
         ),
         "caused": (
             "Lateness caused",
-            "Sum over collectives into which the rank came last of own start − second last start.",
+            "Sum of own start − second last start, over the collectives that this rank entered last.",
         ),
         "suffered": (
             "Lateness suffered",
             "Sum of a rank's waiting for others within its matched collectives.",
         ),
         "origin": (
-            "Waits that began with it",
-            "Waiting of all ranks that began with this one: where it was late because it had itself waited, that part "
-            "is passed on to the rank that it waited for.",
+            "Waiting that it caused",
+            "Waiting of all ranks that this rank caused. Where it was late because it had waited "
+            "itself, that part counts for the rank that it waited for.",
         ),
         "peers": (
             "Compute of peers",
-            "How long a rank computes in a step / the lower median of its peers: the ranks of its stage where stages "
-            "are told, else all. Bold where it is 1.1 or more in two thirds of the steps and the others are alike.",
+            "How long a rank computes in a step / the lower median of its peers. Peers are the ranks "
+            "of its stage if stages are known, otherwise all ranks. Bold if it is 1.1 or more in two thirds "
+            "of the steps and the other ranks are close to each other.",
         ),
     }
 )
@@ -295,17 +307,17 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 CODE_NOTES: Mapping[str, str] = MappingProxyType(
     {
         "frames": "launched in it, or for its backward",
-        "hierarchy": "as operators of TorchScript tell it",
-        "ranges": "by ranges that are named like modules",
-        "stacks": "as operators of an old file tell it",
+        "hierarchy": "read from the operators of TorchScript",
+        "ranges": "read from ranges that are named like modules",
+        "stacks": "read from the operators of an old file",
         "nothing": "",
     }
 )
 OUTSIDE_CODE = "(outside)"
-GRAPH_NOTE = "Of what lies outside, {} ran in graphs (CUDA, HIP), whose replay is in none of their modules."
+GRAPH_NOTE = "Outside all modules, {} ran in graphs (CUDA, HIP): a replay belongs to none of the modules."
 NO_MODULES = (
-    "Nothing in this file tells modules. torch.profiler records them with with_stack=True (with_modules=True alone is "
-    "for TorchScript)."
+    "This file has no modules. Record them with torch.profiler's with_stack=True (with_modules=True "
+    "alone is for TorchScript)."
 )
-NONE_LAUNCHED = "The file tells {}, and none of them launched what is told of here."
-NO_FUNCTIONS = "There are no Python frames in this file. torch.profiler records them with with_stack=True."
+NONE_LAUNCHED = "The file has {}, but none of them launched the device work shown here."
+NO_FUNCTIONS = "This file has no Python frames. Record them with torch.profiler's with_stack=True."

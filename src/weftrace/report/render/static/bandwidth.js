@@ -40,10 +40,10 @@ export function showBandwidth({ bandwidth }, isJob) {
   fill(
     byId("bandwidth-legend"),
     rows.some((row) => row.busbw_GBps)
-      ? key({ class: "swatch part communication" }, "transfer, once all ranks are there")
+      ? key({ class: "swatch part communication" }, "transfer, after the last rank started")
       : null,
     rows.some(isAtLeast) ? h("span", { class: "key" }, h("b", { text: "▲" }), "transfer, a lower bound") : null,
-    key({ class: "swatch part waiting" }, "whole duration, waiting inside"),
+    key({ class: "swatch part waiting" }, "whole duration, including waiting"),
   );
   showTable("bandwidth-table", {
     name: "bandwidth",
@@ -216,12 +216,15 @@ function leftOut(bandwidth, isTold) {
   const parts = [
     isTold
       ? null
-      : "Only the whole is known, with waiting inside: the transfer shows where other ranks' files are here.",
-    rows ? `${plural(rows, "row")} that took less, ${duration(left)} in all, are not listed.` : null,
-    unsized ? `${plural(unsized, "event")} record no size, and are in no row.` : null,
-    without ? `${plural(without, "event")} have no busbw: their group's size, or a factor, is not known.` : null,
+      : "Only the whole duration is known, including waiting. The transfer needs the files of the other ranks.",
+    rows ? `Not listed: ${plural(rows, "row")} that took less, ${duration(left)} in all.` : null,
+    unsized ? `In no row because no size is recorded: ${plural(unsized, "event")}.` : null,
+    without
+      ? `Without busbw because the size of the group, or a factor, is not known: ${plural(without, "event")}.`
+      : null,
     bandwidth.num_left_early
-      ? `${plural(bandwidth.num_left_early, "collective")} that a rank had left before the last came tell no transfer.`
+      ? "Without a transfer because a rank left before the last one started: " +
+        `${plural(bandwidth.num_left_early, "collective")}.`
       : null,
   ];
   return parts.filter(Boolean).join(" ");

@@ -27,8 +27,8 @@ const MOST_UNFOLDED = 40; // nodes of a tree that is shown as it is at first
 
 /** @type {Record<By, [word: string, title: string, lead: string]>} */
 const WORDS = {
-  modules: ["Modules", "Time by module", "What a module launched, or what autograd launched for it."],
-  lines: ["Functions", "Time by Python function", "By who called whom; the line is where a function begins."],
+  modules: ["Modules", "Time by module", "Work that a module launched, or that autograd launched for it."],
+  lines: ["Functions", "Time by Python function", "Functions by caller; the line is where a function begins."],
 };
 /** @type {Record<Metric, [word: string, lead: string]>} */
 const METRICS = {
@@ -37,10 +37,10 @@ const METRICS = {
 };
 const TOLD = {
   frames: "",
-  hierarchy: " Operators of TorchScript tell it.",
-  ranges: " Ranges that are named like modules tell it.",
-  stacks: " The call stacks of operators tell it.",
-  nothing: " Nothing in this file does: torch.profiler records modules with with_stack=True.",
+  hierarchy: " Read from operators of TorchScript.",
+  ranges: " Read from ranges that are named like modules.",
+  stacks: " Read from the call stacks of operators.",
+  nothing: " This file has none: torch.profiler records modules with with_stack=True.",
 };
 
 /** @param {page.Rank} rank */
@@ -101,13 +101,13 @@ export function showCode(rank) {
     const [, title, lead] = WORDS[state.by];
     byId("code-title").textContent = title;
     const { told_by, num_nodes, nodes, graph_ns } = shownOf(rank, state.by);
-    byId("code-lead").textContent = `${lead}${TOLD[told_by]} ${METRICS[state.metric][1]} Click to go into it.`;
+    byId("code-lead").textContent = `${lead}${TOLD[told_by]} ${METRICS[state.metric][1]} Click to zoom into it.`;
     const rest = nodes.find((node) => node.name === SMALLER);
     const left = plural(num_nodes - nodes.length + (rest ? 1 : 0), "node");
-    const among = rest ? `, or stands in ${SMALLER}` : "";
-    const small = `${left} with no more time: what they took is own time of those above${among}.`;
+    const among = rest ? `, or are part of ${SMALLER}` : "";
+    const small = `${left} have no more time: their time is own time of the rows above${among}.`;
     const time = duration(graph_ns);
-    const graphs = `Of what lies outside, ${time} ran in graphs (CUDA, HIP), whose replay is in none of their modules.`;
+    const graphs = `Outside all modules, ${time} ran in graphs (CUDA, HIP): a replay belongs to none of the modules.`;
     byId("code-rest").textContent = [num_nodes > nodes.length ? small : "", graph_ns ? graphs : ""].join(" ").trim();
     fill(byId("code-tools"), tools());
     showRows();
@@ -209,7 +209,7 @@ function nodeTable(rank, onNode) {
     rows: /** @type {Node[]} */ ([]),
     limit: FIRST,
     sort: { key: "total_ns", down: true },
-    empty: "Nothing fits the filter.",
+    empty: "Nothing matches the filter.",
     // The path stands for `parent`, a place in the document's list; what only the picture needs is not the document's.
     taken: ({ path, up, parent, className, children, ...row }) => ({ path: path.join(" > "), ...row }),
     columns: columnsOf("code", keys, {
@@ -219,7 +219,7 @@ function nodeTable(rank, onNode) {
         node: (node) =>
           actionButton(node.path.slice(-2).map(withoutFolders).join(" › "), () => onNode(node), {
             class: "find",
-            title: `Go into it above:\n${node.path.join("\n")}`,
+            title: `Zoom into it above:\n${node.path.join("\n")}`,
           }),
       },
       share: {

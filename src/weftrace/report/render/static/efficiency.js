@@ -36,7 +36,7 @@ export function showEfficiency({ efficiency }) {
   const isKnown = efficiency.num_rated > 0;
   byId("efficiency-body").hidden = !isKnown;
   byId("efficiency-title").textContent = efficiency.hardware
-    ? `Efficiency, of the peaks of ${efficiency.hardware}`
+    ? `Efficiency, relative to the peaks of ${efficiency.hardware}`
     : "Efficiency";
   byId("efficiency-lead").textContent = isKnown ? efficiency.headline : "";
   const notes = isKnown ? efficiency.notes : efficiency.notes.slice(0, 1);
@@ -74,10 +74,10 @@ function showPicture(efficiency) {
   const kinds = [...new Set(points.map(({ shape }) => shape.kind))];
   byId("roofline-picked").hidden = true;
   byId("roofline-lead").textContent = points.length
-    ? "A point is an operator with one set of shapes; its area is its device time. Under the slanted part memory " +
-      "holds it back, under the flat part arithmetic does. Work is executed matrix FLOPs and vector FLOPs together. " +
-      "Click a point to keep what it says."
-    : "No shape has arithmetic whose bytes are known, so there is nothing to place under a roof.";
+    ? "Each point is an operator with one set of shapes; its area is its device time. Under the " +
+      "slanted part memory limits it, under the flat part arithmetic does. Work is executed matrix FLOPs " +
+      "plus vector FLOPs. Click a point to keep its facts."
+    : "No operator has both arithmetic and known bytes, so there is nothing to draw.";
   fill(
     byId("roofline-legend"),
     kinds.map((kind) => key({ class: `swatch round part kind-${kind}` }, kind)),
@@ -112,7 +112,7 @@ function draw(points, roofs, width) {
   return svgChart(
     width,
     HEIGHT,
-    "Roofline: FLOP a second against FLOP a byte, a point a shape",
+    "Roofline: FLOP per second over FLOP per byte, one point per shape",
     [
       roofline(plot, roofs),
       ordered.map(({ shape, x, y }) =>
@@ -190,7 +190,7 @@ function showTables({ shapes, num_shapes: num, operators, steps, phases }) {
     ),
   );
   const left = num - shapes.length;
-  byId("shape-rest").textContent = left > 0 ? `${grouped(left)} more, ${plural(num, "shape")} in all, took less.` : "";
+  byId("shape-rest").textContent = left > 0 ? `${grouped(left)} more (${plural(num, "shape")} in all) took less.` : "";
   byId("operator-rates").hidden = !operators.length;
   showTable("operator-rate-table", {
     name: "operator-rates",

@@ -50,8 +50,8 @@ export function launchLines(facts, rank) {
     ["block", facts.block && `${dims(facts.block)}${threads === null ? "" : ` = ${plural(threads, "thread")}`}`],
     ["blocks", blocks === null ? null : grouped(blocks) + (sms ? ` on ${sms} ${rank.sm_unit}` : "")],
     [`${rank.sm_unit} held`, facts.sms === undefined ? null : `${facts.sms_exact ? "" : "at most "}${facts.sms}`],
-    ["registers", facts.registers === undefined ? null : `${facts.registers} a thread`],
-    ["shared memory", facts.shared_bytes ? `${bytes(facts.shared_bytes)} a block` : null],
+    ["registers", facts.registers === undefined ? null : `${facts.registers} per thread`],
+    ["shared memory", facts.shared_bytes ? `${bytes(facts.shared_bytes)} per block` : null],
     ["occupancy", facts.occupancy === undefined ? null : `${facts.occupancy} %, estimated`],
   ]);
 }

@@ -141,9 +141,5 @@ export function gapTitle(gap) {
  */
 export function gapTip(gap, color) {
   const lines = causeLines(gap).slice(0, 3);
-  return tipRows(gapTitle(gap), color, [
-    ...lines,
-    ["until", shortName(gap.after)],
-    ["", "click: all that is known of it"],
-  ]);
+  return tipRows(gapTitle(gap), color, [...lines, ["until", shortName(gap.after)], ["", "click for details"]]);
 }

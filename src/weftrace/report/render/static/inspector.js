@@ -68,11 +68,11 @@ export function showEvent(dock, timeline, event, select, rank) {
     factsList(place),
     inputs.length ? listed(onDevice ? "Inputs of its operator" : "Inputs", items(inputs)) : null,
     near.operators.length
-      ? links(onDevice ? "Operator, and what called it" : "Within operators", near.operators, timeline, select)
+      ? links(onDevice ? "Operator and its callers" : "Within operators", near.operators, timeline, select)
       : own.operator
         ? listed("Operator", items([own.operator]))
         : null,
-    work.length ? [h("h4", { text: onDevice ? "On the device" : "What it states" }), factsList(work)] : null,
+    work.length ? [h("h4", { text: onDevice ? "On the device" : "Its arguments" }), factsList(work)] : null,
     near.ranges.length ? links("Within ranges", near.ranges, timeline, select) : null,
     near.launch >= 0 ? links("Its launch", [near.launch], timeline, select, "Go to its launch: ") : null,
     near.launched.length
@@ -119,13 +119,13 @@ export function showGap(dock, timeline, number, select, clear) {
     factsList(place),
     stackedBar(parts, "medium", present),
     partsList(parts, present),
-    h("h4", { text: "What it is charged to" }),
+    h("h4", { text: "Its cause" }),
     h(
       "dl",
       { class: "facts-list" },
       causesOf(gap).map(({ cause }, at) => fact(defined(`cause_${cause}`), lines[at][1])),
     ),
-    next < 0 ? null : links("What ended it", [next], timeline, select, "Go to: "),
+    next < 0 ? null : links("Work after it", [next], timeline, select, "Go to: "),
     launch < 0 ? null : links("Its launch", [launch], timeline, select, "Go to its launch: "),
   );
   dock.show(panel);
@@ -212,7 +212,7 @@ export function showRange(dock, timeline, range, clear) {
     ]),
     ...partsOfTime(parts),
     timeline.left_out.device
-      ? h("p", { class: "notice warn", text: "Only the device events drawn above are counted." })
+      ? h("p", { class: "notice warn", text: "Only the device events shown above are counted." })
       : null,
     kernelTable(timeline, range, parts.span, null),
   );
@@ -325,5 +325,5 @@ function laneKinds(lane) {
 /** @param {import("./parts.js").Parts} parts */
 function hiddenWords({ communication, hidden }) {
   const share = percent(hidden / communication);
-  return `Communication ${duration(communication)}, of which ${duration(hidden)} (${share}) is hidden.`;
+  return `Communication ${duration(communication)}; ${duration(hidden)} of it (${share}) is hidden.`;
 }

@@ -146,7 +146,7 @@ export function memberOf(slowdown, ranks, number) {
  */
 function firstToOpen(ranks, lateness, absent) {
   const latest = ranks[lateness?.late ?? -1];
-  if (latest) return { first: latest, why: absent ? "most late of those here" : "most late" };
+  if (latest) return { first: latest, why: absent ? "latest of the ranks with a file" : "latest" };
   const slow = ranks.filter(({ work }) => work?.is_slow);
   if (slow.length) return { first: most(slow, ({ work }) => work?.ratio ?? 0), why: "slowest to compute" };
   return { first: most(ranks, ({ rank }) => rank.span_ns), why: "longest span" };

@@ -111,9 +111,9 @@ function lateCards(job, lateness, span) {
     costly ??
       card(
         "origin",
-        absent ? "most late of those here" : "most late",
+        absent ? "latest of the ranks with a file" : "latest",
         late?.name ?? "none",
-        who ?? "no rank is told from the others",
+        who ?? "no rank stands out",
       ),
   ];
 }
@@ -124,9 +124,10 @@ function lateCards(job, lateness, span) {
  */
 function costlyCard({ slowdown, cause, first }) {
   if (!isTold(slowdown)) return null;
-  const each = cause && `at its peers' pace a step is ${duration(cause.saved_ns)} shorter, ${percent(cause.share)}`;
-  const note = each ?? "no cause is a single rank's";
-  return card("slowdown_rank", "costs most", cause ? first.name : "no rank", note);
+  const each =
+    cause && `at the pace of its peers a step is ${duration(cause.saved_ns)} shorter (${percent(cause.share)})`;
+  const note = each ?? "no single rank is a cause";
+  return card("slowdown_rank", "highest cost", cause ? first.name : "no rank", note);
 }
 
 /**
@@ -141,5 +142,5 @@ function latePart(late, own, number, span) {
   const whom = number === 2 ? `the other waits ${each}` : `the others wait ${each} each`;
   const share = percent(late.origin_ns / (span - own));
   const last = `${count(late.num_last)} of ${count(late.num_matched)}`;
-  return `${whom} for it, ${share} of their time; last into ${last} collectives`;
+  return `${whom} for it, ${share} of their time; last to enter ${last} collectives`;
 }

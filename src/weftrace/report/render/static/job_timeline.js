@@ -27,8 +27,8 @@ const MOST_NAME = 132;
 /** @type {{ key: "rank" | "late" | "slow" | "waited", word: string, value: ((row: Row) => number) | null }[]} */
 const ORDERS = [
   { key: "rank", word: "by rank", value: null },
-  { key: "slow", word: "costs most first", value: (row) => row.alone ?? 0 },
-  { key: "late", word: "most late first", value: (row) => row.late?.origin_ns ?? 0 },
+  { key: "slow", word: "highest cost first", value: (row) => row.alone ?? 0 },
+  { key: "late", word: "latest first", value: (row) => row.late?.origin_ns ?? 0 },
   { key: "waited", word: "most waiting first", value: (row) => row.late?.suffered_ns ?? 0 },
 ];
 
@@ -92,8 +92,9 @@ export function jobTimeline(job, onOpen) {
     draw();
   });
   byId("job-flags").textContent = stepMarks.length
-    ? "a step ends: who alone makes it longest, and by how much; of a part of a step, with whom waiting began"
-    : "waiting ends: with whom it began, and how long the others waited, summed";
+    ? "a step ends: the rank that alone makes it longest, and by how long; in a part of a step, the " +
+      "rank that caused the waiting"
+    : "waiting ends: the rank that caused it, and how long the others waited in total";
   zoomButtons("job", view);
   sorters("rank");
   canvas.setAttribute("aria-label", described(job));
@@ -291,13 +292,13 @@ function sharesIn(row, stretch) {
     ["communicating", percent(communication[0])],
     [row.waitsWithin ? "of it waiting for others" : "waiting for others", percent(waiting[0])],
   ];
-  return copies[0] > LEAST_SHARE ? [...shares, ["copying, nothing beside", percent(copies[0])]] : shares;
+  return copies[0] > LEAST_SHARE ? [...shares, ["copying, nothing else runs", percent(copies[0])]] : shares;
 }
 
 /** @param {Job} job */
 function described({ ranks, start, end, lateness }) {
   const late = lateness?.ranks.length ? most(lateness.ranks, (rank) => rank.origin_ns) : null;
-  const who = late?.origin_ns ? `Most late: ${late.name}, ${duration(late.origin_ns)}.` : "";
+  const who = late?.origin_ns ? `Latest: ${late.name}, ${duration(late.origin_ns)}.` : "";
   const keys = "W and S zoom, A and D move, up and down choose a rank, Enter opens it.";
-  return `${plural(ranks.length, "rank")} over ${duration(end - start)} of one clock, a row each. ${who} ${keys}`;
+  return `${plural(ranks.length, "rank")} over ${duration(end - start)} of one clock, one row per rank. ${who} ${keys}`;
 }

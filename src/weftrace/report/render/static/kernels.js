@@ -23,7 +23,7 @@ export function showKernels(rank, onFind) {
     limit: FIRST,
     sort: { key: "total_ns", down: true },
     unitEach: true,
-    empty: "No kernel fits the filter.",
+    empty: "No kernel matches the filter.",
     columns: columnsOf("kernels", KERNEL_COLUMNS + (shared ? " sms" : ""), {
       name: {
         value: (row) => bareName(row.name),

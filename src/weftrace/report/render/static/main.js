@@ -227,7 +227,7 @@ startPage("weftrace-report", (/** @type {page.ReportBlock} */ report) => {
   } else {
     document.body.classList.add("no-ranks");
     byId("basis").hidden = false;
-    byId("basis").textContent = "No rank could be read.";
+    byId("basis").textContent = "No rank's file could be read.";
   }
   return {
     report,

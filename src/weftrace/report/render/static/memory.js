@@ -46,9 +46,9 @@ function partsOf(use) {
       "div",
       { class: "legend flush" },
       key({ class: "swatch part memory" }, "allocated"),
-      reserves ? key({ class: "swatch part memory pale" }, "reserved and not allocated") : null,
+      reserves ? key({ class: "swatch part memory pale" }, "reserved, not allocated") : null,
     ),
-    h("h3", { text: "Alive at the peak" }),
+    h("h3", { text: "Allocated at the peak" }),
     table.element,
   ];
 }

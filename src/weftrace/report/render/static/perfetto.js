@@ -3,7 +3,7 @@
 
 import { byId } from "render/dom.js";
 import { saveFile } from "render/exports.js";
-import { grouped } from "render/format.js";
+import { grouped, plural } from "render/format.js";
 
 /**
  * @typedef {import("./data.js").Timeline} Timeline
@@ -124,7 +124,7 @@ export function startPerfetto(held, rank, title) {
   const said = byId("trace-said");
   byId("trace-menu").addEventListener("toggle", () => {
     const num = grouped(held()?.num ?? 0);
-    said.textContent = `The ${num} events of this page go to a tab of your browser only; nothing is uploaded.`;
+    said.textContent = `The ${num} events of this page go only to a tab of your browser; nothing is uploaded.`;
   });
   byId("trace-save").addEventListener("click", () => {
     const timeline = held();
@@ -153,14 +153,14 @@ function textOf(timeline, { basis }) {
  * @param {string} title
  */
 async function handOver(timeline, text, title) {
-  const instead = "“Save as Chrome trace” needs none: open that file in Perfetto yourself.";
+  const instead = "“Save as Chrome trace” needs no network: open that file in Perfetto yourself.";
   if (!navigator.onLine) return `There is no network. ${instead}`;
   const tab = window.open(PERFETTO);
   if (!tab) return "The browser blocked the tab: allow pop-ups here, or save the trace and open it yourself.";
   if (!(await answers(tab))) return `ui.perfetto.dev did not answer: is there a network? ${instead}`;
   const buffer = new TextEncoder().encode(text).buffer;
   tab.postMessage({ perfetto: { buffer, title, fileName: "weftrace-timeline.json" } }, PERFETTO);
-  return `Handed over ${grouped(timeline.num)} events. Perfetto shows them once you trust this page.`;
+  return `Sent ${plural(timeline.num, "event")}. Perfetto shows them once you trust this page.`;
 }
 
 /**

@@ -6,7 +6,7 @@ import { count, duration, percent, plural } from "render/format.js";
 /** @type {Record<string, string>} */
 const VERDICTS = {
   good: "Good: nothing was left out that could change the numbers above.",
-  usable: "Usable, with gaps: the numbers above come from part of the data. Read what was left out.",
+  usable: "Usable, with gaps: the numbers above come from part of the data. See below what was left out.",
   doubtful: "Doubtful: so much is missing or repaired that the numbers above may mislead.",
 };
 /** @type {Record<string, string>} */
@@ -43,17 +43,17 @@ export function showQuality(rank) {
       h(
         "div",
         { class: quality.unnamed_share > 0.05 ? "some" : "" },
-        h("dt", { text: "of compute time is in kernels that no rule names" }),
+        h("dt", { text: "of compute time is in kernels without a rule" }),
         h("dd", { text: percent(quality.unnamed_share) }),
       ),
       h(
         "div",
         { class: quality.unrecorded_ns ? "some" : "" },
-        h("dt", { text: "of idle time are unrecorded: work ran that the file lacks" }),
+        h("dt", { text: "of idle time is unrecorded: work ran that is missing from the file" }),
         h("dd", { text: duration(quality.unrecorded_ns ?? 0) }), // reports of earlier versions do not tell
       ),
     ),
-    skipped.length ? h("p", { class: "muted", text: `Well-formed and not used: ${skipped.join(", ")}.` }) : null,
+    skipped.length ? h("p", { class: "muted", text: `Read but not used: ${skipped.join(", ")}.` }) : null,
     quality.notes.length ? h("ul", { class: "notes" }, items(quality.notes)) : null,
   );
   const banner = byId("banner");

@@ -50,7 +50,7 @@ export function rankTable(report, job, onRank) {
       {},
       h("b", { text: nameOf(row) }),
       row.position === named ? h("span", { class: "chip warn", text: job?.why }) : null,
-      row.apart === null ? null : h("span", { class: "chip", text: "in no sum" }),
+      row.apart === null ? null : h("span", { class: "chip", text: "not counted" }),
     );
   const table = showTable("rank-table", {
     name: "ranks",
@@ -67,8 +67,8 @@ export function rankTable(report, job, onRank) {
   const range = `${duration(Math.min(...spans))} to ${duration(Math.max(...spans))}`;
   const left = ranks.length - spans.length;
   byId("rank-lead").textContent =
-    `${plural(spans.length, "rank")}${left ? `, and ${left} in no sum` : ""}; spans from ${range}. ` +
-    "Choose a row to open that rank below.";
+    `${plural(spans.length, "rank")}${left ? `, and ${left} not counted` : ""}; spans from ${range}. ` +
+    "Click a row to open that rank below.";
   return (position) => {
     current = position;
     select.value = String(position);

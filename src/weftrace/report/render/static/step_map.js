@@ -13,13 +13,13 @@ import { originMeasure } from "render/slowdown.js";
 
 const OF_STEPS = /** @type {const} */ ([
   ["span_ns", "span", "How long the step takes on each rank.", "compute", true],
-  ["idle_ns", "idle", "During how much of the step nothing ran.", "idle", false],
+  ["idle_ns", "idle", "How long nothing ran during the step.", "idle", false],
   ["exposed_communication_ns", "exposed", "Communication that no computation hides.", "exposed", false],
 ]);
 const OF_LATENESS = /** @type {const} */ ([
-  ["origin_ns", "waits began here", "Waiting of all ranks in collectives that began with this one."],
-  ["caused_ns", "came last", "By how much the rank came last into collectives, others having waited."],
-  ["suffered_ns", "waited for others", "How long the rank waited in its collectives for the last one to come."],
+  ["origin_ns", "caused waiting", "Waiting of all ranks in collectives that this rank caused."],
+  ["caused_ns", "late by", "How much later than the others the rank entered the collectives that it entered last."],
+  ["suffered_ns", "waited for others", "How long the rank waited in its collectives for the last rank."],
 ]);
 
 /**

@@ -16,7 +16,7 @@ export function showSteps({ steps, outside_steps: outside }) {
       `${duration(part.span_ns)} ${part.place} the ${part.place === "before" ? "first" : "last"} step's window, ` +
       `of it idle ${duration(part.idle_ns)}`,
   );
-  byId("step-rest").textContent = rest.length ? `The trace has also ${rest.join("; ")}.` : "";
+  byId("step-rest").textContent = rest.length ? `The trace also has ${rest.join("; ")}.` : "";
   showTable("step-table", {
     name: "steps",
     rows: steps,

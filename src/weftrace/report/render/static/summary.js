@@ -9,12 +9,12 @@ import { communicationBar, partsList, partsOf, stackedBar, sumLine } from "./par
 /** @type {Record<string, string>} */
 const BASIS = {
   host:
-    "This file holds no device events: host operators stand in for the device, " +
-    "so overlap with kernels cannot be seen.",
+    "This file holds no device events, so the times are of host operators, " +
+    "and overlap with kernels cannot be seen.",
   ranges:
-    "This file is a plain Chrome trace: its ranges stand for work, each thread is a stream, " +
-    "and the notes on its data say what else was inferred.",
-  none: "This file holds neither device nor host operators: there is nothing to account for.",
+    "This file is a plain Chrome trace: each range counts as work and each thread as a stream. The " +
+    "notes in “Data quality” list what else was inferred.",
+  none: "This file holds no device events and no host operators, so there is nothing to report.",
 };
 /** @type {Record<string, [event: string, line: string]>} What is counted, and what it runs on. */
 const COUNTED = {
@@ -40,7 +40,7 @@ export function showOpened(report, job, position) {
   byId("opened-name").textContent = name.replace(/^rank /, "Rank ");
   const first = job?.first.position === position;
   byId("opened-why").hidden = !first && report.ranks[position].apart === null;
-  byId("opened-why").textContent = first ? `opened: the ${job.why}` : "in no sum of the job";
+  byId("opened-why").textContent = first ? `details: the ${job.why}` : "not counted in the job";
 }
 
 /**
@@ -97,10 +97,10 @@ function cards(rank) {
   const { unrecorded, idle: idleNs } = partsOf(rank);
   const besides = unrecorded ? `; ${duration(unrecorded)} more are unrecorded` : "";
   const idle = `${share(idleNs)}, ${onDevice ? "nothing runs" : `no ${event} was recorded`}${besides}`;
-  const fused = `${share(rank.fused_ns)}, in compute: not separable`;
+  const fused = `${share(rank.fused_ns)}, counted as compute`;
   const speedup = rank.overlap_speedup === null ? "–" : `${rank.overlap_speedup.toFixed(2)}×`;
   const work = `${duration(rank.serial_ns)} of work in ${duration(rank.busy_ns)}`;
-  const bound = `${share(saved)}, by overlap alone, idle time filled; ${boundWords(bound_by)}`;
+  const bound = `${share(saved)}, by overlap alone, with idle time filled; ${boundWords(bound_by)}`;
   return [
     card("span", "span", duration(rank.span_ns), `${plural(num, event)} on ${plural(rank.streams.length, line)}`),
     rank.fused_ns > 0 ? card("fused", "fused", duration(rank.fused_ns), fused) : null,
@@ -119,6 +119,6 @@ function cards(rank) {
  */
 export function boundWords(by) {
   return by === "communication"
-    ? "communication as measured, waits for other ranks included: no bound"
+    ? "communication as measured, including waits for other ranks, so it is no bound"
     : `bound by ${by === "chain" ? "the longest chain" : by}`;
 }

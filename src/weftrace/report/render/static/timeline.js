@@ -47,7 +47,7 @@ const LEFT_OUT_WORDS = {
   host: "host range",
   far: "event more than 50 days from the rest",
 };
-const MISSING = "This page does not hold this rank's timeline. Name the rank when writing the report, and it will.";
+const MISSING = "This page does not have this rank's timeline. Name the rank when you write the report to include it.";
 
 /**
  * The timeline in its section. What it returns shows ranks and moves it.
@@ -484,9 +484,11 @@ function showPartial({ left_out: out, shortened_names: cut, num }) {
     .map(([kind, n]) => plural(n, LEFT_OUT_WORDS[kind]));
   const parts = [];
   if (missing.length) {
-    parts.push(`Drawn: ${plural(num, "event")}, the longest of each kind. Left out: ${missing.join(", ")}.`);
+    parts.push(
+      `This timeline shows ${plural(num, "event")}, the longest of each kind. Left out: ${missing.join(", ")}.`,
+    );
   }
-  if (out.device) parts.push("Breakdowns of ranges count only the device events drawn here.");
+  if (out.device) parts.push("Breakdowns of ranges count only the device events shown here.");
   if (out.python_function) parts.push(`${plural(out.python_function, "Python stack frame")} not drawn.`);
   if (cut) parts.push(`${plural(cut, "long name")} shortened.`);
   const notice = byId("timeline-partial");

@@ -35,13 +35,13 @@ export function showTimelineLegend(timeline, pinned, searching) {
           .map((fate) => /** @type {[string, string]} */ ([fate, fate]))
       : []),
     ...(timeline.unrecorded.length
-      ? [/** @type {[string, string]} */ (["unrecorded", "unrecorded: work ran that the file lacks"])]
+      ? [/** @type {[string, string]} */ (["unrecorded", "unrecorded: work ran that is missing from the file"])]
       : []),
     ...(searching ? [/** @type {[string, string]} */ (["mark", "found"])] : []),
   ];
   fill(
     byId("timeline-legend"),
     keys.map(([role, words]) => colorKey(colors[role], words)),
-    h("span", { class: "key faint", text: "Paler where only part of a pixel's time is covered." }),
+    h("span", { class: "key faint", text: "Paler if only part of a pixel's time is covered." }),
   );
 }

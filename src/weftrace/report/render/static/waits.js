@@ -37,7 +37,9 @@ function showIdle({ idle_account: account, basis }) {
     account.unrecorded_ns
       ? h("p", {
           class: "notice warn",
-          text: `Work ran that the file lacks: ${duration(account.unrecorded_ns)} are unrecorded, not known as idle.`,
+          text:
+            `Work ran that is missing from the file: ${duration(account.unrecorded_ns)} are ` +
+            "unrecorded and may not be idle.",
         })
       : null,
   );

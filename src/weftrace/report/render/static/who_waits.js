@@ -16,8 +16,11 @@ import { isPipeline, originsOf } from "./job.js";
 const MOST_IN_MATRIX = 64; // ranks: of more, the largest pairs are listed
 const MOST_NAMED = 8;
 const BY_NATURE = "Stages of a pipeline also wait while it fills and drains.";
-const WITH_WHOM = "First with whom most of the waiting began: who comes last may have waited itself.";
-const IN_PIPELINES = `First who makes the step longer: who comes last may have waited itself. ${BY_NATURE}`;
+const WITH_WHOM =
+  "Largest first, by the rank that caused most of the waiting. The rank that enters last may have waited itself.";
+const IN_PIPELINES =
+  "Largest first, by how much longer the step becomes. The rank that enters last may have waited itself. " +
+  BY_NATURE;
 const AROUND = 0.5; // of a wait: shown beside it when it is zoomed to
 
 /**
@@ -40,13 +43,13 @@ export function whoWaits(job, { onOpen, onZoom }) {
   if (!lateness.pairs.length) return null;
   if (job.ranks.length > MOST_IN_MATRIX) {
     byId("pair-words").textContent =
-      `Of ${plural(job.ranks.length, "rank")}, the pairs with most waiting` +
+      `The pairs with most waiting, of ${plural(job.ranks.length, "rank")}` +
       (lateness.pairs_left_ns ? `; pairs that are not listed waited ${duration(lateness.pairs_left_ns)}.` : ".");
     fill(byId("pair-map"), pairTable(job, lateness, onOpen));
     return null;
   }
   byId("pair-words").textContent =
-    "Row: who waited. Column: who came last. Click a cell to open the one that came last." +
+    "Row: the rank that waited. Column: the rank that entered last. Click a cell to open the rank that entered last." +
     (isPipeline(job) ? ` ${BY_NATURE}` : "");
   return pairMap(job, lateness, onOpen);
 }
@@ -160,7 +163,7 @@ function kindTable(job, { collectives }) {
 function worstTable(job, { worst }, onZoom) {
   const { ranks } = job;
   const originOf = originsOf(job);
-  const by = isPipeline(job) ? { label: "step made longer by", def: "slowdown_rank" } : {};
+  const by = isPipeline(job) ? { label: "makes the step longer by", def: "slowdown_rank" } : {};
   const group = worst.some((row) => row.group) ? "group " : "";
   const origin = worst.some((row) => originOf(row)) ? "origin " : "";
   const step = worst.some((row) => row.step !== null) ? "step " : "";
@@ -203,19 +206,23 @@ function groupName(group) {
  * @param {Job} job
  */
 function clockWords({ lateness }) {
-  if (!lateness) return "No collective could be matched over the ranks: each row lies on its own clock, unshifted.";
+  if (!lateness) return "No collective could be matched across the ranks, so each row uses its own clock, unshifted.";
   const { by, num_unmatched: unmatched, not_the_same: apart } = lateness;
   const how = [by.sequence ? `${count(by.sequence)} by number` : null, by.order ? `${count(by.order)} by order` : null];
   const without = lateness.ranks.filter(({ num_matched: num }) => num === 0).map(({ name }) => name);
   const more = without.length > MOST_NAMED ? ` and ${without.length - MOST_NAMED} more` : "";
   const parts = [
-    `${plural(lateness.num_matched, "collective")} matched over ranks (${how.filter(Boolean).join(", ")}).`,
+    `${plural(lateness.num_matched, "collective")} matched across ranks (${how.filter(Boolean).join(", ")}).`,
     lateness.clocks_applied
-      ? "The offsets of the ranks' clocks were subtracted."
-      : "No offsets of clocks were subtracted: what they differ by is small, or unknown.",
-    `Clocks and ends of one collective are known to ${duration(lateness.uncertainty_ns)} (median): less is not told.`,
+      ? "The clock offsets of the ranks were subtracted."
+      : "No clock offsets were subtracted, because they are small or unknown.",
+    `Clocks and ends of one collective are known to ${duration(lateness.uncertainty_ns)} (median), ` +
+      "so shorter waits are not shown.",
     unmatched ? `${plural(unmatched, "communication event")} found no partner.` : null,
-    apart ? `${plural(apart, "pair")} by order did not end together, and were left out.` : null,
+    apart
+      ? `${plural(apart, "pair")} matched by order did not end together and ` +
+        `${apart === 1 ? "was" : "were"} left out.`
+      : null,
     without.length ? `Without a match: ${without.slice(0, MOST_NAMED).join(", ")}${more}.` : null,
     ...lateness.notes.map((note) => `${note.charAt(0).toUpperCase()}${note.slice(1)}.`),
   ];
