@@ -26,6 +26,7 @@ from weftrace.files.documents import read_document
 from weftrace.flops.several.sweep import Sweep, point_of
 from weftrace.pipeline import Costs, generate, recommend, simulate
 from weftrace.plan import Op, Plan, Resource, Wait
+from weftrace.samples.catalogue import write_sample
 
 COSTS = Costs.units(W=0.5, FB=2, latency=0.1, message_bytes=8, bytes_per_s=1e9)
 QUESTION = "select rank, kind, count(*) as number, sum(dur_ns) as ns from work group by rank, kind order by kind"
@@ -76,6 +77,7 @@ def _values(folder: Path) -> dict[str, Any]:
         "replay": replay(loads, num_slots=24, num_gpus=4, num_nodes=2, intervals=(2,), windows=(2,),
                          num_resamples=10, workers=1),
         "plan": Plan.of(ops, name="two"),
+        "sample": write_sample("train", str(folder / "train")),
         "costs": COSTS,
         "flops": TINY,
         "flops-sweep": Sweep(model="tiny", axes={"batch": (1,)}, hardware=chip.name, points=(point,),

@@ -34,5 +34,5 @@ class Sample(InNotebook):
     seed: Annotated[int, Meta(description="What the noise of the durations is drawn from.")]
     folder: Annotated[str, Meta(description="The folder that the files are in.")]
     files: Annotated[tuple[str, ...], Meta(description="The traces, by their paths in the folder.")]
-    step_ns: Annotated[int, Meta(description="The mean step.", ge=0)]
+    step_ns: Annotated[int, Meta(description="The mean step.", ge=1)]
     planted: Annotated[tuple[Planted, ...], Meta(description="What is planted, the most expensive first.")]
