@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -179,18 +180,23 @@ class _Host:
 def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
     """The host's and the calls' parts of gaps, cut where the launching thread turned to something else."""
     ranges = host_ranges(work.trace)
-    table = PathTable(spelling(ranges))
+    names = spelling(ranges)
+    table = PathTable(names)
     threads = ranges.partition_by("pid", "tid", as_dict=True)
     launching = gaps.events.select("launch_pid", "launch_tid").with_row_index("gap")
-    columns: list[tuple[Array, ...]] = []
-    for thread, mine in launching.partition_by("launch_pid", "launch_tid", as_dict=True).items():
+
+    def of_thread(thread: tuple[Any, ...], mine: pl.DataFrame) -> tuple[Array, ...]:
         rows = asked[np.isin(gaps.gap[asked], mine.get_column("gap").to_numpy())]
-        own = threads.get(thread, ranges.clear())
+        own = threads.pop(thread, ranges.clear())  # of a large trace much, and not needed again
         cut = segments_of(own, gaps.start[rows], gaps.end[rows], table)
         rows = rows[cut.piece]
-        known = _in_stretches(own, cut.start)
+        known = _in_stretches(own, cut.start, names)
         waits = _waited_in(own, gaps, gaps.gap[rows], table)
-        columns.append((gaps.gap[rows], gaps.part[rows].astype(np.int64), cut.path, cut.start, cut.end, known, waits))
+        return gaps.gap[rows], gaps.part[rows].astype(np.int64), cut.path, cut.start, cut.end, known, waits
+
+    by_thread = launching.partition_by("launch_pid", "launch_tid", as_dict=True)
+    columns = [of_thread(*each) for each in by_thread.items()]
+    threads.clear()
     if not columns:
         columns = [tuple(np.empty(0, np.int64) for _ in range(7))]
     gap, part, path, start, end, known, wait = (np.concatenate(column) for column in zip(*columns, strict=True))
@@ -220,14 +226,16 @@ def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
     )  # fmt: skip
 
 
-def _in_stretches(ranges: pl.DataFrame, times: Array) -> Array:
+def _in_stretches(ranges: pl.DataFrame, times: Array, names: Mapping[int, str]) -> Array:
     """The rule whose leading stretch each time lies in; the number of rules where none is."""
     found = np.full(len(times), len(_RULES), np.int64)
-    named = ranges.filter(pl.col("kind").is_in((KINDS.index(ANNOTATION), KINDS.index(OPERATOR))))
+    named = ranges.select("code", "kind", "ts_ns", "dur_ns").filter(
+        pl.col("kind").is_in((KINDS.index(ANNOTATION), KINDS.index(OPERATOR)))
+    )
     named = named.sort("ts_ns", "dur_ns", descending=[False, True])
     starts = named.get_column("ts_ns").to_numpy()
-    names = named.get_column("name").cast(pl.String).to_list()
-    for rule, begin, until in leading_stretches(names, starts, starts + named.get_column("dur_ns").to_numpy()):
+    texts = [names[code] for code in named.get_column("code")]  # each name once, however many bear it
+    for rule, begin, until in leading_stretches(texts, starts, starts + named.get_column("dur_ns").to_numpy()):
         inside = (times >= begin) & (times < until)
         found[inside] = np.minimum(found[inside], rule)
     return found
@@ -256,7 +264,7 @@ def _waited_in(ranges: pl.DataFrame, gaps: Gaps, gap: Array, table: PathTable) -
     waits = calls.get_column("code").is_in([code for code, name in names.rows() if not _MAY_RETURN.search(name)])
     copied = gaps.events.get_column("before_name").cast(pl.String).str.contains(_PAGEABLE.pattern).to_numpy()[which]
     ran_dry &= waits.to_numpy()[np.maximum(last, 0)] | copied
-    own = ranges.filter(pl.col("kind") != KINDS.index(RUNTIME_CALL))
+    own = ranges.select("kind", "ts_ns", "dur_ns").filter(pl.col("kind") != KINDS.index(RUNTIME_CALL))
     since = own.get_column("ts_ns").to_numpy()
     until = since + own.get_column("dur_ns").to_numpy()
     at = np.searchsorted(begin, since, "right") - 1
@@ -276,7 +284,8 @@ def _waited_elsewhere(work: Work, ranges: pl.DataFrame, gaps: Gaps, gap: Array, 
     threads = work.around.events.select(pid="launch_pid", tid="launch_tid").drop_nulls().unique()
     if threads.height < 2:
         return np.full(len(gap), -1, np.int64)
-    return _waited_in(ranges.join(threads, on=("pid", "tid"), how="semi", maintain_order="left"), gaps, gap, table)
+    launching = ranges.join(threads, on=("pid", "tid"), how="semi", maintain_order="left").drop("pid", "tid")
+    return _waited_in(launching, gaps, gap, table)
 
 
 def _open_elsewhere(ranges: pl.DataFrame, times: Array, table: PathTable) -> Array:
