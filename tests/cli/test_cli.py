@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import pytest
 import typer
 
+from tests.browser import Open
 from tests.tracefile import DISPATCH, GEMM, TraceFile
 from weftrace.cli.main import main, program
 from weftrace.errors import ClusterWarning
@@ -492,6 +493,15 @@ def test_lanes_are_written_as_a_picture(run: Run, train: Path, tmp_path: Path) -
     assert text.startswith("<svg") and "112 SMs<" in text and ">mlp(F)<" in text
     for wrong in (tmp_path / "lanes.png", train):
         assert run("lanes", train, "-o", wrong)[0] == 2
+
+
+def test_lanes_are_written_as_a_page_that_zooms(run: Run, train: Path, tmp_path: Path, open_html: Open) -> None:
+    code, _, _ = run("lanes", train, "--from", 0, "--to", 0.1, "-q", "-o", tmp_path / "lanes.html")
+    page = open_html((tmp_path / "lanes.html").read_text())
+    assert code == 0 and page.evaluate("[weftrace.lanes.view.start, weftrace.lanes.view.end]") == [0, 1e5]
+    assert page.locator(".lane-label b").all_inner_texts() == ["compute", "communication"]
+    page.locator("#lanes-fit").click()
+    assert page.evaluate("weftrace.lanes.view.end === weftrace.block.picture.span_ns")
 
 
 def test_annotate_keeps_the_original_and_adds_lanes(run: Run, train: Path, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ from weftrace.pipeline.render.comparison_page import render_comparison_html
 from weftrace.pipeline.render.page import render_schedules_html
 from weftrace.report import Report, analyze, render_html
 from weftrace.report.render.critical import path_blocks
+from weftrace.report.render.lanes_page import render_lanes_html
 
 LONG = (
     "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, int>, "
@@ -97,6 +98,11 @@ def serving(folder: Path, slower: float = 1.0) -> Path:
     path = folder / f"a_trace_of_an_engine_with_a_long_name_{slower}.json"
     path.write_text(json.dumps({**file.facts, "traceEvents": file.events}))
     return path
+
+
+def lanes(folder: Path) -> str:
+    document = analyze(serving(folder)).document
+    return render_lanes_html(document["ranks"][0], document["headline"])
 
 
 def served(folder: Path) -> str:
@@ -270,5 +276,6 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "advice": lambda folder: render_advice_html(advise(serving(folder))),
     "late ranks": late_ranks,
     "two runs": two_runs,
+    "lanes": lanes,
     "serving": served,
 }

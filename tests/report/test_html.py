@@ -27,6 +27,7 @@ from weftrace.files.schemas import schemas
 from weftrace.render.findings_parts import FINDING_TERMS
 from weftrace.render.page import content_policy
 from weftrace.report import Report, analyze, document_of, render_html
+from weftrace.report.render import lanes_page
 from weftrace.report.render.page import ENTRY, HOME, TimelineBlock
 from weftrace.report.render.words import TERMS
 from weftrace.trace import Trace
@@ -111,7 +112,7 @@ def test_nan_is_refused() -> None:
 
 
 def test_modules_are_joined_after_what_they_import() -> None:
-    check_modules(HOME, [ENTRY])
+    check_modules(HOME, [ENTRY, lanes_page.ENTRY])
 
 
 def test_policy_changes_with_the_script() -> None:

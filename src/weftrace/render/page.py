@@ -155,12 +155,18 @@ def _templates(home: str) -> jinja2.Environment:
     import jinja2
 
     return jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: _text(KIT if name == "base.html" else home, name)),
+        loader=jinja2.FunctionLoader(lambda name: _template(name, home)),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _template(name: str, home: str) -> str:
+    """A template of a wing; "base.html" and "render/x.html" are the kit's."""
+    own = name.removeprefix("render/")
+    return _text(home if own == name != "base.html" else KIT, own)
 
 
 def _visit(place: _Place, order: list[_Place], path: tuple[_Place, ...]) -> None:

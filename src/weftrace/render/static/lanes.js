@@ -131,8 +131,9 @@ export function lanePicture({ accounts, onBox, onRange }, at = "lanes") {
       const idle = difference(difference([0, rank.span_ns], of.busy), unrecorded);
       return { hidden: of.hidden, exposed: of.exposed, idle, unrecorded };
     }
-    const [busy, exposed, hidden] = [rank.busy, rank.exposed, rank.hidden ?? []].map((list) => union(list));
-    return { hidden, exposed, idle: difference([0, rank.span_ns], busy), unrecorded: [] };
+    const communication = rank.lanes.find(({ lane }) => lane === "communication")?.busy ?? [];
+    const [busy, exposed, ran] = [rank.busy, rank.exposed, rank.hidden ?? communication].map((list) => union(list));
+    return { hidden: difference(ran, exposed), exposed, idle: difference([0, rank.span_ns], busy), unrecorded: [] };
   }
 
   /** @param {Box} box */

@@ -1,8 +1,7 @@
-"""`weftrace lanes`: the lane picture in the terminal."""
+"""`weftrace lanes`: the lane picture in the terminal, as an SVG file, and as a page that zooms."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +15,7 @@ from weftrace.options import Option
 from weftrace.units import MS
 
 if TYPE_CHECKING:
-    from weftrace.report.document_types import RankDocument
+    from weftrace.report.document_types import ReportDocument
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -25,6 +24,8 @@ weftrace lanes train.json.gz                         the whole trace, wrapped ov
 weftrace lanes train.json.gz --from 30 --to 60       30 ms to 60 ms after the first device event
 
 weftrace lanes train.json.gz --from 30 --to 60 -o lanes.svg    as a picture for a document
+
+weftrace lanes train.json.gz -o lanes.html           as a page that zooms
 
 weftrace lanes traces/ --ranks 3                     one rank of a folder"""
 
@@ -55,7 +56,7 @@ def run(request: Request) -> None:
     rules = options.load_kernels(request.kernels)
     wanted = outputs.wanted(
         request.output,
-        writes=[".svg"],
+        writes=[".svg", outputs.PAGE],
         inputs=options.inputs_of(request.sources, *(request.kernels or ())),
         quiet=request.quiet,
     )
@@ -81,7 +82,7 @@ def run(request: Request) -> None:
     start, end = (None if time is None else round(time * MS) for time in (request.start_ms, request.end_ms))
     drawn = report.document["ranks"]
     for path in wanted.paths:
-        _write_svg(path, drawn, start or 0, end)
+        _write_picture(path, report.document, start or 0, end)
     several = len({(rank["rank"], rank["path"]) for rank in drawn}) < len(drawn)
     for number, rank in enumerate([] if wanted.quiet else drawn):
         if number:
@@ -95,14 +96,19 @@ def run(request: Request) -> None:
 command = command_of(Request, run)
 
 
-def _write_svg(path: str, drawn: Sequence[RankDocument], start_ns: int, end_ns: int | None) -> None:
+def _write_picture(path: str, report: ReportDocument, start_ns: int, end_ns: int | None) -> None:
     """One rank's lanes. Raises `typer.BadParameter` for several ranks."""
     from weftrace.files.output import write_output
     from weftrace.render.lanes_scene import lanes_svg
+    from weftrace.report.render.lanes_page import render_lanes_html
 
-    if len(drawn) != 1:
+    if len(drawn := report["ranks"]) != 1:
         summary = f"{path}: a picture shows the lanes of one rank, and there are {len(drawn)}; choose one with --ranks"
         raise typer.BadParameter(summary, param_hint="--output")
     (rank,) = drawn
-    write_output(path, [lanes_svg(rank, title=rank["path"], start_ns=start_ns, end_ns=end_ns)])
+    if path.lower().endswith(outputs.PAGE):
+        text = render_lanes_html(rank, report["headline"], start_ns=start_ns, end_ns=end_ns)
+    else:
+        text = lanes_svg(rank, title=rank["path"], start_ns=start_ns, end_ns=end_ns)
+    write_output(path, [text])
     outputs.tell_written(path)
