@@ -286,8 +286,7 @@ _KERNELS = Table(
 )  # fmt: skip
 _OPERATORS = Table(
     "operators",
-    "All calls of one operator on a device, with any shapes: their cost by the recorded shapes, and how "
-    "fast they ran.",
+    "All calls of one operator on a device, with any shapes: their cost by the recorded shapes, and how fast they ran.",
     (_RANK, _DEVICE, *columns_of(OperatorRateRow)),
 )
 _SHAPES = Table(
