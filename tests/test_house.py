@@ -106,7 +106,7 @@ def test_parts_of_compiled_functions_are_named_in_compiled_functions_alone() -> 
             for function in module.body
             if isinstance(function, ast.FunctionDef)
             for each in function.decorator_list
-            if isinstance(each, ast.Name) and each.id in ("compiled", "compiled_part")
+            if isinstance(each, ast.Name) and each.id in ("compiled", "compiled_part", "compiled_when_slow")
         }
         parts = {function.name for function, decorator in decorated.items() if decorator == "compiled_part"}
         outside = [node for node in module.body if node not in decorated]

@@ -1,36 +1,135 @@
-"""How inner loops are compiled: once for a machine, by Numba, into a cache beside the source.
+"""Compile inner loops with Numba: once per machine, into a cache on disk (beside the source, or NUMBA_CACHE_DIR).
 
-A compiled function calls only compiled functions of its own file. Numba keys a function's cache by the file that it
-stands in, so a caller in another file would keep running an old version of what it calls.
+A compiled function calls only compiled functions of its own file. Numba's cache looks at the file of the function
+alone, so a caller in another file would keep running an old version.
+
+Compiling costs processor time, so `compiled_part` makes the parts of a function cheap (no machine code of their own),
+and `compiled_when_slow` compiles nothing as long as the interpreter is quick enough.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
+from numba import _dynfunc  # type: ignore[attr-defined]
+from numba.core import types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+PATIENCE_S = 0.3  # about what compiling a function of `compiled_when_slow` takes
 
 
 def compiled(function: Function, signature: Any = None) -> Function:
     """Compile at the first call, or here for the types of `signature`, and keep the result on disk; releases the GIL
     while it runs.
     """
-    return cast(Function, numba.njit(signature, cache=True, nogil=True)(function))
+    njit: Any = numba.njit
+    return cast(Function, _once(njit(signature, cache=True, nogil=True, pipeline_class=_WholeCompiler)(function)))
 
 
 def compiled_part(function: Function) -> Function:
-    """Compile a function that only compiled functions of its file call: with no door from Python, which is a fifth of
-    the time that compiling takes. A call from Python ends the process.
+    """Compile a function that only compiled functions of its file call. It becomes part of their machine code and has
+    none of its own. A call from Python ends the process.
     """
+    options = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     njit: Any = numba.njit  # whose annotations lack these two
-    return cast(Function, njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
+    return cast(Function, _once(njit(**options, pipeline_class=_PartCompiler)(function)))
+
+
+def compiled_when_slow(function: Function) -> Function:
+    """Like `compiled`, but the first calls are interpreted, until they have taken `PATIENCE_S` together.
+
+    Results are the same either way, so the function must not add up floats with `sum` (NumPy takes another order than
+    Numba), nor sort ties with an unstable sort.
+    """
+    whole: Any = compiled(function)
+    plain: list[Callable[..., Any]] = []
+    spent_s = 0.0
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        nonlocal spent_s
+        if spent_s >= PATIENCE_S or whole.overloads or is_compiled(whole):
+            return whole(*args)
+        if not plain:
+            plain.append(interpreted(whole))
+        began = time.process_time()
+        result = plain[0](*args)
+        spent_s += time.process_time() - began
+        return result
+
+    cast(Any, call).compiled = whole
+    return cast(Function, call)
 
 
 def is_compiled(function: Callable[..., Any]) -> bool:
     """Whether this machine's cache has a compiled version of such a function (perhaps an outdated one)."""
-    folder = Path(cast(Any, function).stats.cache_path)
-    return any(folder.glob(f"*.{function.__name__}-*.nbi"))
+    whole: Any = getattr(function, "compiled", function)
+    return any(Path(whole.stats.cache_path).glob(f"*.{whole.__name__}-*.nbi"))
+
+
+def interpreted(function: Any, known: dict[str, Any] | None = None) -> Callable[..., Any]:
+    """The plain Python of a compiled function, calling the plain Python of the functions that it calls."""
+    known = {} if known is None else known
+    plain = function.py_func
+    if plain.__name__ not in known:
+        names: dict[str, Any] = dict(plain.__globals__)
+        known[plain.__name__] = FunctionType(plain.__code__, names, plain.__name__, plain.__defaults__)
+        for name in plain.__code__.co_names:
+            value = names.get(name)
+            value = getattr(value, "compiled", value)
+            if hasattr(value, "py_func"):
+                names[name] = interpreted(value, known)
+    return cast(Callable[..., Any], known[plain.__name__])
+
+
+def _once(dispatcher: Any) -> Any:
+    """Numba compiles `part(1)` for the literal 1 and again for integers; here it does so for integers alone."""
+    template = dispatcher.get_call_template
+    unliteral: Any = types.unliteral
+    dispatcher.get_call_template = lambda args, kws: template(tuple(unliteral(arg) for arg in args), kws)
+    return dispatcher
+
+
+class _Part(JITCodeLibrary):
+    """A part's code, inlined but not optimized further: whoever calls it optimizes it, and makes machine code of it."""
+
+    def _optimize_final_module(self) -> None:
+        codegen: Any = self._codegen
+        made = codegen._module_pass_manager(loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap")
+        passes, *builder = made if isinstance(made, tuple) else (made,)
+        passes.run(self._final_module, *builder)
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+
+class _PartCompiler(Compiler):
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        target = self.state.targetctx  # a copy for this compilation
+        self.state.library = cast(Any, _Part)(target.codegen(), func.__qualname__)
+        self.state.library.enable_object_caching()
+        target.get_executable = _no_executable
+        return cast(Any, super()).compile_extra(func)
+
+
+class _WholeCompiler(Compiler):
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        result = cast(Any, super()).compile_extra(func)
+        for environment in result._find_referenced_environments():  # those of its parts, which have none to set
+            self.state.targetctx.codegen().set_env(environment.env_name, environment)
+        return result
+
+
+def _no_executable(library: Any, described: Any, environment: Any) -> Any:
+    """What Python would call, without an address: nothing does."""
+    library._ensure_finalized()
+    return _dynfunc.make_function(described.lookup_module(), described.qualname, "", 0, environment, (library,))

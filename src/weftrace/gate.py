@@ -126,7 +126,9 @@ def _fit(
             error = np.abs(got_N - wanted_N).sum() / (2 * num_tokens * top_k)
             if error < best_error:
                 best_error = error
-                expert_LTK[layer] = trial_TK
+                for token in range(num_tokens):  # assigning whole arrays takes Numba seconds to compile
+                    for k in range(top_k):
+                        expert_LTK[layer, token, k] = trial_TK[token, k]
             else:
                 step *= 0.7
             for expert in range(num_experts):

@@ -28,6 +28,7 @@ from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.analysis import Breakdown, breakdown
 from weftrace.errors import TraceError
 from weftrace.trace import Job, Trace, find_traces, open_trace
+from weftrace.trace.job import worthwhile_processes
 
 T = TypeVar("T")
 SPANS = {0: 10_000, 1: 20_000, 2: 30_000, 3: 40_000}  # ns, by rank
@@ -132,8 +133,8 @@ def process_of(trace: Trace) -> int:
 def test_small_files_are_read_by_this_process_unless_more_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To start a process takes longer than to read a few; many, or long ones, are shared out."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    """To start a process takes longer than to read small files; long ones are shared out."""
+    monkeypatch.setattr("weftrace.trace.job.usable_processors", lambda: 2)
     shared: list[int] = []
 
     def in_processes(call: Callable[[Any], Any], tasks: list[Any], count: int) -> Any:
@@ -146,11 +147,10 @@ def test_small_files_are_read_by_this_process_unless_more_are_asked_for(
     few = job_of(tmp_path, ranks=[0, 1, 2, 3])
     assert {outcome.value for outcome in few.map(process_of)} == {os.getpid()} and shared == []
     few.map(process_of, workers=3)
-    job_of(tmp_path).map(process_of)
     path = write_rank(tmp_path, 0)
-    path.write_text(path.read_text() + " " * 30_000_000)  # as long as one that takes a second
+    path.write_text(path.read_text() + " " * 70_000_000)  # as long as one that takes a second
     few.map(process_of)
-    assert shared == [3, 2, 2]
+    assert shared == [3, 2]
 
 
 def test_results_come_back_in_the_order_of_paths(tmp_path: Path) -> None:
@@ -554,3 +554,17 @@ def test_two_real_ranks(shared_data: Path) -> None:
     assert "126 of 128 ranks have no file" in analysis.notes[0]
     (_, other) = analysis.clocks
     assert other.rank == 1 and other.num_matched > 0
+
+
+def test_a_process_is_started_for_each_4_mb_that_there_are_to_read(tmp_path: Path) -> None:
+    paths = []
+    for rank in range(8):
+        path = tmp_path / f"rank{rank}.json.gz"
+        with path.open("wb") as file:
+            file.truncate(600_000)
+        paths.append(str(path))
+    assert worthwhile_processes(paths[:4], processors=16) == 1
+    assert worthwhile_processes(paths, processors=16) == 2
+    assert worthwhile_processes(paths * 8, processors=16) == 16
+    assert worthwhile_processes(paths * 8, processors=1) == 1
+    assert worthwhile_processes(["s3://bucket/rank0.json.gz"], processors=16) == 16

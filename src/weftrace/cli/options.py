@@ -99,8 +99,8 @@ Workers = Annotated[
     int | None,
     typer.Option(
         "--workers",
-        help="Processes: of many ranks, one a processor by default; of a single file, one, and up to four from its "
-        "first 100 MB of JSON on.",
+        help="Processes. By default, many ranks take one per 4 MB of packed files, up to one per processor, because "
+        "starting one takes as long as reading so much; a single file takes one, and up to four above 100 MB of JSON.",
         min=1,
         metavar="N",
         rich_help_panel=READING,

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled, compiled_when_slow
 from weftrace.experts.arrays import Floats, Ints
 
 
-@compiled
 def copies_of(expert_of_slot_LP: Ints, num_experts: int) -> Ints:
     """[L, N] how many slots hold each expert."""
-    num_layers, num_slots = expert_of_slot_LP.shape
-    copies_LN = np.zeros((num_layers, num_experts), dtype=np.int64)
-    for layer in range(num_layers):
-        for slot in range(num_slots):
-            expert = expert_of_slot_LP[layer, slot]
-            if expert >= 0:
-                copies_LN[layer, expert] += 1
-    return copies_LN
+    layer_F, slot_F = np.nonzero(expert_of_slot_LP >= 0)  # F: slots that are filled, of all layers
+    cell_F = layer_F * num_experts + expert_of_slot_LP[layer_F, slot_F]
+    num_layers = len(expert_of_slot_LP)
+    return np.bincount(cell_F, minlength=num_layers * num_experts).reshape(num_layers, num_experts)
 
 
 def slots_of(expert_of_slot_LP: Ints, num_experts: int) -> Ints:
@@ -27,7 +22,7 @@ def slots_of(expert_of_slot_LP: Ints, num_experts: int) -> Ints:
     return _slots_of(expert_of_slot_LP, num_experts, int(copies_LN.max(initial=0)))
 
 
-@compiled
+@compiled_when_slow
 def _slots_of(expert_of_slot_LP: Ints, num_experts: int, most: int) -> Ints:
     num_layers, num_slots = expert_of_slot_LP.shape
     slots_LNX = np.full((num_layers, num_experts, most), -1, dtype=np.int64)
@@ -41,37 +36,24 @@ def _slots_of(expert_of_slot_LP: Ints, num_experts: int, most: int) -> Ints:
     return slots_LNX
 
 
-@compiled
 def even_shares(expert_of_slot_LP: Ints, num_experts: int) -> Floats:
     """[L, P] 1 / copies of the slot's expert; 0 in an empty slot."""
-    num_layers, num_slots = expert_of_slot_LP.shape
-    share_LP = np.zeros((num_layers, num_slots), dtype=np.float64)
-    for layer in range(num_layers):
-        copies_N = np.zeros(num_experts, dtype=np.int64)
-        for slot in range(num_slots):
-            if expert_of_slot_LP[layer, slot] >= 0:
-                copies_N[expert_of_slot_LP[layer, slot]] += 1
-        for slot in range(num_slots):
-            if expert_of_slot_LP[layer, slot] >= 0:
-                share_LP[layer, slot] = 1.0 / copies_N[expert_of_slot_LP[layer, slot]]
+    copies_LN = copies_of(expert_of_slot_LP, num_experts)
+    copies_LP = np.take_along_axis(copies_LN, np.maximum(expert_of_slot_LP, 0), axis=1)
+    filled_LP = expert_of_slot_LP >= 0
+    share_LP: Floats = np.divide(1.0, copies_LP, out=np.zeros(copies_LP.shape), where=filled_LP)
     return share_LP
 
 
-@compiled
 def load_of_gpus(expert_of_slot_LP: Ints, share_LP: Floats, load_LN: Floats, first_slot_G: Ints) -> Floats:
     """[L, G] load of each GPU. first_slot_G: [G + 1], first slot of each GPU, then P."""
-    num_layers = len(expert_of_slot_LP)
-    num_gpus = len(first_slot_G) - 1
-    load_LG = np.zeros((num_layers, num_gpus), dtype=np.float64)
-    for layer in range(num_layers):
-        for gpu in range(num_gpus):
-            total = 0.0
-            for slot in range(first_slot_G[gpu], first_slot_G[gpu + 1]):
-                expert = expert_of_slot_LP[layer, slot]
-                if expert >= 0:
-                    total += load_LN[layer, expert] * share_LP[layer, slot]
-            load_LG[layer, gpu] = total
-    return load_LG
+    num_layers, num_gpus = len(expert_of_slot_LP), len(first_slot_G) - 1
+    gpu_P = np.repeat(np.arange(num_gpus), np.diff(first_slot_G))
+    layer_F, slot_F = np.nonzero(expert_of_slot_LP >= 0)
+    load_F = load_LN[layer_F, expert_of_slot_LP[layer_F, slot_F]] * share_LP[layer_F, slot_F]
+    cell_F = layer_F * num_gpus + gpu_P[slot_F]
+    load_X = np.bincount(cell_F, weights=load_F, minlength=num_layers * num_gpus)
+    return np.asarray(load_X, dtype=np.float64).reshape(num_layers, num_gpus)
 
 
 @compiled

@@ -24,6 +24,7 @@ from weftrace.trace.model import Trace
 from weftrace.units import KIB
 from weftrace.workers.losses import Lost
 from weftrace.workers.main_script import only_here
+from weftrace.workers.processes import usable_processors
 from weftrace.workers.sharing import in_processes, through
 
 SUFFIXES = (".json", ".json.gz", ".json.zst", ".parquet")
@@ -92,8 +93,8 @@ class Job(InNotebook):
         """Apply a function to each rank's trace; outcomes in the order of `paths`.
 
         function: picklable, called where the trace was read; only its result travels. workers: processes, 1 for none
-        besides this one; by default one per processor, or none where files are so small and few that to start a process
-        takes longer than to read them. executor: used instead of processes of this machine: any
+        besides this one; by default `worthwhile_processes`: one per 4 MB of packed files, at most one per processor,
+        because to start one takes as long as to read so much. executor: used instead of processes of this machine: any
         of `concurrent.futures`, or a cluster's (`weftrace.workers.connect`), which reads each file by its absolute path
         or URL; `workers` is then how many files it gets at once, all by default. on_done: gets each path that is done.
 
@@ -167,7 +168,7 @@ def _shared_out(
 ) -> Iterator[tuple[_Task, Outcome[T] | Lost]]:
     if executor is not None:
         return through(executor, call, [task.to_travel() for task in tasks], workers)
-    count = min(workers or _worthwhile_processes(tasks), len(tasks))
+    count = min(workers or worthwhile_processes([task.at for task in tasks]), len(tasks))
     if count > 1 and (reason := only_here(call)) is not None:
         warnings.warn(f"the ranks are read one after another, by this process alone: {reason}", stacklevel=3)
         count = 1
@@ -178,16 +179,19 @@ def _shared_out(
 _START_BYTES, _FILE_BYTES = 4_000_000, 400_000
 
 
-def _worthwhile_processes(tasks: Sequence[_Task]) -> int:
-    """One per processor, or 1 where the tasks are done before other processes have imported what they need."""
-    most = os.cpu_count() or 1
+def worthwhile_processes(paths: Sequence[str], processors: int | None = None) -> int:
+    """How many processes are to read files: each has to be worth its start, by the bytes that it reads.
+
+    processors: that there are for it, by default those that this process may use. Remote files take one per processor.
+    """
+    most = usable_processors() if processors is None else processors
     work = 0
-    for task in tasks:
-        if is_remote(task.at):
+    for path in paths:
+        if is_remote(path):
             return most
-        size = os.path.getsize(task.at) if os.path.exists(task.at) else 0
-        work += _FILE_BYTES + (size // 10 if task.at.endswith(".json") else size)
-    return most if work > _START_BYTES else 1
+        size = os.path.getsize(path) if os.path.exists(path) else 0
+        work += _FILE_BYTES + (size // 10 if path.endswith(".json") else size)
+    return max(1, min(most, work // _START_BYTES))
 
 
 def _apply(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:

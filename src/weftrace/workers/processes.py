@@ -19,6 +19,11 @@ _PATIENCE_S = 3.0  # for a worker to end by itself; it may be in a long computat
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
+def usable_processors() -> int:
+    """Those that this process may use: fewer than the machine has in a container or a job of a scheduler."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @contextmanager
 def fresh_processes(count: int) -> Iterator[ProcessPoolExecutor]:
     """A pool of fresh processes, each of which computes on one thread; they are ended at once where the block raises.

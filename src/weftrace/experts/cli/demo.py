@@ -22,7 +22,7 @@ EPILOG = """[bold]Examples[/bold]
 
 weftrace experts demo                                 balance and replay in the terminal
 
-weftrace experts demo -o loads.npz                    keep the loads, for weftrace experts balance and replay
+weftrace experts demo -o loads.npz                    only make the loads, for weftrace experts balance and replay
 
 weftrace experts demo -q -o demo.html -o demo.json    the placement as a page and as JSON, without the replay"""
 
@@ -44,6 +44,11 @@ def run(request: Request, to: outputs.Destination) -> None:
     history = generate_loads("real", request.windows, request.layers, 256, seed=request.seed)
     kind = replace(PLACEMENT, save={".npz": lambda _, path: save_loads(history, path)})
     wanted = to.wanted(writes=kind)
+    if wanted.paths and not wanted.json and all(path.lower().endswith(".npz") for path in wanted.paths):
+        for path in wanted.paths:  # loads alone: nothing to balance
+            save_loads(history, path)
+            outputs.tell_written(path)
+        return
     with experts_options.balancing_progress("balancing") as on_progress:
         # these loads drift: the last window is the best forecast of the next
         placement = balance(history.total(1), 288, 32, 4, 8, on_progress=on_progress)

@@ -134,4 +134,7 @@ def _tell_of_compiling() -> None:
     from weftrace.experts.packing.packing_kernels import pack_layers
 
     if not is_compiled(pack_layers):
-        typer.echo("weftrace: compiling the balancers for this machine, once; that takes about half a minute", err=True)
+        typer.echo(
+            "weftrace: compiling the solvers, once per machine, about 15 s; `weftrace experts warm` does it beforehand",
+            err=True,
+        )

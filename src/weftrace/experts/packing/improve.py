@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weftrace.compiled import compiled
+from weftrace.compiled import compiled_when_slow
 from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.cluster import Cluster
 from weftrace.experts.packing.improve_kernels import Gpus, walk
@@ -71,22 +71,17 @@ def improve(
         takes_part_LG[:, gpu] = (expert_of_slot_LP[:, first_slot_G[gpu] : first_slot_G[gpu + 1]] >= 0).any(axis=1)
     mean_L = load_LN.sum(axis=1) / (takes_part_LG * speed_G).sum(axis=1)
     scale_L = np.divide(1.0, mean_L, out=np.zeros_like(mean_L), where=mean_L > 0)
-    return Paths(
-        *walk(
-            expert_of_slot_LP,
-            before_LP,
-            load_LN * scale_L[:, None],
-            Gpus(cluster.gpu_of_slot_P, first_slot_G, 1.0 / speed_G, cluster.node_of_gpu_G),
-            home_LN,
-            locked_LP,
-            slack,
-            max_changed,
-            seed,
-        )
-    )
+    gpus = Gpus(cluster.gpu_of_slot_P, first_slot_G, 1.0 / speed_G, cluster.node_of_gpu_G)
+    relative_LN = load_LN * scale_L[:, None]
+    walked = []
+    for at in range(len(load_LN)):  # one layer per call: the first few may be interpreted
+        one = slice(at, at + 1)
+        layer = expert_of_slot_LP[one], before_LP[one], relative_LN[one], gpus, home_LN[one], locked_LP[one]
+        walked.append(walk(*layer, slack, max_changed, seed))
+    return Paths(*(np.concatenate(parts) for parts in zip(*walked, strict=True)))
 
 
-@compiled
+@compiled_when_slow
 def follow(expert_of_slot_LP: Ints, put_LJ2: Ints, num_puts_L: Ints) -> Ints:
     """[L, P] the map after the first `num_puts_L` slots of each path."""
     map_LP = expert_of_slot_LP.copy()

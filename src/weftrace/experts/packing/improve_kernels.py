@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weftrace.compiled import compiled, compiled_part
+from weftrace.compiled import compiled_part, compiled_when_slow
 from weftrace.experts.arrays import Bools, Floats, Ints
 
 
@@ -42,7 +42,7 @@ class _State(NamedTuple):
     step_22: Ints  # the best step: its one or two slots, each with its new expert
 
 
-@compiled
+@compiled_when_slow
 def walk(
     map_LP: Ints,
     before_LP: Ints,

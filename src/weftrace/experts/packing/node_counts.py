@@ -10,6 +10,8 @@ at home and lowers
 (a replica is big above `big` of what a GPU should have: two of them do not fit on one) by the best of two kinds of
 steps: a replica of one node changes places with one of another node (a swap), or a slot gets another expert (a trade:
 one expert loses a copy, another gains one). Copies of an expert take equal parts wherever they are.
+
+Plain loops, because Numba takes seconds to compile what adds up, sorts and assigns whole arrays.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ def node_counts(
             slots_LD[layer],
             gpus_LD[layer],
             most_LD[layer],
-            load_LN[layer].sum() * speed_LD[layer] / speed_LD[layer].sum(),
+            _parts(_sum(load_LN[layer]), speed_LD[layer]),
             least_LND[layer],
             largest_L[layer],
             big,
@@ -95,7 +97,9 @@ def node_counts(
             np.zeros(num_nodes, dtype=np.int64),
         )
         if not _start(state):
-            state.copies_ND[:] = 0
+            for expert in range(num_experts):
+                for node in range(num_nodes):
+                    state.copies_ND[expert, node] = 0
             continue
         for _ in range(max_steps):
             _weigh(state)
@@ -108,15 +112,17 @@ def node_counts(
 def _start(state: NodeState) -> bool:
     """All experts at home, with what pins ask for; then copies for the largest replicas at home. False: no room."""
     num_experts, num_nodes = state.copies_ND.shape
-    state.copies_ND[:] = state.least_ND
+    spare_D = np.empty(num_nodes, dtype=np.int64)
+    for node in range(num_nodes):
+        spare_D[node] = state.slots_D[node]
     for expert in range(num_experts):
         home = state.home_N[expert]
-        state.copies_ND[expert, home] = max(1, state.copies_ND[expert, home])
-        state.total_N[expert] = state.copies_ND[expert].sum()
         for node in range(num_nodes):
-            if node != home:
-                state.foreign_D[node] += state.copies_ND[expert, node]
-    spare_D = state.slots_D - state.copies_ND.sum(axis=0)
+            copies = max(1 if node == home else 0, state.least_ND[expert, node])
+            state.copies_ND[expert, node] = copies
+            state.total_N[expert] += copies
+            state.foreign_D[node] += 0 if node == home else copies
+            spare_D[node] -= copies
     for node in range(num_nodes):
         while spare_D[node] < 0:
             if not _evict(state, node, spare_D):
@@ -132,7 +138,10 @@ def _start(state: NodeState) -> bool:
                 return False
             state.copies_ND[best, node] += 1
             state.total_N[best] += 1
-    return bool(state.foreign_D.max() <= state.max_foreign)
+    for node in range(num_nodes):  # noqa: SIM110
+        if state.foreign_D[node] > state.max_foreign:
+            return False
+    return True
 
 
 @compiled_part
@@ -171,8 +180,8 @@ def _value(state: NodeState, expert: int) -> float:
 @compiled_part
 def _weigh(state: NodeState) -> None:
     """Sum up the nodes' loads anew: no drift from step to step."""
-    state.load_D[:] = 0.0
-    state.big_D[:] = 0
+    for node in range(len(state.load_D)):
+        state.load_D[node], state.big_D[node] = 0.0, 0
     for expert in range(len(state.load_N)):
         value = _value(state, expert)
         for node in range(len(state.load_D)):
@@ -195,22 +204,30 @@ def _crowded(state: NodeState, node: int, big: int) -> float:
 @compiled_part
 def _is_even(state: NodeState) -> bool:
     """No replica is too large, and no node has too many big ones."""
-    is_crowded = bool((state.big_D > state.gpus_D).any())
-    return not is_crowded and bool((state.load_N / state.total_N).max() <= state.largest * (1 + 1e-9))
+    for node in range(len(state.big_D)):
+        if state.big_D[node] > state.gpus_D[node]:
+            return False
+    for expert in range(len(state.load_N)):  # noqa: SIM110 # Numba knows no generators
+        if _value(state, expert) > state.largest * (1 + 1e-9):
+            return False
+    return True
 
 
 @compiled_part
 def _is_close(state: NodeState) -> bool:
-    return _is_even(state) and bool((state.load_D <= state.part_D * (1 + CLOSE)).all())
+    for node in range(len(state.load_D)):
+        if state.load_D[node] > state.part_D[node] * (1 + CLOSE):
+            return False
+    return _is_even(state)
 
 
 @compiled_part
 def _step(state: NodeState) -> bool:
     """Take the best step; False where none lowers the sum of squares."""
-    scale = state.load_N.sum() ** 2 * 1e-15
+    scale = _sum(state.load_N) ** 2 * 1e-15
     swap_gain, swap_4 = _best_swap(state)
     trade_gain, trade_3 = 0.0, (-1, -1, -1)
-    if swap_gain < GREAT * _squares(state.load_D - state.part_D) or not _is_even(state):
+    if swap_gain < GREAT * _squares(_over(state)) or not _is_even(state):
         trade_gain, trade_3 = _best_trade(state)
     if max(swap_gain, trade_gain) <= scale:
         return False
@@ -250,16 +267,25 @@ def _fits(state: NodeState, loser: int, winner: int, node: int) -> bool:
 @compiled_part
 def _extreme_nodes(over_D: Floats) -> Ints:
     """The two nodes with least load and the two with most: of many nodes these are the ones to change."""
-    order_D = np.argsort(over_D, kind="mergesort")
-    return order_D if len(order_D) <= 4 else np.concatenate((order_D[:2], order_D[-2:]))
+    order_D = np.empty(len(over_D), dtype=np.int64)
+    for node in range(len(over_D)):
+        at = node
+        while at > 0 and over_D[order_D[at - 1]] > over_D[node]:
+            order_D[at] = order_D[at - 1]
+            at -= 1
+        order_D[at] = node
+    if len(order_D) <= 4:
+        return order_D
+    order_D[2], order_D[3] = order_D[-2], order_D[-1]
+    return order_D[:4]
 
 
 @compiled_part
 def _best_swap(state: NodeState) -> tuple[float, tuple[int, int, int, int]]:
     """(gain, (one, here, other, there)): a copy of `one` goes from here to there, one of `other` the other way."""
-    num_nodes = len(state.load_D)
+    num_experts, num_nodes = state.copies_ND.shape
     best, best_4 = 0.0, (-1, -1, -1, -1)
-    over_D = state.load_D - state.part_D
+    over_D = _over(state)
     heres: Ints = _extreme_nodes(over_D)
     for here in heres:
         for there in range(num_nodes):
@@ -269,11 +295,13 @@ def _best_swap(state: NodeState) -> tuple[float, tuple[int, int, int, int]]:
             crowd = _crowded(state, here, state.big_D[here]) + _crowded(state, there, state.big_D[there])
             if apart <= 0 and crowd == 0:
                 continue
-            ones: Ints = np.flatnonzero(state.copies_ND[:, here])
-            others: Ints = np.flatnonzero(state.copies_ND[:, there])
-            for one in ones:
+            for one in range(num_experts):
+                if state.copies_ND[one, here] == 0:
+                    continue
                 value = _value(state, one)
-                for other in others:
+                for other in range(num_experts):
+                    if state.copies_ND[other, there] == 0:
+                        continue
                     shift = value - _value(state, other)
                     # (a - s)^2 + (b + s)^2 against a^2 + b^2
                     gain = 2 * shift * (apart - shift)
@@ -296,13 +324,13 @@ def _best_trade(state: NodeState) -> tuple[float, tuple[int, int, int]]:
     """(gain, (loser, winner, node)): on the node a copy of the loser makes way for one of the winner."""
     num_experts, num_nodes = state.copies_ND.shape
     best, best_3 = 0.0, (-1, -1, -1)
-    over_D = state.load_D - state.part_D
+    over_D = _over(state)
     after_D = np.empty(num_nodes)
     lost_D = np.empty(num_nodes)
     crowd = 0.0
     for node in range(num_nodes):
         crowd += _crowded(state, node, state.big_D[node])
-    hot = np.sort(state.load_N / state.total_N)[-min(num_experts, WINNERS)]
+    hot = _hot(state)
     for node in _extreme_nodes(over_D):
         for loser in range(num_experts):
             if state.copies_ND[loser, node] == 0 or state.total_N[loser] < 2:
@@ -341,6 +369,45 @@ def _best_trade(state: NodeState) -> tuple[float, tuple[int, int, int]]:
 def _above(state: NodeState, value: float, copies: int) -> float:
     over = max(0.0, value - state.largest)
     return over * over * copies
+
+
+@compiled_part
+def _hot(state: NodeState) -> float:
+    """The size of the smallest of the `WINNERS` largest replicas."""
+    hot = np.inf
+    for expert in range(len(state.load_N)):
+        value, larger = _value(state, expert), 0
+        for other in range(len(state.load_N)):
+            larger += _value(state, other) > value
+        if larger < WINNERS:
+            hot = min(hot, value)
+    return hot
+
+
+@compiled_part
+def _over(state: NodeState) -> Floats:
+    """[D] how far each node is above its part."""
+    over_D = np.empty(len(state.load_D))
+    for node in range(len(over_D)):
+        over_D[node] = state.load_D[node] - state.part_D[node]
+    return over_D
+
+
+@compiled_part
+def _parts(load: float, speed_D: Floats) -> Floats:
+    """[D] a load in proportion to speeds."""
+    part_D, speed = np.empty(len(speed_D)), _sum(speed_D)
+    for node in range(len(speed_D)):
+        part_D[node] = load * speed_D[node] / speed
+    return part_D
+
+
+@compiled_part
+def _sum(values_K: Floats) -> float:
+    total = 0.0
+    for value in values_K:
+        total += value
+    return total
 
 
 @compiled_part

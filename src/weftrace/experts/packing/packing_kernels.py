@@ -59,7 +59,6 @@ def pack_layers(
     num_gpus = len(speed_G)
     expert_LR = expert_LR.copy()
     gpu_LR = np.full((num_layers, most), -1, dtype=np.int64)
-    held_GN = np.zeros((num_gpus, num_experts), dtype=np.int64)
     sum_GQ = np.empty((num_gpus, widest * (widest - 1) // 2), dtype=np.float64)
     pair_GQ2 = np.empty((num_gpus, widest * (widest - 1) // 2, 2), dtype=np.int64)
     for layer in range(num_layers):
@@ -67,7 +66,7 @@ def pack_layers(
         for gpu in range(num_gpus):
             first_G[gpu + 1] = first_G[gpu] + capacity_LG[layer, gpu]
         size = first_G[num_gpus]
-        held_GN[:] = 0
+        held_GN = np.zeros((num_gpus, num_experts), dtype=np.int64)
         state = Layer(
             np.zeros(num_experts, dtype=np.float64),
             np.zeros(num_experts, dtype=np.int64),
@@ -212,7 +211,8 @@ def _search(layer: Layer, goal: float, rounds: int, may_recount: bool) -> None:
         found = _descend(layer, goal)
         if found <= best:
             best = found
-            best_H[:], expert_R[:], value_R[:] = layer.replica_H, layer.expert_R, layer.value_R
+            for at in range(len(best_H)):  # assigning whole arrays takes Numba seconds to compile
+                best_H[at], expert_R[at], value_R[at] = layer.replica_H[at], layer.expert_R[at], layer.value_R[at]
         else:
             _restore(layer, best_H, expert_R, value_R)
 
@@ -224,15 +224,16 @@ def _restore(layer: Layer, replica_H: Ints, expert_R: Ints, value_R: Floats) -> 
         expert = layer.expert_R[layer.replica_H[slot]]
         layer.held_GN[layer.gpu_H[slot], expert] -= 1
         layer.counts_N[expert] -= 1
-    layer.expert_R[:], layer.value_R[:] = expert_R, value_R
-    layer.load_G[:] = 0.0
+    for replica in range(len(expert_R)):
+        layer.expert_R[replica], layer.value_R[replica] = expert_R[replica], value_R[replica]
+    for gpu in range(len(layer.load_G)):
+        layer.load_G[gpu], layer.is_stale_G[gpu] = 0.0, True
     for slot in range(len(replica_H)):
         gpu, replica = layer.gpu_H[slot], replica_H[slot]
         layer.replica_H[slot], layer.value_H[slot] = replica, value_R[replica]
         layer.held_GN[gpu, expert_R[replica]] += 1
         layer.counts_N[expert_R[replica]] += 1
         layer.load_G[gpu] += value_R[replica]
-    layer.is_stale_G[:] = True
 
 
 @compiled_part
@@ -500,7 +501,8 @@ def _sort_pairs(layer: Layer, gpu: int) -> bool:
                 at = num_pairs
                 while at > 0 and layer.sum_GQ[gpu, at - 1] < value:
                     layer.sum_GQ[gpu, at] = layer.sum_GQ[gpu, at - 1]
-                    layer.pair_GQ2[gpu, at] = layer.pair_GQ2[gpu, at - 1]
+                    layer.pair_GQ2[gpu, at, 0] = layer.pair_GQ2[gpu, at - 1, 0]
+                    layer.pair_GQ2[gpu, at, 1] = layer.pair_GQ2[gpu, at - 1, 1]
                     at -= 1
                 layer.sum_GQ[gpu, at] = value
                 layer.pair_GQ2[gpu, at, 0] = one

@@ -41,16 +41,22 @@ def search_partitions(
     layer, like one that does not fit, has an infinite bound. is_symmetric: nodes are equal, so homes may be renamed.
     """
     num_layers = len(load_LN)
-    num_nodes = slots_LD.shape[1]
+    num_nodes, size = slots_LD.shape[1], load_LN.shape[1] // num_groups
     node_of_group_LM = np.zeros((num_layers, num_groups), dtype=np.int64)
     bound_L = np.full(num_layers, np.inf)
     steps_L = np.zeros(num_layers, dtype=np.int64)
     for at in range(num_layers):
-        load_M = load_LN[at].reshape(num_groups, -1).sum(axis=1)
+        load_M = np.zeros(num_groups)
+        for expert in range(num_groups * size):
+            load_M[expert // size] += load_LN[at, expert]
+        is_possible, is_pinned = True, False
+        for group in range(num_groups):
+            is_possible = is_possible and pinned_LM[at, group] >= -1
+            is_pinned = is_pinned or pinned_LM[at, group] >= 0
         layer = _Layer(
             load_LN[at],
             load_M,
-            np.argsort(-load_M, kind="mergesort"),
+            _heaviest_first(load_M),
             slots_LD[at],
             gpus_LD[at],
             speed_LD[at],
@@ -58,13 +64,34 @@ def search_partitions(
             pinned_LM[at],
         )
         best_DK = np.full((num_nodes, num_groups // num_nodes), -1, dtype=np.int64)
-        if pinned_LM[at].min() >= -1 and _longest_first(layer, best_DK):
+        if is_possible and _longest_first(layer, best_DK):
             _swap(layer, best_DK)
-            may_rename = is_symmetric and pinned_LM[at].max() < 0
+            may_rename = is_symmetric and not is_pinned
             steps_L[at], bound_L[at] = _depth_first(layer, best_DK, may_rename, max_steps)
             for node in range(num_nodes):
-                node_of_group_LM[at, best_DK[node]] = node
+                for group in best_DK[node]:
+                    node_of_group_LM[at, group] = node
     return node_of_group_LM, bound_L, steps_L
+
+
+@compiled_part
+def _heaviest_first(load_M: Floats) -> Ints:
+    order_M = np.empty(len(load_M), dtype=np.int64)
+    for group in range(len(load_M)):
+        at = group
+        while at > 0 and load_M[order_M[at - 1]] < load_M[group]:
+            order_M[at] = order_M[at - 1]
+            at -= 1
+        order_M[at] = group
+    return order_M
+
+
+@compiled_part
+def _sum(values_K: Floats, first: int, end: int) -> float:
+    total = 0.0
+    for at in range(first, end):
+        total += values_K[at]
+    return total
 
 
 @compiled_part
@@ -77,8 +104,9 @@ def _bound(layer: _Layer, node: int, groups_K: Ints) -> float:
         return np.inf
     load_E = np.empty(num_experts)
     for k in range(len(groups_K)):
-        load_E[k * size : (k + 1) * size] = layer.load_N[groups_K[k] * size : (groups_K[k] + 1) * size]
-    mean = load_E.sum() / layer.speed_D[node]
+        for i in range(size):
+            load_E[k * size + i] = layer.load_N[groups_K[k] * size + i]
+    mean = _sum(load_E, 0, num_experts) / layer.speed_D[node]
     needed = 0
     for load in load_E:  # can every replica be at or below the mean with the slots that there are?
         copies = max(1, int(np.ceil(load / (mean * layer.fastest_D[node]) - 1e-12))) if mean > 0 else 1
@@ -86,12 +114,15 @@ def _bound(layer: _Layer, node: int, groups_K: Ints) -> float:
     if needed <= slots:
         return float(mean)
     copies_E = np.ones(num_experts, dtype=np.int64)
-    hottest = np.argmax(load_E)
+    hottest = int(np.argmax(load_E))
     for _ in range(slots - num_experts):  # Adams' apportionment
         if copies_E[hottest] == gpus:
             break
         copies_E[hottest] += 1
-        hottest = np.argmax(load_E / copies_E)
+        hottest = 0
+        for expert in range(1, num_experts):
+            if load_E[expert] / copies_E[expert] > load_E[hottest] / copies_E[hottest]:
+                hottest = expert
     return float(max(mean, load_E[hottest] / copies_E[hottest] / layer.fastest_D[node]))
 
 
@@ -159,8 +190,8 @@ def _depth_first(layer: _Layer, best_DK: Ints, may_rename: bool, max_steps: int)
     """
     num_nodes, room = best_DK.shape
     num_groups = num_nodes * room
-    total = layer.load_M.sum()
-    floor = total / layer.speed_D.sum() * (1 + 1e-12)
+    total = _sum(layer.load_M, 0, num_groups)
+    floor = total / _sum(layer.speed_D, 0, num_nodes) * (1 + 1e-12)
     best = 0.0
     for node in range(num_nodes):
         best = max(best, _bound(layer, node, best_DK[node]))
@@ -195,12 +226,16 @@ def _depth_first(layer: _Layer, best_DK: Ints, may_rename: bool, max_steps: int)
         sum_D[node] += layer.load_M[layer.order_M[choice]]
         if place == room - 1:
             bound_D[node] = _bound(layer, node, groups_DK[node])
-            left, speed_left = total - sum_D[: node + 1].sum(), layer.speed_D[node + 1 :].sum()
+            left = total - _sum(sum_D, 0, node + 1)
+            speed_left = _sum(layer.speed_D, node + 1, num_nodes)
             if bound_D[node] >= best * (1 - 1e-12) or left >= best * speed_left + 1e-12 * total:
                 continue
             if node == num_nodes - 1:
-                best = bound_D.max()
-                best_DK[:] = groups_DK
+                best = bound_D[0]
+                for which in range(1, num_nodes):
+                    best = max(best, bound_D[which])
+                for which in range(num_groups):  # assigning whole arrays takes Numba seconds to compile
+                    best_DK[which // room, which % room] = groups_DK[which // room, which % room]
                 continue
         at += 1
         chosen_M[at] = -1

@@ -85,28 +85,20 @@ def _precedes(one: int, other: int, load_N: Floats, counts_N: Ints) -> bool:
     return bool(one < other)
 
 
-@compiled
 def replicas_of(counts_LN: Ints, load_LN: Floats) -> tuple[Ints, Floats]:
     """(expert_LR, value_LR): the replicas of each layer, largest first, with R the most replicas of any layer.
 
     A replica's value is its expert's load / copies. Copies of an expert stand together; among equal values the lower
     expert comes first. A layer of fewer replicas is padded with expert -1, value 0.
     """
-    num_layers, num_experts = counts_LN.shape
-    most = 0
-    for layer in range(num_layers):
-        most = max(most, counts_LN[layer].sum())
-    expert_LR = np.full((num_layers, most), -1, dtype=np.int64)
-    value_LR = np.zeros((num_layers, most), dtype=np.float64)
-    for layer in range(num_layers):
-        value_N = np.zeros(num_experts, dtype=np.float64)
-        for expert in range(num_experts):
-            if counts_LN[layer, expert] > 0:
-                value_N[expert] = load_LN[layer, expert] / counts_LN[layer, expert]
-        at = 0
-        for expert in np.argsort(-value_N, kind="mergesort"):
-            for _ in range(counts_LN[layer, expert]):
-                expert_LR[layer, at] = expert
-                value_LR[layer, at] = value_N[expert]
-                at += 1
+    value_LN = np.divide(load_LN, counts_LN, out=np.zeros(load_LN.shape), where=counts_LN > 0)
+    order_LN = np.argsort(-value_LN, axis=1, kind="stable")
+    num_LN = np.take_along_axis(counts_LN, order_LN, axis=1)
+    replicas_L = counts_LN.sum(axis=1)
+    shape = len(counts_LN), int(replicas_L.max(initial=0))
+    is_filled_LR = np.arange(shape[1]) < replicas_L[:, None]
+    expert_LR = np.full(shape, -1, dtype=np.int64)
+    value_LR = np.zeros(shape)
+    expert_LR[is_filled_LR] = np.repeat(order_LN.ravel(), num_LN.ravel())
+    value_LR[is_filled_LR] = np.repeat(np.take_along_axis(value_LN, order_LN, axis=1).ravel(), num_LN.ravel())
     return expert_LR, value_LR

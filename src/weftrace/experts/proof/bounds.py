@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.compiled import compiled, compiled_part
+from weftrace.compiled import compiled_part, compiled_when_slow
 from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.packing.group_partition import best_partition
 from weftrace.experts.problem import NotApplicable, Problem
@@ -28,7 +28,7 @@ def replica_bound(problem: Problem, *, any_shares_L: Bools) -> tuple[Floats, Boo
     )
 
 
-@compiled
+@compiled_when_slow
 def _replica_bound(load_LN: Floats, capacity_LG: Ints, speed_G: Floats, any_shares_L: Bools) -> tuple[Floats, Bools]:
     num_layers, num_experts = load_LN.shape
     bound_L = np.zeros(num_layers, dtype=np.float64)
@@ -78,7 +78,7 @@ def capacity_bound(problem: Problem) -> Floats:
     return _capacity_bound(problem.load_LN, problem.capacity_LG, problem.cluster.speed_G)
 
 
-@compiled
+@compiled_when_slow
 def _capacity_bound(load_LN: Floats, capacity_LG: Ints, speed_G: Floats) -> Floats:
     num_layers, num_experts = load_LN.shape
     bound_L = np.zeros(num_layers, dtype=np.float64)
@@ -90,7 +90,7 @@ def _capacity_bound(load_LN: Floats, capacity_LG: Ints, speed_G: Floats) -> Floa
         for gpu in range(len(speed_G)):
             if capacity_LG[layer, gpu] > 0:
                 speed += speed_G[gpu]
-        for gpu in np.argsort(most_G / speed_G):  # the first to be full comes first
+        for gpu in np.argsort(most_G / speed_G, kind="mergesort"):  # the first to be full comes first
             if capacity_LG[layer, gpu] > 0:
                 if left <= most_G[gpu] / speed_G[gpu] * speed:
                     break
@@ -125,7 +125,7 @@ def bound_by_slots(problem: Problem, base_L: Floats, multiple: int) -> Floats:
     return _bound_by_slots(problem.load_LN, speed_K, base_L, not problem.is_even, multiple)
 
 
-@compiled
+@compiled_when_slow
 def _bound_by_slots(load_LN: Floats, speed_K: Floats, base_L: Floats, any_shares: bool, multiple: int) -> Floats:
     num_layers, num_experts = load_LN.shape
     reach_K = _reach(speed_K, any_shares)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weftrace.compiled import compiled, compiled_part
+from weftrace.compiled import compiled_part, compiled_when_slow
 from weftrace.experts.arrays import Bools, Floats, Ints
 from weftrace.experts.problem import Problem
 
@@ -47,7 +47,7 @@ def fold_bound(problem: Problem, lower_L: Floats, achieved_L: Floats, asked_L: B
     return np.asarray(bound_L / pace_L, dtype=np.float64)
 
 
-@compiled
+@compiled_when_slow
 def _fold_bound(load_LN: Floats, gpus_L: Ints, lower_L: Floats, upper_L: Floats, asked_L: Bools) -> Floats:
     bound_L = np.zeros(len(load_LN), dtype=np.float64)
     for layer in range(len(load_LN)):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weftrace.compiled import compiled, compiled_part
+from weftrace.compiled import compiled, compiled_part, compiled_when_slow
 from weftrace.experts.arrays import Floats, Ints
 
 Float32s = NDArray[np.float32]
@@ -186,7 +186,7 @@ def slots_by_creation(phy2log_LP: Ints, creation_LP: Ints, num_experts: int, mos
     return log2phy_LNX
 
 
-@compiled
+@compiled_when_slow
 def _enter_slots(phy2log_LP: Ints, creation_LP: Ints, log2phy_LNX: Ints) -> None:
     num_layers, num_slots = phy2log_LP.shape
     for layer in range(num_layers):

@@ -24,6 +24,7 @@ from typing import IO
 
 from weftrace.trace.chrome.pieces import Pieces, Reading, read_pieces
 from weftrace.units import MIB
+from weftrace.workers.processes import usable_processors
 
 #: Of texts that are handed over at once. Their pieces take about a third of that.
 BATCH_BYTES = 2 * MIB
@@ -45,8 +46,7 @@ def helpers_can_be() -> bool:
 
 def default_workers() -> int:
     """One a processor that this process may use, but no more than can be kept busy by one that cuts."""
-    num = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(num, _MOST_BY_DEFAULT)
+    return min(usable_processors(), _MOST_BY_DEFAULT)
 
 
 class Batch:
