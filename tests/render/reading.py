@@ -98,6 +98,11 @@ FAULTS = """() => {
       break;
     }
   }
+  for (const e of document.querySelectorAll(".point-word")) {
+    const [at, of] = [e, e.previousElementSibling].map((each) => each.getBoundingClientRect());
+    const gaps = [at.left - of.right, of.left - at.right, at.top - of.bottom, of.top - at.bottom];
+    if (shown(e) && Math.max(...gaps) > 14) told("away from its point", e);
+  }
   for (const e of document.querySelectorAll(".card-value"))
     if (shown(e) && e.scrollWidth > e.clientWidth) told("wider than its card", e);
 

@@ -11,6 +11,7 @@ import {
   svgLine,
   svgText,
   svgChart,
+  textWidth,
 } from "render/svg.js";
 import { timeText } from "./schedule_text.js";
 
@@ -19,8 +20,11 @@ const RIGHT = 24;
 const TOP = 14;
 const BOTTOM = 38;
 const HEIGHT = 340;
-const LINE = 15;
+const LINE = 14;
+const DESCENT = 3; // below a line of text
+const AWAY = 11; // from a point to its name
 
+/** @typedef {{ left: number, right: number, top: number, bottom: number }} Box */
 /** @typedef {{ x: (value: number) => number, y: (value: number) => number, width: number }} Place */
 
 /**
@@ -83,7 +87,7 @@ function timeOf(block, row) {
 }
 
 /**
- * The points, those that share a place as one, and their names, moved apart where they would lie over each other.
+ * The points, those that share a place as one, and their names beside them.
  * @param {page.Comparison} block
  * @param {Place} place
  * @param {Set<number>} shown
@@ -96,24 +100,60 @@ function points(block, { x, y, width }, shown, onRow) {
     const key = `${Math.round(x(timeOf(block, row)))} ${Math.round(y(row.peak_activations))}`;
     spots.set(key, [...(spots.get(key) ?? []), at]);
   });
-  /** @type {{ left: number, right: number, y: number }[]} */
-  const taken = [];
-  return [...spots.values()].map((rows) => {
+  const found = [...spots.values()].map((rows) => {
     const first = block.rows[rows[0]];
-    const [cx, cy] = [x(timeOf(block, first)), y(first.peak_activations)];
+    return { rows, cx: x(timeOf(block, first)), cy: y(first.peak_activations) };
+  });
+  /** What no name may lie over: the points, and the names before it. @type {Box[]} */
+  const taken = found.map(({ cx, cy }) => ({ left: cx - 8, right: cx + 8, top: cy - 8, bottom: cy + 8 }));
+  return found.map(({ rows, cx, cy }) => {
     const text = rows.map((at) => block.rows[at].title).join(", ");
-    const wide = text.length * 7;
-    const atLeft = cx + 11 + wide > width;
-    const left = atLeft ? cx - 11 - wide : cx + 11;
-    let down = cy + 4;
-    while (taken.some((box) => box.left < left + wide && box.right > left && Math.abs(box.y - down) < LINE))
-      down -= LINE;
-    taken.push({ left, right: left + wide, y: down });
+    const box = freeBox(cx, cy, textWidth(text, "12.5px"), width, taken);
+    taken.push(box);
     return [
       dot(block, rows, cx, cy, text, shown, onRow),
-      svgText("point-word", atLeft ? cx - 11 : left, down, text, atLeft ? "end" : "start"),
+      svgText("point-word", box.left, box.bottom - DESCENT, text, "start"),
     ];
   });
+}
+
+/**
+ * Where a name stands at its point: right of it, left, below or above, the first that lies over nothing else; where
+ * none is free, the one that lies over least.
+ * @param {number} cx
+ * @param {number} cy
+ * @param {number} wide
+ * @param {number} width of the chart
+ * @param {Box[]} taken
+ * @returns {Box}
+ */
+function freeBox(cx, cy, wide, width, taken) {
+  const middle = cx - wide / 2;
+  const places = [
+    [cx + AWAY, cy - LINE / 2],
+    [cx - AWAY - wide, cy - LINE / 2],
+    [middle, cy + AWAY - 2],
+    [middle, cy - AWAY - LINE + 2],
+    ...[-1, 1].flatMap((side) => [cx + 6, cx - 6 - wide].map((left) => [left, cy + side * LINE - LINE / 2])),
+  ];
+  const boxes = places
+    .map(([left, top]) => ({ left, right: left + wide, top, bottom: top + LINE }))
+    .filter(({ left, right, top, bottom }) => left >= LEFT && right <= width && top >= 0 && bottom <= HEIGHT - BOTTOM);
+  /** @param {Box} box */
+  const over = (box) => taken.reduce((sum, other) => sum + shared(box, other), 0);
+  const inside = boxes.length ? boxes : [{ left: LEFT, right: LEFT + wide, top: cy + AWAY, bottom: cy + AWAY + LINE }];
+  return inside.reduce((best, box) => (over(box) < over(best) ? box : best));
+}
+
+/**
+ * The area that two boxes share.
+ * @param {Box} a
+ * @param {Box} b
+ */
+function shared(a, b) {
+  const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+  const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+  return Math.max(0, across) * Math.max(0, down);
 }
 
 /**
