@@ -23,7 +23,7 @@ WITHOUT_PAGE = {
     "weftrace flops diff": [DIFF], "weftrace memory": [SNAPSHOT, TRACE_MEMORY], "weftrace pipeline step": [STEP],
     "weftrace profile calibrate": [CALIBRATION], "weftrace query": [ANSWER], "weftrace flops models": [],
 }  # fmt: skip
-OTHERS = {"weftrace annotate", "weftrace convert", "weftrace skill", "weftrace lanes"}
+OTHERS = {"weftrace annotate", "weftrace convert", "weftrace skill"}
 
 
 @pytest.fixture
@@ -61,7 +61,10 @@ def test_the_page_of_o_is_opened_else_one_that_is_written_here(run: Run, browser
     assert "wrote weftrace-report.html" in err and f"opened {browser.read_text()} in the browser" in err
     assert run("diff", train, train, "-q", "-o", "d.json", "-o", "d.html", "--open")[0] == 0
     assert browser.read_text() == Path("d.html").resolve().as_uri()
-    assert sorted(path.name for path in Path().iterdir()) == ["d.html", "d.json", "weftrace-report.html"]
+    assert run("lanes", train, "-q", "--open")[0] == 0
+    assert browser.read_text() == Path("weftrace-lanes.html").resolve().as_uri()
+    made = ["d.html", "d.json", "weftrace-lanes.html", "weftrace-report.html"]
+    assert sorted(path.name for path in Path().iterdir()) == made
 
 
 @pytest.mark.parametrize("shell", ["no display", "a browser of the terminal", "a browser that fails"])

@@ -25,23 +25,7 @@ PANEL = "What to write"
 PAGE = ".html"
 _TEXT_BROWSERS = frozenset(("w3m", "lynx", "links", "elinks", "www-browser"))
 
-Files = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-o",
-        "--output",
-        help="File to write, repeatable; its ending decides what; a wrong one lists those of this command.",
-        metavar="FILE",
-        show_default=False,
-        rich_help_panel=PANEL,
-    ),
-]
-Json = Annotated[
-    bool,
-    typer.Option("--json", help="Print the document as JSON, and nothing else, to stdout.", rich_help_panel=PANEL),
-]
 _OPEN = "Show the page in the browser: the .html file of -o, else one that is written here and named."
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No summary on stdout.", rich_help_panel=PANEL)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +44,13 @@ class Destination:
     quiet: Annotated[bool, Option("No summary on stdout.", ("-q", "--quiet"), panel=PANEL)] = False
     open: Annotated[bool, Option(_OPEN, panel=PANEL)] = False
 
-    def wanted(self, *, writes: Output | Iterable[str], inputs: Iterable[str | os.PathLike[str]] = ()) -> Wanted:
+    def wanted(
+        self, *, writes: Output | Iterable[str], inputs: Iterable[str | os.PathLike[str]] = (), name: str = ""
+    ) -> Wanted:
         """See `wanted`."""
-        return wanted(self.output, writes=writes, inputs=inputs, json=self.json, quiet=self.quiet, opens=self.open)
+        return wanted(
+            self.output, writes=writes, inputs=inputs, json=self.json, quiet=self.quiet, opens=self.open, name=name
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +76,12 @@ def wanted(
     json: bool = False,
     quiet: bool = False,
     opens: bool = False,
+    name: str = "",
 ) -> Wanted:
     """What `-o`, `--json`, `--quiet` and `--open` ask for, checked before the work begins.
 
     writes: what the command makes, or the endings that it can write. inputs: files that must not be overwritten.
+    name: of the page that `--open` writes where none is named; by default, the document's.
     Raises `typer.BadParameter` for an ending that nothing is written as, a file named twice, an input, and where a page
     is to be shown and none is written.
     """
@@ -100,7 +90,7 @@ def wanted(
     if opens:
         if PAGE not in suffixes:
             raise typer.BadParameter("no page is written here", param_hint="--open")
-        page = next((path for path in paths if path.lower().endswith(PAGE)), None) or _new_page(writes)
+        page = next((path for path in paths if path.lower().endswith(PAGE)), None) or _new_page(writes, name)
         paths = paths if page in paths else [*paths, page]
     for number, path in enumerate(paths):
         check_output(path, suffixes, named)
@@ -109,11 +99,12 @@ def wanted(
     return Wanted(paths=tuple(paths), json=json, quiet=quiet, page=page)
 
 
-def _new_page(writes: Output | Iterable[str]) -> str:
+def _new_page(writes: Output | Iterable[str], name: str) -> str:
     """The page that `--open` writes where none is named: in this folder, else in that for temporary files."""
     import tempfile
 
-    name = (writes.schema.partition("/")[0] if isinstance(writes, Output) else "") or "weftrace"
+    if not name:
+        name = (writes.schema.partition("/")[0] if isinstance(writes, Output) else "") or "weftrace"
     name = re.sub(r"[._]", "-", name) + PAGE
     return name if os.access(os.curdir, os.W_OK) else os.path.join(tempfile.gettempdir(), name)
 

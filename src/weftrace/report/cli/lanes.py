@@ -35,8 +35,6 @@ class Request:
     """Which lanes to draw, and from when to when."""
 
     sources: options.Sources
-    output: outputs.Files = None
-    quiet: outputs.Quiet = False
     start_ms: Annotated[float | None, Option("Start, ms from the first device event.", ("--from",), metavar="MS")] = (
         None
     )
@@ -50,15 +48,14 @@ class Request:
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
 
 
-def run(request: Request) -> None:
+def run(request: Request, to: outputs.Destination) -> None:
     """Draw the compute lane above the communication lane, with one box per phase, as DeepSeek's profiles do."""
     selected_by = options.step_by_of(request.step, request.step_by)
     rules = options.load_kernels(request.kernels)
-    wanted = outputs.wanted(
-        request.output,
+    wanted = to.wanted(
         writes=[".svg", outputs.PAGE],
         inputs=options.inputs_of(request.sources, *(request.kernels or ())),
-        quiet=request.quiet,
+        name="weftrace-lanes",
     )
     with options.opened(
         request.sources, ranks=request.ranks, max_bytes=request.max_bytes, workers=request.workers
@@ -88,12 +85,14 @@ def run(request: Request) -> None:
         if number:
             console.print()
         print_lanes(rank, console, request.width, start_ns=start, end_ns=end, with_device=several)
+    if wanted.page is not None:
+        outputs.show_page(wanted.page)
     options.tell_failures([failure["error"] for failure in report.document["failures"]])
     if not report.document["ranks"]:
         raise typer.Exit(UNUSABLE_INPUT)
 
 
-command = command_of(Request, run)
+command = command_of((Request, outputs.Destination), run, without=("json",))
 
 
 def _write_picture(path: str, report: ReportDocument, start_ns: int, end_ns: int | None) -> None:
