@@ -327,6 +327,34 @@ def page(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     )
 
 
+def job_page(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
+    """The page and the JSON of a job of 16 ranks with 10,000 layers each, and of 64 ranks x 100,000 events."""
+    for num_ranks, num_events, most_page, most_json in ((16, 64_000, 5, 25), (64, 100_000, 10, 30)):
+        made = run(["benchmarks.jobs", "layers", str(num_ranks), str(num_events)]).facts
+        question = f"job of {num_ranks} ranks x {num_events:,} events"
+        say(f"weftrace writes the page and the JSON of a {question} ...")
+        with tempfile.TemporaryDirectory() as folder:
+            done = run(["benchmarks.jobs", "report", made["path"], folder])
+            shown = best(["benchmarks.tasks", "paint", str(Path(folder) / "job.html")], 3) if chromium() else None
+        for name, most in (("page", most_page), ("json", most_json)):
+            num_bytes = done.facts[f"{name}_bytes"]
+            yield Result(
+                question=f"{question}: {name}",
+                weftrace=f"{num_bytes / MB:.1f} MB",
+                other=f"both made in {done.inside_s:.1f} s, {done.peak_bytes / MB:.0f} MB of memory",
+                target=f"< {most} MB",
+                met=num_bytes < most * MB,
+            )
+        if shown is not None:
+            yield Result(
+                question=f"{question}: first paint",
+                weftrace=f"{shown.inside_s:.2f} s",
+                other=f"Chromium {shown.facts['chromium'].split('.')[0]}",
+                target="< 1.5 s",
+                met=shown.inside_s < 1.5,
+            )
+
+
 def experts(inputs: dict[str, Any], options: Options) -> Iterator[Result]:
     """The balancer of experts against the published algorithm in Python: 256 experts in 288 slots of 32 GPUs.
 
@@ -673,6 +701,7 @@ BENCHMARKS: dict[str, Callable[[dict[str, Any], Options], Iterator[Result]]] = {
     "advice": advice,
     "stragglers": stragglers,
     "page": page,
+    "job-page": job_page,
     "experts": experts,
     "flops": flops,
     "plan": plan,

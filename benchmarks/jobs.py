@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +74,11 @@ def _write_layers(path: Path, rank: int, num_ranks: int, num_events: int) -> Non
         json.dump({**file.facts, "traceEvents": file.events}, out)
 
 
-def report(path: str) -> dict[str, Any]:
-    """weftrace: the report as page and JSON, by the command that a person would use."""
+def report(path: str, kept: str = "") -> dict[str, Any]:
+    """weftrace: the report as page and JSON, by the command that a person would use. kept: a folder for them."""
     from weftrace.cli.main import main
 
-    with tempfile.TemporaryDirectory() as folder:
+    with nullcontext(kept) if kept else tempfile.TemporaryDirectory() as folder:
         page, document = Path(folder) / "job.html", Path(folder) / "job.json"
         sys.argv = ["weftrace", "report", path, "-o", str(page), "-o", str(document), "--quiet"]
         start = time.perf_counter()
@@ -90,7 +91,7 @@ def report(path: str) -> dict[str, Any]:
         told = json.loads(document.read_text())
         facts: dict[str, float] = {"page_bytes": page.stat().st_size, "json_bytes": document.stat().st_size}
         facts |= {"processor_s": sum(usage.ru_utime + usage.ru_stime for usage in used)}
-    return {"inside_s": inside_s, "headline": told["headline"], "slowdown": told["slowdown"]["slowdown"], **facts}
+    return {"inside_s": inside_s, "headline": told["headline"], **facts}
 
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {task.__name__: task for task in (made, layers, report)}

@@ -238,6 +238,20 @@ def test_a_job_of_64_ranks_fits_a_page(tmp_path: Path) -> None:
     assert sum(len(json.dumps(rank, separators=(",", ":"))) for rank in held) < 64 * MB
 
 
+def test_the_page_of_a_job_is_small_beside_its_document(tmp_path: Path) -> None:
+    """And the same bytes every time. Blocks are compared: the script is the same for all."""
+    file = TraceFile()
+    for number in range(2_000):
+        file.host(f"layer{number % 40}(F)", 10 * number, 9)
+        file.kernel(GEMM, 10 * number + 1, 5 + number * 7919 % 4, launch=10 * number + 1)
+    analysis = analyze(file.trace(tmp_path), timelines=False).analysis
+    assert analysis is not None
+    job = document_of(replace(analysis, ranks=tuple(replace(analysis.ranks[0], rank=rank) for rank in range(4))))
+    html = render_html(job, [])
+    assert html == render_html(job, [])
+    assert len(html) - len(render_html(documents.nothing(), [])) < len(json.dumps(job)) / 8
+
+
 def many_events(number: int, *, name_chars: int = 0) -> Trace:
     """A trace of half device events on three streams and half host operators on four threads, over 2 s.
 

@@ -35,7 +35,8 @@ if TYPE_CHECKING:  # and imported where a report of FLOPs is at hand: traces are
     from weftrace.flops.join.join import TraceJoin
     from weftrace.flops.values import FlopsReport
 
-MAX_TIMELINE_EVENTS = 200_000
+#: Events of a trace that its page draws, and of all ranks of a job together.
+MAX_TIMELINE_EVENTS, _EVENTS_OF_JOB = 1_000_000, 200_000
 #: Of a job of more ranks than `_MANY` fewer, so that its page stays below 5 MB; of each rank so many at least.
 _MANY, _EVENTS_OF_MANY, _LEAST_EVENTS = 64, 64_000, 500
 #: Ranks of one file from which on several are analysed at once.
@@ -104,11 +105,12 @@ class ReportOptions:
     rules: kernel rules, weftrace's own by default. step: only ProfilerStep N, its window of the device's time or, with
     step_by "launch", the events that it launched. by: "module", "line" or both: time by module, by Python function too,
     for which files are read with their Python frames (a Trace must have been: `open(path, frames=True)`). timelines:
-    also pack events for the page, about 200,000 over all ranks. most_stretches: of busy time of each lane in the
-    document; beyond it neighbours are merged. flops: what a step of the same run costs; each rank then tells its FLOP/s
-    and MFU by phase. hardware: the accelerator whose peaks count for that and for efficiency, by default the one that
-    the trace names. custom_ops: what operators of other libraries cost (`weftrace.costs.load_custom_ops`). advice: also
-    look for what costs time, and replay what a remedy would save, in all of a recording.
+    also pack events for the page, up to 1,000,000 of a trace, about 200,000 over all ranks of a job. most_stretches:
+    of busy time of each lane in the document; beyond it neighbours are merged. flops: what a step of the same run
+    costs; each rank then tells its FLOP/s and MFU by phase. hardware: the accelerator whose peaks count for that and
+    for efficiency, by default the one that the trace names. custom_ops: what operators of other libraries cost
+    (`weftrace.costs.load_custom_ops`). advice: also look for what costs time, and replay what a remedy would save, in
+    all of a recording.
     """
 
     rules: KernelRules | None = None
@@ -164,7 +166,7 @@ def analyze(
         number = len(source.plain.workers) if source.plain else 1
     else:
         number = max(1, len(source.ranks or source.paths))
-    shared = MAX_TIMELINE_EVENTS if number <= _MANY else _EVENTS_OF_MANY
+    shared = MAX_TIMELINE_EVENTS if number == 1 else _EVENTS_OF_JOB if number <= _MANY else _EVENTS_OF_MANY
     kept = MAX_REPLAYED_EVENTS // number if number <= _MOST_JOINED else 0
     each = partial(_devices, asked=asked, max_events=max(_LEAST_EVENTS, shared // number), max_plan=kept,
                    max_advised=MAX_ADVISED_EVENTS // number)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Timeline: which events of a trace the page draws, packed so that 200,000 of them stay small.
+"""Timeline: which events of a trace the page draws, packed so that a million of them stay small.
 
 The page never sees the events frame. It gets columns of little-endian numbers (base64), sorted so that every drawn row
 is one contiguous, time-ordered slice: drawing any window is then a binary search a row, and nothing is sorted in the
