@@ -164,6 +164,8 @@ def _of_html(path: Path) -> Iterator[Text]:
 
 
 _SENTENCE = re.compile(r"(?<=;) |(?<=[.!?:]) (?=[A-Z0-9“*\[(])|(?<=[.!?:;])\n|\n(?= *\n| *[-+*] )")
+#: A long text without any of these is a list of names.
+_PROSE = {"the", "a", "an", "is", "are", "that"}
 _FOUND = [(idiom, idiom.found) for idiom in IDIOMS]
 
 
@@ -182,7 +184,7 @@ def hits_in(found_texts: Iterable[Text], file: str) -> Iterator[Hit]:
         for end in [*(match.end() for match in _SENTENCE.finditer(text.words)), len(text.words)]:
             if end - at > 2 * MOST_WORDS:
                 words = re.findall(r"\b(?!CODE\b)[\w'’-]*[A-Za-z][\w'’-]*", text.words[at:end])
-                if len(words) > MOST_WORDS:
+                if len(words) > MOST_WORDS and _PROSE & {word.lower() for word in words}:
                     yield Hit(
                         file, text.line(at), " ".join(words[:6]) + " …", f"{len(words)} words: make it two sentences"
                     )

@@ -55,7 +55,7 @@ def test_a_missing_dtype_is_noted() -> None:
     a100 = hardware("A100 SXM 80GB")
     assert matrix_peak(a100, "fp8").dtype == "bf16"
     line = roofline(report(op(1, F, "mm", matmul(1, 0, 0, "fp8"))), a100)
-    assert line.notes == ("A100 SXM 80GB lists no peak for fp8: the peak of bf16 stands in for it.",)
+    assert line.notes == ("A100 SXM 80GB lists no peak for fp8: the peak of bf16 is used instead.",)
     assert matrix_peak(hardware("MI355X"), "fp32", tf32=True).dtype == "fp32"  # no TF32 there
     assert matrix_peak(hardware("h100"), "fp8").note == ""
 

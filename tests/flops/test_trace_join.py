@@ -109,8 +109,8 @@ def test_the_traces_own_shapes_are_held_against_the_report(tmp_path: Path) -> No
     assert (of(joined, Phase.FORWARD).traced_flops, of(joined, Phase.BACKWARD).traced_flops) == (288, 0)
     assert joined.traced_flops == 288 and joined.rated_share == pytest.approx(10 / 55)
     assert joined.notes == (
-        "The trace's own shapes tell 288 FLOP executed, 42.9 % of the report's (forward 100.0 %, "
-        "backward 0.0 %), with FLOPs known for 18.2 % of device time.",
+        "The trace's own shapes give 288 FLOP executed, 42.9 % of the report's (forward 100.0 %, backward 0.0 %), "
+        "with known FLOPs for 18.2 % of device time.",
     )
 
 

@@ -105,8 +105,8 @@ def cyclic() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (shared(2_000), "stands in the file twice"),
-        ({"segments": [], "device_traces": [snapshot()["device_traces"][0]] * 50_000}, "stands in the file twice"),
+        (shared(2_000), "is in the file twice"),
+        ({"segments": [], "device_traces": [snapshot()["device_traces"][0]] * 50_000}, "is in the file twice"),
         (cyclic(), "segment 0 is no dict"),
         ([], "holds no `segments`"), ({"segments": {}}, "segments is no list"), ({"segments": [[]]}, "is no dict"),
         ({"segments": [{"total_size": -1, "blocks": []}]}, "`total_size` is missing or no size"),

@@ -131,7 +131,7 @@ class Tally(InNotebook):
     @property
     def intensity(
         self,
-    ) -> Annotated[float | None, Meta(description="Executed matrix and vector FLOPs per byte; null where none moves.")]:
+    ) -> Annotated[float | None, Meta(description="Executed matrix and vector FLOPs per byte; null if none moves.")]:
         """Executed matrix FLOPs and vector FLOPs for each byte moved; None where no byte moves."""
         return (self.executed_flops + self.vector_flops) / self.moved_bytes if self.moved_bytes else None
 

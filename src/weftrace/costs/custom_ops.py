@@ -98,7 +98,7 @@ class CustomOp:
         if self.kind == "attention":
             query, value = call.arg("query"), call.arg("value")
             return Tensor((*query.shape[:-1], value.shape[-1]), query.dtype)
-        raise NotRecorded(f"the shapes of what {call.name} returns")
+        raise NotRecorded(f"the shapes of the results of {call.name}")
 
 
 def load_custom_ops(*paths: str | os.PathLike[str]) -> tuple[CustomOp, ...]:
@@ -179,7 +179,7 @@ def _columns(op: CustomOp, call: TracedCall) -> int:
         return int(out.shape[-1])
     a, b = call.arg("a"), call.arg("b")
     if b.ndim < 2 or a.shape[-1] not in b.shape[-2:]:
-        raise NotRecorded(f"the width of what {call.name} returns")
+        raise NotRecorded(f"the width of the result of {call.name}")
     if a.ndim == 2 < b.ndim and a.shape[-1] == b.shape[-1]:  # rows of several dimensions, given second
         return int(b.numel() // max(a.shape[-1], 1))
     return int(b.shape[-2] * b.shape[-1] // max(a.shape[-1], 1))

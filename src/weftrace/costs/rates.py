@@ -69,7 +69,7 @@ def matrix_peak(hardware: Hardware, dtype: str, *, tf32: bool = False) -> Peak:
     summary = dtype or "matrix work of no known dtype"
     for other in (*_INSTEAD.get(dtype, ("fp32",)), *hardware.peak_flops):
         if other in hardware.peak_flops:
-            note = f"{hardware.name} lists no peak for {summary}: the peak of {other} stands in for it."
+            note = f"{hardware.name} lists no peak for {summary}: the peak of {other} is used instead."
             return Peak(flops_per_s=hardware.peak(other), dtype=other, note=note)
     raise AssertionError(f"{hardware.name} lists no peak at all")  # weftrace.facts refuses such an entry
 

@@ -43,7 +43,7 @@ class TracedCall(Call):
     @property
     def out(self) -> Any:
         if self._out is UNRECORDED:
-            raise OutputUnknown(f"the shapes of what {self.name} returns")
+            raise OutputUnknown(f"the shapes of the results of {self.name}")
         return self._out
 
     def set_out(self, out: Any) -> None:

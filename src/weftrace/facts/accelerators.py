@@ -129,7 +129,7 @@ def hardware_of_device(
     if not fits or not all(_is_as_fast(device, fits[0]) for device in fits):
         which = f": {', '.join(device.name for device in fits)} have these" if fits else ""
         raise WeftraceError(
-            f"the device's name {name.strip()!r} does not tell which accelerator it is, and {seen} do not "
+            f"the device's name {name.strip()!r} does not name an accelerator, and {seen} do not "
             f"either{which}. Name it with --hardware"
         )
     return fits[0], f"taken for {' or '.join(device.name for device in fits)} by its {seen}"

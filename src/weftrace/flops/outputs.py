@@ -65,7 +65,7 @@ REPORT = replace(
 DIFF = Output(
     value=FlopsDiff,
     schema="weftrace.flops.diff/1",
-    title="What changed between two reports of what a model costs",
+    title="What changed between two reports of a model's costs",
     show=print_flops_diff,
 )
 SWEEP = Output(

@@ -37,7 +37,7 @@ def memory_of(source: Trace | str | os.PathLike[str], *, step: int | None = None
     """
     trace = source if isinstance(source, Trace) else open_trace(str(source))
     if isinstance(trace, Job):
-        raise TraceError(f"{source}: holds many files; memory is told of one.")
+        raise TraceError(f"{source}: holds many files; give one of them.")
     found: dict[str, MemoryUse] = {}
     for work in works_of(trace, step=step):
         found |= {use.device: use for use in memory_use(work) if use.device not in found}

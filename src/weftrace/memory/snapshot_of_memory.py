@@ -45,7 +45,7 @@ class StackRow:
         ),
         Shown("allocated by", wide=True),
     ]
-    num_blocks: Annotated[Count | None, Meta(description="Null of what is known as a sum alone."), Shown("blocks")]
+    num_blocks: Annotated[Count | None, Meta(description="Null if only the sum is known."), Shown("blocks")]
     held_bytes: Annotated[int, Shown("bytes")]
     share: Annotated[float, Meta(description="Of all that is held then."), Shown("share")]
 
@@ -73,7 +73,7 @@ class AllocatorHistory(InNotebook):
     """
 
     num_events: Annotated[Count, Meta(description="Allocations and frees of the history.")]
-    span_ns: Annotated[Count | None, Meta(description="From the first to the last; null where no times are recorded.")]
+    span_ns: Annotated[Count | None, Meta(description="From the first to the last; null if times are not recorded.")]
     first_bytes: Annotated[int, Meta(description="Allocated when it began.")]
     peak_bytes: Annotated[int, Meta(description="The most that was allocated at a time.")]
     peak_ns: Annotated[Count | None, Meta(description="When, from the first event.")]
@@ -83,7 +83,7 @@ class AllocatorHistory(InNotebook):
     curve: Annotated[
         pl.DataFrame,
         As(list[CurveRow]),
-        Meta(description="Over time, or over the number of the event where no times are recorded."),
+        Meta(description="Over time, or over the number of the event if times are not recorded."),
     ]
     held: Annotated[pl.DataFrame, As(list[StackRow]), Meta(description="At the peak, most bytes first.")]
 
@@ -108,7 +108,7 @@ class DeviceMemory(InNotebook):
     ]
     stuck_bytes: Annotated[
         Count,
-        Meta(description="Free blocks in segments of which others are in use: empty_cache() does not give them back."),
+        Meta(description="Free blocks in segments with other blocks in use: empty_cache() does not return them."),
     ]
     num_failed: Annotated[Count, Meta(description="Allocations in the history that failed: out of memory.")]
     failed_bytes: Annotated[Count | None, Meta(description="Bytes that the last of these asked for.")]
@@ -117,12 +117,12 @@ class DeviceMemory(InNotebook):
     held: Annotated[
         pl.DataFrame, As(list[StackRow]), Meta(description="What is in use at the snapshot, most bytes first.")
     ]
-    history: Annotated[AllocatorHistory | None, Meta(description="Null where none was recorded.")]
+    history: Annotated[AllocatorHistory | None, Meta(description="Null if not recorded.")]
 
     @property
     def fragmentation_share(
         self,
-    ) -> Annotated[Share | None, Meta(description="1 - largest free block / free bytes; null where nothing is free.")]:
+    ) -> Annotated[Share | None, Meta(description="1 - largest free block / free bytes; null if nothing is free.")]:
         return 1 - self.largest_free_bytes / self.free_bytes if self.free_bytes else None
 
     def _describe(self) -> Iterator[tuple[str, str]]:

@@ -194,7 +194,7 @@ class _Walk:
 
     def mark(self, value: Any, where: str) -> None:
         if id(value) in self.seen and len(value):
-            raise self.wrong(f"{where} stands in the file twice", "each segment and block once")
+            raise self.wrong(f"{where} is in the file twice", "each segment and block once")
         self.seen.add(id(value))
 
     def number(self, values: dict[Any, Any], key: str, where: str, default: int | None = None) -> int:

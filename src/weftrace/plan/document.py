@@ -61,7 +61,7 @@ SCHEMAS = (
     DocumentSchema(
         document=PlanDocument,
         schema=SCHEMA,
-        title="A plan: what must happen, in which order, on which stream of which rank",
+        title="A plan: the work to do, its order, and the stream and rank of each part",
     ),
 )
 
@@ -139,7 +139,7 @@ def load_parquet(path: str | os.PathLike[str]) -> Plan:
         facts = json.loads(text)
         head = msgspec.convert({**facts, "ops": ()}, PlanDocument)
     except (ValueError, TypeError) as error:
-        raise PlanError(f"{path}: what it says of the plan is not what weftrace writes: {error}") from error
+        raise PlanError(f"{path}: its data about the plan is not in weftrace's form: {error}") from error
     if head.schema != SCHEMA:
         raise PlanError(f"{path}: this plan is of another version. Read it with the weftrace that wrote it.")
     after = frame.select(op=pl.int_range(pl.len(), dtype=pl.UInt32), after="after").filter(

@@ -32,17 +32,17 @@ def loss_of(error: BaseException) -> Lost:
         return Lost("it was cancelled before it was done, by its executor or because its cluster was lost")
     if isinstance(error, BrokenExecutor):
         return Lost(
-            "a worker of the executor died, most likely for lack of memory, and took what was left with it; nothing "
-            "tells whether over this file. Without `executor`, weftrace's own processes find the file that kills them"
+            "a worker of the executor died, most likely for lack of memory, and took what was left with it; this "
+            "file may not be the cause. Without `executor`, weftrace's own processes find the file that kills them"
         )
     if is_death(error):
         return Lost(
             "the worker that read it died, each time it was tried and at last with nothing beside it, most likely for "
-            "lack of memory. Give workers more memory (its log tells what it had), or leave the file out"
+            "lack of memory. Give workers more memory (its log has the limit), or leave the file out"
         )
     if "pickle" in f"{type(error).__name__} {error}".lower():
         return Lost(
-            f"what is to be done, or its result, cannot be pickled, as it must to travel ({said(error)}): pass a "
+            f"the function, or its result, cannot be pickled ({said(error)}). Pass a "
             "function that is defined at the top level of a module, and let it return plain values or frames"
         )
     return Lost(f"its worker gave no result: {type(error).__name__}: {said(error)}")

@@ -40,7 +40,7 @@ def only_here(function: Callable[..., object]) -> str | None:
         )
     if (importing := _under_way().keys() - {"__main__"}) and (needed := importing & _strings_in(pickled)):
         return (
-            f"other processes import {min(needed)} to find the function, and would make this call again, which stands "
+            f"other processes import {min(needed)} to find the function, and would make this call again, because it is "
             "at its top level. Put the call into a function, and call that when the import is done"
         )
     if b"__main__" not in pickled:

@@ -152,7 +152,7 @@ def test_errors_say_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "config.json").write_text("{}", "utf-8")
     with pytest.raises(FlopsError, match="cannot read this configuration"):
         hf_model(tmp_path)
-    with pytest.raises(FlopsError, match="not a configuration"):
+    with pytest.raises(FlopsError, match="neither a configuration"):
         hf_model(3)
     bert = hf_model(hf_config(tiny.BERT))
     with pytest.raises(FlopsError, match="encoder"):

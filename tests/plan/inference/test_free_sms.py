@@ -40,7 +40,7 @@ def test_a_wait_that_ends_in_the_midst_of_another_op_is_named_and_not_replayed()
     assert found.rows() == [(1, 0, 300 * US, 400 * US, False)]
     assert sm_waits(ops, found).is_empty()
     assert drain_ns(found) == 0
-    assert told_sm_waits(found)[0].startswith("1 op waited 300 µs for free SMs that another op let go in its midst")
+    assert told_sm_waits(found)[0].startswith("1 op waited 300 µs for free SMs that another op released before its end")
 
 
 def test_a_start_in_time_is_no_wait() -> None:

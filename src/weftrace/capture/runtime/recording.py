@@ -66,7 +66,7 @@ def record(
     if not longest_pause > 0:
         raise CaptureError(f"longest_pause={longest_pause}: it is a number of steps above 0, or inf")
     if strange := [key for key in info or {} if not key.startswith(("profile.", "capture."))]:
-        raise CaptureError(f'info: {strange[0]!r}: what a file tells of itself is called "profile.…" or "capture.…"')
+        raise CaptureError(f'info: {strange[0]!r}: names of metadata begin with "profile.…" or "capture.…"')
     asked = Schedule() if schedule is None else schedule
     action = as_schedule(asked)
     world = this_process()
@@ -312,4 +312,4 @@ class Recording:
         if problem not in self._problems:
             self._problems.append(problem)
             with suppress(CaptureWarning):  # where warnings are made errors, the result alone tells it
-                warnings.warn(f"weftrace.capture: {problem}. The run goes on.", CaptureWarning, stacklevel=3)
+                warnings.warn(f"weftrace.capture: {problem}. The run continues.", CaptureWarning, stacklevel=3)

@@ -61,7 +61,7 @@ def _sized(call: TracedCall) -> Any:
     if call.name == "aten::scalar_tensor":
         return Tensor((), dtype or FLOAT)
     if call.name.endswith("indices"):
-        raise NotRecorded(f"the size of what {call.name} makes")
+        raise NotRecorded(f"the size of the result of {call.name}")
     size = call.arg("n") if call.arg("n") is not None else call.arg("window_length")
     if call.name == "aten::eye":
         return Tensor((size, call.arg("m") or size), dtype or FLOAT)

@@ -26,4 +26,4 @@ def result_of(call: TracedCall) -> Any:
         return call.args[0] if call.args and isinstance(call.args[0], Tensor) else None
     if name.startswith("aten::_foreach_"):
         return foreach(call)
-    raise OutputUnknown(f"the shapes of what {name} returns")
+    raise OutputUnknown(f"the shapes of the results of {name}")

@@ -55,9 +55,9 @@ def deepspeed_text(
 
 _NOTATIONS = """\
 Notations:
-dp_size (GPUs that hold replicas), mp_size (GPUs that share one copy of the model),
-params (parameters), MACs (multiply-accumulates), flops (matrix operations of floating point, 2 for each MAC),
-FLOPS (flops in each second), fwd, bwd and step latency (forward, backward, update of the weights),
+dp_size (GPUs that hold replicas), mp_size (GPUs that share one copy of the model);
+params (parameters), MACs (multiply-accumulates), flops (floating-point operations of matrix work, 2 per MAC);
+FLOPS (flops per second), fwd, bwd and step latency (forward, backward, update of the weights),
 iter latency (fwd, bwd and step latency together)
 """
 
@@ -67,8 +67,8 @@ params, percentage of total params, MACs, percentage of total MACs, \
 fwd latency, percentage of total fwd latency, fwd FLOPS
 
 Note: 1. A module's own work, what it does outside its submodules, is the difference between its line and theirs.
-2. MACs and FLOPS are of matrix work; norms, activations and other elementwise work stand in the summary.
-3. A submodule that is used in several places, or shares parameters, stands once, where the model names it first.
+2. MACs and FLOPS are of matrix work; norms, activations and other elementwise work are in the summary.
+3. A submodule that is used in several places, or shares parameters, is listed once, where the model names it first.
 """
 
 

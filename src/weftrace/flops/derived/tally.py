@@ -138,8 +138,8 @@ def global_factor(report: FlopsReport) -> int:
         return report.parallel.data
     if report.parallel.world % report.ranks and report.parallel.world > report.ranks:
         raise FlopsError(
-            f"{report.name}: {report.ranks} of {report.parallel.world} ranks were merged; what all of them do "
-            "cannot be told from a part that does not divide them. Merge every rank, or ask for the local work"
+            f"{report.name}: {report.ranks} of {report.parallel.world} ranks were merged; the work of all "
+            "ranks is not known from a part that does not divide them. Merge every rank, or ask for the local work"
         )
     return max(1, report.parallel.world // report.ranks)
 

@@ -57,13 +57,11 @@ class Utilization(InNotebook):
     hardware: str
     mfu: Annotated[float, Meta(description="Time at peak of the model FLOPs / step_ns.")]
     mfu_full: Annotated[float, Meta(description="The same, attention over all pairs.")]
-    hfu: Annotated[float, Meta(description="The same of executed FLOPs.")]
+    hfu: Annotated[float, Meta(description="The same for executed FLOPs.")]
     step_ns: float
     flops_per_s: float
     executed_flops_per_s: float
-    time_at_peak_ns: Annotated[
-        Mapping[str, float], Meta(description="Of executed FLOPs, by the dtype whose peak was used.")
-    ]
+    time_at_peak_ns: Annotated[Mapping[str, float], Meta(description="Of executed FLOPs, by the dtype of the peak.")]
     by_phase: Mapping[Phase, PhaseUtilization]
     flags: tuple[str, ...]
     notes: tuple[str, ...]

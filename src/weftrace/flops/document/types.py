@@ -75,7 +75,7 @@ BothTotals = TypedDict(
     "BothTotals",
     {
         "local": Annotated[Totals, Meta(description="What this rank (the merged ranks together) executes.")],
-        "global": Annotated[Totals | None, Meta(description="All ranks; null where those merged do not tell it.")],
+        "global": Annotated[Totals | None, Meta(description="All ranks; null if merged ranks lack it.")],
     },
 )
 
@@ -159,8 +159,6 @@ class FlopsDocument(SavedReport):
         Meta(description="Why a timed report has no throughput; empty where it has one, or nothing was timed."),
     ]
     roofline: Annotated[Roofline | None, Meta(description="null without an accelerator.")]
-    utilization: Annotated[
-        Utilization | None, Meta(description="null without an accelerator, and where no step was timed.")
-    ]
+    utilization: Annotated[Utilization | None, Meta(description="null without an accelerator or a timed step.")]
     prediction: Annotated[Prediction | None, Meta(description="null without an accelerator.")]
     findings: Annotated[tuple[str, ...], Meta(description="What someone should look at, in sentences.")]

@@ -149,7 +149,7 @@ def join(report: FlopsReport, source: Trace | Work, device: Hardware | str | Non
     span_ns = int(elapsed.sum())
     rates = _rates(report, chip, span_ns, steps)
     if any(part.phase is Phase.BACKWARD and total_of(sums, (Phase.RECOMPUTE,)).calls for part in parts):
-        notes.append("What a checkpoint ran again is part of the backward here: a trace does not tell it apart.")
+        notes.append("What a checkpoint ran again is part of the backward here: a trace does not separate it.")
     notes += _oddities(work, parts, span_ns)
     traced = efficiency_or_none(work)
     if traced is not None and traced.executed_flops:
@@ -194,8 +194,8 @@ def _with_traced(
 def agreement(parts: Sequence[PhaseWork], traced: Efficiency) -> str:
     """How far the report's FLOPs and those of the trace's own shapes agree, in a sentence."""
     counted = sum(part.tally.executed_flops for part in parts)
-    known = f"with FLOPs known of {percent(traced.rated_share)} of device time"
-    told = f"The trace's own shapes tell {si(traced.executed_flops, 'FLOP')} executed"
+    known = f"with known FLOPs for {percent(traced.rated_share)} of device time"
+    told = f"The trace's own shapes give {si(traced.executed_flops, 'FLOP')} executed"
     if not counted:
         return f"{told}, {known}; the report has none."
     phases = [

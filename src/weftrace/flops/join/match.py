@@ -67,10 +67,7 @@ def steps_of(report: FlopsReport, work: Work) -> tuple[int, list[str]]:
         notes.append(f"The trace marks no steps: taken for {steps} of the report's ({why}).")
     if not calls:
         if expected:
-            notes.append(
-                "None of the report's matrix operators is in the trace, so it cannot be told whether both are of one "
-                "run."
-            )
+            notes.append("None of the report's matrix operators is in the trace, so the two may not be of one run.")
     else:
         wrong = [name for name, number in expected.items() if calls.get(name, 0) != number * steps]
         summary = ", ".join(

@@ -178,7 +178,7 @@ def warnings_of(account: Account) -> list[str]:
     flags = _flags(account)
     if len(flags) <= MAX_FLAGS:
         return flags
-    return [*flags[:MAX_FLAGS], f"… and {len(flags) - MAX_FLAGS:,} more places whose rate is above the peak."]
+    return [*flags[:MAX_FLAGS], f"… and {len(flags) - MAX_FLAGS:,} more places with a rate above the peak."]
 
 
 def _flags(account: Account) -> list[str]:
@@ -208,7 +208,7 @@ def remarks_of(account: Account) -> list[tuple[str, list[str]]]:
         missing.append(report.global_partial)
     if account.coverage.unattributed_ns:
         took = duration(account.coverage.unattributed_ns)
-        missing.append(f"{took} were spent where no operator was counted, in Python mostly.")
+        missing.append(f"{took} were spent outside of counted operators, mostly in Python.")
     assumed = [
         *(account.untimed_prediction.assumptions if account.untimed_prediction else ()),
         *(account.utilization.notes if account.utilization else ()),

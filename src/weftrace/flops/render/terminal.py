@@ -190,7 +190,7 @@ def _dearest(account: Account, width: int, top: int) -> list[RenderableType]:
         whole = sum(value for value, _ in sums)
         lines = [[clean(label), text(amount), percent(amount / whole)] for amount, label in sums[:top] if amount > 0]
         if lines:
-            title = section(f"Most {name}", "outside children; modules that are alike together")
+            title = section(f"Most {name}", "outside children; equal modules together")
             blocks.append(Group(title, table(("module", name, "share"), lines, width, left=("module",))))
     lines = [
         [

@@ -81,7 +81,7 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "share": (
             "Share",
-            "The module's part of the time of all modules in the step of median length; of the model FLOPs where "
+            "The module's share of the time of all modules in the step of median length; of the model FLOPs if "
             "nothing was timed.",
         ),
         "flops_per_s": (
@@ -95,7 +95,7 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "mfu_full": (
             "MFU, PaLM",
-            "The same of model FLOPs with full attention.",
+            "The same for model FLOPs with full attention.",
         ),
         "hfu": (
             "HFU",
@@ -104,9 +104,9 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "bound": (
             "Bound",
-            "The least time that the named device needs: for each operator call, the longest of its matrix FLOPs at "
-            "the peak of their dtype, its vector FLOPs at the vector peak, and its bytes at the memory's bandwidth. "
-            "The kind, compute or memory, is what the most of that time goes to.",
+            "The least time that the named device needs. Each operator call takes the longest of three: its matrix "
+            "FLOPs at the peak of their dtype, its vector FLOPs at the vector peak, and its bytes at the memory's "
+            "bandwidth. The kind, compute or memory, is the larger part of that time.",
         ),
         "predicted": (
             "Predicted step",
@@ -114,7 +114,7 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "launch gaps, communication and overlap.",
         ),
         "tokens_per_s": (
-            "Tokens a second, predicted",
+            "Tokens per second, predicted",
             "A step's tokens on one device over the predicted time; at most: over the bound.",
         ),
         "fits": (
@@ -139,8 +139,8 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "folded": (
             "Folded modules",
-            "Siblings with the same class and the same counts, all the way down, stand in one row; its numbers are "
-            "those of all of them together. Below it stand the parts of the first.",
+            "Siblings with the same class and the same counts, all the way down, share one row; its numbers are "
+            "the sums over all of them. The parts of the first follow.",
         ),
     }
 )

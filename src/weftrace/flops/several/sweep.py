@@ -44,7 +44,7 @@ class SweepPoint(InNotebook):
     intensity: Annotated[float | None, Meta(description="Executed matrix and vector FLOPs a byte.")]
     param_bytes: Annotated[Count, Meta(description="Of this rank's parameters.")]
     tokens: Count | None
-    step_ns: Annotated[Count | None, Meta(description="Measured, the median; null where nothing was timed.")]
+    step_ns: Annotated[Count | None, Meta(description="Measured, the median; null if nothing was timed.")]
     bound_ns: Annotated[float | None, Meta(description="This and the next two: null without an accelerator.")]
     predicted_ns: float | None
     bound: Annotated[BoundName | None, Meta(description="Whichever is more of bound_ns.")]

@@ -108,4 +108,4 @@ def _lost(work: Work) -> list[str]:
         summary.append(f"without {counted(quality.num_dropped, 'event')} that could not be read")
     if not summary:
         return []
-    return [f"{work.trace.path or 'the trace'}: {', '.join(summary)}; the plan is of what is left."]
+    return [f"{work.trace.path or 'the trace'}: {', '.join(summary)}; the plan covers the rest."]

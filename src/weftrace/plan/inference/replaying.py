@@ -25,17 +25,17 @@ class Replay(InNotebook):
     """A replay of an inferred plan beside the measurement. Times in ns."""
 
     span_ns: Annotated[int, Meta(ge=0, description="Measured: first start to last end on a device, of all ranks.")]
-    replayed_ns: Annotated[int, Meta(ge=0, description="The same of the replay.")]
+    replayed_ns: Annotated[int, Meta(ge=0, description="The same for the replay.")]
     worst_phase: Annotated[
-        str | None, Meta(description="Phase and occurrence whose end is farthest off; null without phases.")
+        str | None, Meta(description="Phase and occurrence with the end that is farthest off; null without phases.")
     ]
     worst_phase_ns: Annotated[
-        int, Meta(description="By how much: replayed less measured end, from the first start on a device.")
+        int, Meta(description="Its error: replayed less measured end, from the first start on a device.")
     ]
     late_starts: Annotated[
         int, Meta(ge=0, description="Starts on a device more than 10 µs after stream and launch let them, as measured.")
     ]
-    late_ns: Annotated[int, Meta(ge=0, description="By how much together.")]
+    late_ns: Annotated[int, Meta(ge=0, description="Sum of their lateness.")]
     unexplained_starts: Annotated[
         int, Meta(ge=0, description="Of these, those that no other wait of the plan holds until within 10 µs.")
     ]

@@ -79,7 +79,7 @@ class Kept(InNotebook):
     graph_latency_ns: Annotated[int, Meta(description="From a graph's launch to its first kernel.")] = 0
     quiet_latency_ns: Annotated[
         int,
-        Meta(description="From a kernel's end to when a thread that polled for it went on; below 0 if before."),
+        Meta(description="From a kernel's end until a thread that polled for it continued; below 0 if before."),
     ] = 0
     num_pinned: Annotated[
         int,

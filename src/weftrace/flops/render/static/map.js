@@ -103,7 +103,7 @@ function metricsOf(model) {
       of: (node) => node.params,
       own: (node) => node.ownParams,
       text: (value) => si(value),
-      lead: "Width: a module's part of the parameters; shared ones stand at their first place.",
+      lead: "Width: a module's part of the parameters; shared ones are at their first place.",
     },
     {
       key: "bytes",

@@ -65,7 +65,7 @@ function leadWords({ timed, roofs }) {
   const what = timed
     ? "Filled points are measured: what a module does itself in one phase, over its time. " +
       "A point's area is its time."
-    : "Nothing was timed: hollow points stand where the device's limits put them, not where they were measured.";
+    : "Nothing was timed: hollow points are at the device's limits, not measured.";
   const held = "under the slanted part memory holds a module back, under the flat part arithmetic does.";
   const above = roofs
     ? `The roofs are those of ${roofs.name}; ${held}`

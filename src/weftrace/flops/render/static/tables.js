@@ -12,7 +12,7 @@ import { defined } from "render/tooltip.js";
 export function showWorst({ doc }) {
   byId("worst-box").hidden = !doc.worst.length;
   if (!doc.worst.length) return;
-  byId("worst-head").textContent = "Most time above the roofline, modules that are alike together";
+  byId("worst-head").textContent = "Most time above the roofline, equal modules together";
   showTable("worst-table", {
     name: "worst",
     rows: doc.worst,

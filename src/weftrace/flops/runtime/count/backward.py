@@ -89,7 +89,7 @@ class BackwardMarks:
         except RuntimeError:  # torch forbids to ask some views, changed in place, for their node
             return
         except Exception as error:  # what a module returns may be anything, with properties that raise
-            self.tracker.uncounted.note(f"the backward's times of what a {type(module).__name__} returned", error)
+            self.tracker.uncounted.note(f"the backward's times of the output of a {type(module).__name__}", error)
 
     # -- hooks in the graph; they run in the threads of the engine
 

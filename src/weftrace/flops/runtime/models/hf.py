@@ -156,7 +156,7 @@ def _plain_model(transformers: Any, config: Any, device: torch.device, options: 
 def _config(source: Any) -> Any:
     if not isinstance(source, (str, os.PathLike)):
         if not hasattr(source, "model_type"):
-            raise FlopsError(f"{source!r} is not a configuration of transformers, nor a path to a config.json")
+            raise FlopsError(f"{source!r} is neither a configuration of transformers nor a path to a config.json")
         return source
     return read_config(os.fspath(source))
 

@@ -64,7 +64,7 @@ def run_model(spec: RunSpec, *, on_step: OnStep | None = None) -> FlopsReport:
         except FlopsError as second:
             why = one_line(second.__cause__ or second, 160)
             raise FlopsError(
-                f"{error}; nor on fake tensors ({why}). --device cpu or cuda runs the real thing"
+                f"{error}; it fails on fake tensors too ({why}). --device cpu or cuda runs the real thing"
             ) from cause
     return replace(report, device="meta", notes=(*report.notes, FAKE_NOTE.format(why=one_line(cause, 160))))
 
@@ -93,7 +93,7 @@ def _run_config(spec: RunSpec, on_step: OnStep | None) -> FlopsReport:
         else:
             return replace(report, notes=(*report.notes, PLAIN_NOTE.format(name=ready.name, why=why)))
     summary = ", ".join(dict.fromkeys(others))
-    raise FlopsError(f"{first}; nor does it as transformers alone would run it ({summary})") from cause
+    raise FlopsError(f"{first}; it also fails as transformers alone runs it ({summary})") from cause
 
 
 def run_steps(

@@ -38,8 +38,8 @@ def without_circles(inferred: Inferred) -> Inferred:
     if found is inferred:
         return inferred
     note = (
-        f"{counted(num_waits, 'wait')} and {counted(num_meets, 'meeting')} of ranks are left out, as ops would wait "
-        "for each other in a circle: who communicates with whom is told wrong in places"
+        f"{counted(num_waits, 'wait')} and {counted(num_meets, 'meeting')} of ranks are left out, because ops "
+        "would wait for each other in a circle: some partners in communication are wrong"
     )
     return replace(found, notes=(*found.notes, note))
 

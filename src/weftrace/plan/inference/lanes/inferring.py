@@ -349,7 +349,7 @@ def _notes(ops: pl.DataFrame, ready: Ready, num_cut: int, met: pl.DataFrame, gra
     if len(late):
         share = late.sum() / max(1, int(ops.get_column("duration_ns").sum()))
         found.append(
-            f"{counted(len(late), 'range')} began later than all that is known to have held them: that time stands in "
+            f"{counted(len(late), 'range')} began later than all that is known to have held them: that time is in "
             f'the plan as "{BETWEEN}", {share:.1%} of the time of all ranges'
         )
     if met.height:

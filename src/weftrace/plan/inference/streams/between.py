@@ -72,4 +72,4 @@ def _told_left_out(launched: Launched, recorded: Recorded) -> list[str]:
 
 def _told_open(num_open: int) -> list[str]:
     calls = "1 call that makes a stream wait" if num_open == 1 else f"{num_open:,} calls that make a stream wait"
-    return [f"{calls} could not be placed: measured times do not tell which streams they join."] if num_open else []
+    return [f"{calls} could not be placed: measured times do not show which streams they join."] if num_open else []

@@ -107,6 +107,6 @@ def told_sm_waits(found: pl.DataFrame) -> list[str]:
     late = duration(int(midst.get_column("late_ns").sum()))
     many = f"{midst.height} ops waited" if midst.height > 1 else "1 op waited"
     return [
-        f"{many} {late} for free SMs that another op let go in its midst, not at its end: such a wait has no end "
+        f"{many} {late} for free SMs that another op released before its end: such a wait has no end "
         "that a replay could keep."
     ]
