@@ -95,6 +95,7 @@ def test_a_click_is_answered_in_the_window(open_html: Any, html: str, width: int
         answered(page, "#lanes-canvas", y, "#box-panel", share)
         assert "mlp(B)" in page.locator("#box-panel").inner_text()
         page.keyboard.press("Escape")
+        assert not shown_parts(page)
 
     for picture in ("#lanes-canvas", "#timeline-canvas"):
         brought(page, picture, 0.6 * height)
@@ -109,7 +110,13 @@ def test_a_click_is_answered_in_the_window(open_html: Any, html: str, width: int
         page.keyboard.up("Shift")
         answered(page, picture, y, "#range-panel", share)
         page.locator("#range-panel .close").click()
-        assert page.locator("#dock").is_hidden()
+        assert not shown_parts(page) and page.locator("#dock").is_hidden()
+
+
+def shown_parts(page: Page) -> list[str]:
+    """What the panel shows: of a failure it is to be seen which part is open, and what it says."""
+    parts: list[str] = page.locator("#dock-parts > :not([hidden])").all_inner_texts()
+    return parts
 
 
 def test_two_answers_stand_together_the_last_one_first(page: Page) -> None:

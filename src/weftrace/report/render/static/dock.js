@@ -24,6 +24,8 @@ export function dock(onClose) {
   const panel = byId("dock");
   /** @type {{ y: number, at: number } | null} */
   let press = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let giving;
   /** @type {HTMLElement | null} */
   let cameFrom = null;
   const measure = oncePerFrame(fit);
@@ -75,7 +77,8 @@ export function dock(onClose) {
   /** It may have come under the pointer, which is about to click a second time. */
   function giveWay() {
     panel.style.setProperty("pointer-events", "none");
-    setTimeout(() => panel.style.removeProperty("pointer-events"), SECOND_MS);
+    clearTimeout(giving); // an answer before this one is not to end it
+    giving = setTimeout(() => panel.style.removeProperty("pointer-events"), SECOND_MS);
   }
 
   /** @param {HTMLElement} part */
