@@ -206,7 +206,7 @@ def test_selectors_are_completed(option: str, begun: str, completed: str) -> Non
         (["whatif", "--sms", "124"], 2, "write compute/communication, as in 124/8"),
         (["whatif"], 2, "say what to try"),
         (["whatif", "--sensitivity", "--no-host-gaps"], 2, "it tries each selection alone"),
-        (["whatif", "--no-host-gaps", "--by", "1%"], 2, "no meaning without --sensitivity"),
+        (["whatif", "--no-host-gaps", "--by", "1%"], 2, "needs --sensitivity"),
         (["whatif", "--no-host-gaps", "-o", "annotated.json.gz"], 2, "has no trace to be drawn into"),
         (["critical-path", "-o", "path.docx"], 2, ".csv"),
     ],
@@ -230,7 +230,7 @@ def test_strict_fails_where_the_replay_is_off(run: Run, train: Path, tmp_path: P
     assert run("critical-path", train, "--strict", "-q")[0] == 0
     late = TraceFile().kernel("a", 100, 50).kernel("b", 200, 100, stream=27, launch=150).write(tmp_path / "late.json")
     code, out, err = run("critical-path", late, "--strict")
-    assert code == 1 and "--strict: the replay is not to be trusted: its span is −20.0 % off" in err
+    assert code == 1 and "--strict: the replay is not reliable: its span is −20.0 % off" in err
     assert "Take what follows for a hint." in summary(out)
 
 

@@ -88,7 +88,7 @@ def test_another_placement_is_a_change_like_others(run: Run, layers: Path, tmp_p
     [
         (["--schedule", "dualpipe"], 2, "another schedule needs phases of a pipeline's chunks"),
         (["--schedule", "dualpipe", "--no-host-gaps"], 2, "takes no other change"),
-        (["--placed-as", "placement.json"], 2, "no meaning without --placement"),
+        (["--placed-as", "placement.json"], 2, "needs --placement"),
         (["--placement", "absent.json"], 3, "absent.json"),
     ],
 )

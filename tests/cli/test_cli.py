@@ -320,7 +320,7 @@ def test_what_a_step_launched_can_be_chosen_by_name(run: Run, tmp_path: Path) ->
     assert run("annotate", train, "--step", 2, "--step-by", "launch", "-o", by_launch)[0] == 0
     for command in (("report",), ("lanes",), ("annotate", "-o", tmp_path / "no.json")):
         code, _, err = run(command[0], train, "--step-by", "launch", *command[1:])
-        assert code == 2 and "no meaning without --step" in " ".join(err.replace("│", " ").split())
+        assert code == 2 and "needs --step" in " ".join(err.replace("│", " ").split())
 
 
 def test_users_rules_extend_ours(run: Run, train: Path, tmp_path: Path) -> None:

@@ -87,9 +87,9 @@ def test_gates_stand_in_the_document_with_values_and_results(run: Run, pair: tup
     ("arguments", "said"),
     [
         (("--fail-above", "expsoed=5%"), "Did you mean exposed?"),
-        (("--fail-below", "span=5"), "write it as 5% or 300us"),
+        (("--fail-below", "span=5"), "write 5% or 300us"),
         (("--fail-above", "family:gem=5%"), "family:gem: neither run has it. Did you mean family:gemm?"),
-        (("--beyond-noise",), "it has no meaning without --fail-above or --fail-below"),
+        (("--beyond-noise",), "it needs --fail-above or --fail-below"),
     ],
 )
 def test_a_wrong_gate_is_wrong_usage(run: Run, pair: tuple[str, str], arguments: tuple[str, ...], said: str) -> None:

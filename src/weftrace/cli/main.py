@@ -151,9 +151,7 @@ def _run() -> None:
         if ended.code in _STOPPED:
             _tell_stopped(_STOPPED[ended.code])
         if ended.code == USAGE and len(sys.argv) == 2 and _is_command(name := sys.argv[1]) and os.path.exists(name):
-            typer.echo(
-                f"weftrace: {name} is a command; for what lies here under that name: weftrace ./{name}", err=True
-            )
+            typer.echo(f"weftrace: {name} is a command; for the file of that name: weftrace ./{name}", err=True)
         sys.stdout.flush()
         raise
 

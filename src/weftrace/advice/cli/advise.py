@@ -38,27 +38,30 @@ class Request:
     """The traces, and which rules fail a build."""
 
     sources: options.Sources
-    all: Annotated[bool, Option("All findings, and what was looked for and not found.")] = False
+    all: Annotated[bool, Option("Show all findings, and what weftrace looked for and did not find.")] = False
     gate: Annotated[
         str | None,
         Option(
-            "Exit with 1 where one of these rules finds something that is worth a change, or any rule: all.",
+            "Exit with status 1 if one of these rules finds something that is worth changing; all: any rule.",
             metavar="RULE[,RULE...]",
             completes="weftrace.cli.completion:ids_of_rules",
         ),
     ] = None
     beyond: Annotated[
         str | None,
-        Option("With --gate: where it costs more than this part of a step, worth it or not.", metavar="PART"),
+        Option(
+            "With --gate: fail if it costs more than this part of a step, whether it is worth changing or not.",
+            metavar="PART",
+        ),
     ] = None
     flops: Annotated[
         str | None,
-        Option("What a step of the same run costs (`weftrace flops … -o flops.json`): tells MFU.", metavar="JSON"),
+        Option("FLOPs of a step of the same run (from `weftrace flops … -o flops.json`): adds MFU.", metavar="JSON"),
     ] = None
     hardware: Annotated[
         str | None,
         Option(
-            "The accelerator whose peaks count.", metavar="NAME", shows_default="the one that the trace names",
+            "The accelerator that sets the peaks.", metavar="NAME", shows_default="the one that the trace names",
             completes="weftrace.cli.options:complete_hardware",
         ),
     ] = None  # fmt: skip
@@ -73,7 +76,7 @@ def run(request: Request, to: outputs.Destination) -> None:
 
     gate = _gate(request.gate)
     if request.beyond is not None and not gate:
-        raise typer.BadParameter("it has no meaning without --gate", param_hint="--beyond")
+        raise typer.BadParameter("it needs --gate", param_hint="--beyond")
     beyond = None if request.beyond is None else options.parse_part(request.beyond, "--beyond")
     if beyond is not None and beyond > 1:
         raise typer.BadParameter(f"{request.beyond} is more than the step; write 7% or 0.07", param_hint="--beyond")
@@ -85,7 +88,7 @@ def run(request: Request, to: outputs.Destination) -> None:
         from weftrace.advice.findings.advising import advise
         from weftrace.advice.render.advice_terminal import print_advice
 
-        with outputs.working("looking for what costs time"):
+        with outputs.working("looking for lost time"):
             found = advise(source, hardware=request.hardware, flops=flops, workers=request.workers)
     outputs.deliver(found, ADVICE, wanted, show=partial(print_advice, all_of_it=request.all))
     _exit_if_found(found, gate, beyond)
@@ -99,7 +102,7 @@ def _counted(path: str) -> FlopsReport:
     try:
         from weftrace.flops import read_flops
     except ModuleNotFoundError as missing:
-        raise typer.BadParameter("this weftrace counts no FLOPs", param_hint="--flops") from missing
+        raise typer.BadParameter("this installation of weftrace has no FLOPs report", param_hint="--flops") from missing
     return read_flops(path)
 
 

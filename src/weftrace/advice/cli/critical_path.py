@@ -31,8 +31,10 @@ weftrace critical-path --check traces/*.json.gz -o replays.md       how far the 
 class Request:
     """Which path, or the check of many files instead."""
 
-    check: Annotated[bool, Option("Instead of a path: a line a file, how far the replay of its plan is off.")] = False
-    step: Annotated[int | None, Option("Only what of the path is in ProfilerStep N.", metavar="N")] = None
+    check: Annotated[bool, Option("Instead of the path: one line per file, how far the replay of its plan is off.")] = (
+        False
+    )
+    step: Annotated[int | None, Option("Only the part of the path in ProfilerStep N.", metavar="N")] = None
 
 
 def run(request: Request, traces: Traces, to: outputs.Destination) -> None:

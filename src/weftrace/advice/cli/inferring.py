@@ -35,11 +35,12 @@ class Traces:
     level: Annotated[
         LevelChoice,
         Option(
-            "What the plan's ops are: [bold]kernel[/bold]s, or stretches of a [bold]phase[/bold], which is smaller."
+            "The operations of the plan: [bold]kernel[/bold]s, or parts of a [bold]phase[/bold], "
+            "which makes a smaller plan."
         ),
     ] = LevelChoice.kernel
     top: Annotated[int, Meta(ge=1), Option("Rows of each table in the terminal.", metavar="N")] = 8
-    strict: Annotated[bool, Option("Exit with 1 where the replay is not to be trusted: 3 % off, say.")] = False
+    strict: Annotated[bool, Option("Exit with status 1 if the replay is not reliable (for example, 3 % off).")] = False
     ranks: options.Ranks = None
     workers: options.Workers = None
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES
@@ -67,5 +68,5 @@ def inferred_from(traces: Traces, *, frames: bool = False) -> Inferred:
 def exit_if_off(trust: Trust, *, strict: bool) -> None:
     """With `--strict`, exit with 1 where an answer is not to be trusted."""
     if strict and not trust.is_trusted:
-        typer.echo(f"weftrace: --strict: the replay is not to be trusted: {'; '.join(trust.reasons)}", err=True)
+        typer.echo(f"weftrace: --strict: the replay is not reliable: {'; '.join(trust.reasons)}", err=True)
         raise typer.Exit(NOT_MET)

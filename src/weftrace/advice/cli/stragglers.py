@@ -36,10 +36,10 @@ class Request:
     most: Annotated[
         float | None,
         Meta(ge=1),
-        Option("Exit with 1 where S, the time of the job over that at its peers' pace, is above.", metavar="S"),
+        Option("Exit with status 1 if S is higher (S = time of the job / time at the pace of its peers).", metavar="S"),
     ] = None
     top: Annotated[int, Meta(ge=1), Option("Rows of each table in the terminal.", metavar="N")] = 8
-    strict: Annotated[bool, Option("Exit with 1 where the replay is more than 3 % off.")] = False
+    strict: Annotated[bool, Option("Exit with status 1 if the replay is more than 3 % off.")] = False
     ranks: options.Ranks = None
     workers: options.Workers = None
     max_bytes: options.MaxBytes = options.DEFAULT_MAX_BYTES

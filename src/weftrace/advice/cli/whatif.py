@@ -72,7 +72,7 @@ class Request:
     scale: Annotated[
         tuple[str, ...],
         Option(
-            f"Durations of what SELECTOR names times FACTOR, repeatable: {SELECTOR_HELP}.",
+            f"Multiply the durations that SELECTOR selects by FACTOR, repeatable: {SELECTOR_HELP}.",
             metavar="SELECTOR=FACTOR",
             completes="weftrace.advice.cli.whatif:complete_scale",
         ),
@@ -80,7 +80,7 @@ class Request:
     remove: Annotated[
         tuple[str, ...],
         Option(
-            "Device work that SELECTOR names is not done, nor are its launches: recomputation, casts. Repeatable.",
+            "Remove the device work that SELECTOR selects, with its launches: recomputation, casts. Repeatable.",
             metavar="SELECTOR",
             completes="weftrace.advice.cli.whatif:complete_selector",
         ),
@@ -98,7 +98,7 @@ class Request:
     free_streams: Annotated[
         bool, Option("Streams wait for each other only where it is recorded, or a call asks for it: a bound.")
     ] = False
-    no_host_gaps: Annotated[bool, Option("The host takes no time to launch, nor between its calls.")] = False
+    no_host_gaps: Annotated[bool, Option("The host takes no time to launch, and no time between its calls.")] = False
     sms: Annotated[str | None, Option("Another split of the SMs, compute/communication: 124/8.", metavar="N/M")] = None
     placement: Annotated[
         str | None,
@@ -240,7 +240,7 @@ def _placement(path: str | None, placed_as: str | None) -> Change:
     from weftrace.files.values import to_document
 
     if path is None:
-        raise typer.BadParameter("it has no meaning without --placement", param_hint="--placed-as")
+        raise typer.BadParameter("it needs --placement", param_hint="--placed-as")
     documents = [to_document(read_report(each)) for each in (path, placed_as) if each is not None]
     return placement_swap(*documents, name=path)
 
@@ -276,7 +276,7 @@ def _check(request: Request, changes: list[Change]) -> None:
     """Raises `typer.BadParameter` where nothing is to be tried, or two questions are asked at once."""
     asks = request.asks_sensitivity
     if request.schedule is None and request.weight_share is not None:
-        raise typer.BadParameter("it has no meaning without --schedule", param_hint="--weight-share")
+        raise typer.BadParameter("it needs --schedule", param_hint="--weight-share")
     if request.schedule is not None:
         if asks or changes:
             raise typer.BadParameter(
@@ -288,7 +288,7 @@ def _check(request: Request, changes: list[Change]) -> None:
             "it tries each selection alone; ask for changes without it", param_hint="--sensitivity"
         )
     if not asks and request.by is not None:
-        raise typer.BadParameter("it has no meaning without --sensitivity", param_hint="--by")
+        raise typer.BadParameter("it needs --sensitivity", param_hint="--by")
     if not asks and not changes:
         raise typer.BadParameter(
             "say what to try, as in --scale communication=0.5, or --sensitivity", param_hint="--scale"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EPILOG = """[bold]Examples[/bold]
 
-weftrace diff before.json.gz after.json.gz                       what changed in a step, and whose time it is
+weftrace diff before.json.gz after.json.gz                       what changed in a step, and where
 
 weftrace diff before/ after/ -o diff.html -o diff.md             two jobs; a page, and Markdown for a pull request
 
@@ -34,9 +34,9 @@ weftrace diff before/ after/ --fail-above span=2% --fail-above exposed=5%      e
 
 weftrace diff before/ after/ --fail-above kernel:flash_.*bwd=3% --fail-below hidden=2%     a share is held in points
 
-weftrace diff --figures                                          all that may be held to a limit, and what each is
+weftrace diff --figures                                          the figures that can have a limit
 
-Exit codes: 0 fine, 1 a gate failed, 2 wrong usage, 3 an input that cannot be used, or runs that cannot be compared."""
+Exit status: 0 success, 1 a gate failed, 2 wrong usage, 3 an input is unusable or the runs cannot be compared."""
 
 GATES = "What to fail on"
 
@@ -67,7 +67,7 @@ class Request:
             metavar="BEFORE",
         ),
     ]  # fmt: skip
-    after: Annotated[str, Option("The other run, likewise.", is_argument=True, metavar="AFTER")]
+    after: Annotated[str, Option("The other run, in the same form.", is_argument=True, metavar="AFTER")]
     ranks: options.Ranks = None
     kernels: options.Kernels = None
     workers: options.Workers = None
@@ -75,7 +75,7 @@ class Request:
     steps_by: Annotated[
         str | None,
         Option(
-            "Which ranges are the steps, in place of ProfilerStep: annotations, operators or calls such as "
+            "The ranges that are the steps, instead of ProfilerStep: annotations, operators or calls such as "
             "cudaGraphLaunch of this name; * is any text, # any number.",
             ("--steps-named",), metavar="NAME", shows_default="the profiler's, else annotations that repeat",
         ),
@@ -83,7 +83,7 @@ class Request:
     fail_above: Annotated[
         tuple[str, ...],
         Option(
-            "Exit with 1 where a figure grew by more, repeatable: exposed=5%, idle=300us, family:gemm=5%; see "
+            "Exit with status 1 if a figure grew by more, repeatable: exposed=5%, idle=300us, family:gemm=5%; see "
             "--figures.",
             metavar="NAME=LIMIT", completes="weftrace.comparison.cli.diff:complete_gate", panel=GATES,
         ),
@@ -91,31 +91,34 @@ class Request:
     fail_below: Annotated[
         tuple[str, ...],
         Option(
-            "Exit with 1 where a figure fell by more, repeatable: hidden=2% (of a share, points).",
+            "Exit with status 1 if a figure fell by more, repeatable: hidden=2% (of a share, points).",
             metavar="NAME=LIMIT", completes="weftrace.comparison.cli.diff:complete_gate", panel=GATES,
         ),
     ] = ()  # fmt: skip
     beyond_noise: Annotated[
         bool,
-        Option("Only where the change is more than noise: more than the steps of one run differ by.", panel=GATES),
+        Option(
+            "Only if the change is more than noise, that is, larger than the difference between steps of one run.",
+            panel=GATES,
+        ),
     ] = False
     figures: Annotated[
         bool,
         typer.Option(
             "--figures", callback=_list_figures, is_eager=True, rich_help_panel=GATES,
-            help="List the figures that may be held to a limit, with their definitions.",
+            help="List the figures that can have a limit, with their definitions.",
         ),
     ] = False  # fmt: skip
     top: Annotated[Positive, Option("Rows of each table in the terminal.", metavar="N")] = 8
 
 
 def run(request: Request, to: outputs.Destination) -> None:
-    """Compare two runs: what changed in a step, by how much, and whether it is more than noise."""
+    """Compare two runs: what changed in a step, how much, and whether it is more than noise."""
     from weftrace.comparison.outputs import REPORT
 
     gates = [*_gates(request.fail_above, "above"), *_gates(request.fail_below, "below")]
     if request.beyond_noise and not gates:
-        raise typer.BadParameter("it has no meaning without --fail-above or --fail-below", param_hint="--beyond-noise")
+        raise typer.BadParameter("it needs --fail-above or --fail-below", param_hint="--beyond-noise")
     sides = request.before, request.after
     wanted = to.wanted(writes=REPORT, inputs=options.inputs_of([*sides], *(request.kernels or ())))
     runs = [_run(path, request, with_page=wanted.has(".html")) for path in sides]  # a page draws the events

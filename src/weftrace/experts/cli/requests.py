@@ -22,8 +22,8 @@ Loads = Annotated[
     ),
 ]
 Gpus = Annotated[Positive, Option("GPUs that share the experts.", metavar="G")]
-Nodes = Annotated[Positive, Option("Nodes that the GPUs stand in.", metavar="NODES")]
-Groups = Annotated[Positive, Option("Groups of group-limited routing; 1 where there are none.", metavar="N")]
+Nodes = Annotated[Positive, Option("Nodes of the GPUs.", metavar="NODES")]
+Groups = Annotated[Positive, Option("Groups of group-limited routing; 1 without groups.", metavar="N")]
 WindowSteps = Annotated[Positive, Option("Recorded steps that are added up to one window.", metavar="N")]
 
 
@@ -54,7 +54,7 @@ class BalanceRequest:
     ] = None
     dead: Annotated[
         frozenset[int],
-        Option("GPUs whose weights are lost: 3,8-9.", metavar="GPUS", reads=partial(parse_gpus, name="--dead")),
+        Option("GPUs that lost their weights: 3,8-9.", metavar="GPUS", reads=partial(parse_gpus, name="--dead")),
     ] = frozenset()
     draining: Annotated[
         frozenset[int],
@@ -74,7 +74,7 @@ class BalanceRequest:
     hardware: Annotated[str, Option("Accelerator that policies and moves are priced for.")] = "H800"
     model: Annotated[
         str | None,
-        Option("Whose experts these are, for prices: deepseek-v3, or an expert's two widths, 7168x2048.",
+        Option("The model of the experts, for prices: deepseek-v3, or an expert's two widths, 7168x2048.",
                metavar="NAME"),
     ] = None  # fmt: skip
     time_budget: Annotated[float, Meta(ge=0.0), Option("Seconds to search for better.", metavar="S")] = 1.0

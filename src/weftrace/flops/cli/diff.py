@@ -27,7 +27,7 @@ class Request:
     before: Annotated[str, Option("JSON of the one report.", is_argument=True, metavar="A")]
     after: Annotated[str, Option("JSON of the other.", is_argument=True, metavar="B")]
     fail_above: Annotated[
-        str | None, Option("Exit with 1 where a total differs by more, or a time grew by more.", metavar="1%")
+        str | None, Option("Exit with status 1 if a total differs by more, or a time grew by more.", metavar="1%")
     ] = None
 
 

@@ -26,7 +26,7 @@ class Request:
     trace: Annotated[
         str,
         Option(
-            "A recorded trace of one rank whose ranges name phases: attn(F), ATTN, weftrace's runtime's.",
+            "A recorded trace of one rank with ranges that name phases: attn(F), ATTN, or those of weftrace's runtime.",
             is_argument=True, metavar="TRACE",
         ),
     ]  # fmt: skip

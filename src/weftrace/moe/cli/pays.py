@@ -16,9 +16,9 @@ from weftrace.options import Option
 
 EPILOG = """[bold]Examples[/bold]
 
-weftrace profile pays decode --batch 8..512            requests a GPU; every batch is simulated
+weftrace profile pays decode --batch 8..512            requests per GPU; every batch is simulated
 
-weftrace profile pays prefill --batch 1024..16384/512  tokens a GPU, in steps of 512
+weftrace profile pays prefill --batch 1024..16384/512  tokens per GPU, in steps of 512
 
 weftrace profile pays decode --batch 8..512 --overlap two-batch --overlap chunked:2 --ep 32"""
 #: Options of a request that mean nothing here: one rank with balanced routing is simulated, and tokens are the batch.
@@ -47,7 +47,7 @@ class Batches:
 
 
 def run(request: Request, tried: Batches, to: outputs.Destination) -> None:
-    """Find from which batch on overlapping pays, against no overlap: every batch simulated, none interpolated."""
+    """Find the smallest batch at which overlap pays. Every batch is simulated, with and without overlap."""
     from weftrace.moe.outputs import PAYS
     from weftrace.moe.sweeps.break_even import BASE, pays
 

@@ -21,7 +21,8 @@ class ProfileDestination(outputs.Destination):
     output: Annotated[
         tuple[str, ...],
         Option(
-            "File to write, repeatable; its ending decides what. A folder, with a slash (out/), gets a trace a rank.",
+            "File to write, repeatable; its ending decides what. A folder, with a slash (out/), gets "
+            "one trace per rank.",
             ("-o", "--output"), metavar="FILE", panel=outputs.PANEL, shows_default=False,
         ),
     ] = ()  # fmt: skip
@@ -45,10 +46,10 @@ class Axes:
 _WHAT: dict[ModelPhase, str] = {
     "train": "Simulate training: a forward and a backward layer, overlapped as in DualPipe.",
     "prefill": "Simulate prefill: two micro-batches, one computes while the other's tokens travel.",
-    "decode": "Simulate decoding: two micro-batches in five stages, whose transfers hold no SM.",
+    "decode": "Simulate decoding: two micro-batches in five stages; transfers hold no SM.",
 }
 _EXAMPLE: dict[ModelPhase, str] = {
-    "train": "weftrace profile train --ranks 64 --routing random -o out/     a trace a rank, with stragglers",
+    "train": "weftrace profile train --ranks 64 --routing random -o out/     one trace per rank, with stragglers",
     "prefill": "weftrace profile prefill --sweep ep=8,16,32,64 --sweep overlap=none,two-micro-batches -o sweep.json",
     "decode": "weftrace profile decode --ep 64 --sequence 8192 --json",
 }
@@ -87,7 +88,7 @@ def run(request: Request, axes: Axes, to: ProfileDestination) -> None:
     for path in files:
         if "." not in os.path.basename(path) and path.strip("- "):
             raise typer.BadParameter(
-                f"{path}: there is no such folder; for one with a trace a rank write {path}/", param_hint="--output"
+                f"{path}: there is no such folder; to write one trace per rank, give {path}/", param_hint="--output"
             )
     wanted = replace(to, output=tuple(files)).wanted(writes=writes, inputs=inputs)
     if axes.sweep:

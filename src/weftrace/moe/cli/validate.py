@@ -36,7 +36,7 @@ class Request:
     max_error: Annotated[
         str | None,
         Option(
-            "Exit with 1 where a phase or the span is off by more than this part of the measured time, or where the "
+            "Exit with status 1 if a phase or the span is off by more than this part of the measured time, or if the "
             "two have no phase in common.",
             metavar="5%",
         ),

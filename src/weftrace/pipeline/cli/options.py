@@ -50,7 +50,7 @@ class CostsRequest:
     trace: Annotated[
         str | None,
         Option(
-            "A trace whose phases are named by direction, attn(F), mlp(B), mlp(W) …, the traces (a folder) of a "
+            "A trace with phases named by direction, attn(F), mlp(B), mlp(W) …, the traces (a folder) of a "
             "pipeline that weftrace ran, or a timeline of forwards and backwards.",
             metavar="TRACE",
             panel=_PANEL,
@@ -65,8 +65,8 @@ class CostsRequest:
     flops: Annotated[
         str | None,
         Option(
-            "An estimate: the JSON of `weftrace flops MODEL --phase train`, whose batch is a micro-batch; needs "
-            "--hardware.",
+            "An estimate: the JSON of `weftrace flops MODEL --phase train` with one micro-batch as "
+            "its batch; needs --hardware.",
             metavar="JSON",
             panel=_PANEL,
         ),
@@ -79,8 +79,8 @@ class CostsRequest:
         int | None,
         Meta(ge=1),
         Option(
-            "Forward chunks, and as many backward ones, that the trace holds in a step; one, where its phases tell no "
-            "micro-batches.",
+            "Forward chunks (and as many backward chunks) that the trace holds per step; 1 if its "
+            "phases name no micro-batches.",
             metavar="N",
             panel=_PANEL,
         ),

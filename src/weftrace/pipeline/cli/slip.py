@@ -36,8 +36,8 @@ class Request:
     plan: Annotated[
         str,
         Option(
-            "The schedule that was run: the JSON of `weftrace pipeline show … -o plan.json`, or its .txt or .csv; or "
-            "auto: the family in whose order the forwards and backwards ran.",
+            "The schedule that was run: the JSON of `weftrace pipeline show … -o plan.json`, or its "
+            ".txt or .csv; or auto: the family that orders forwards and backwards as they ran.",
             is_argument=True, metavar="PLAN",
         ),
     ]  # fmt: skip

@@ -32,14 +32,16 @@ class Request(CostsRequest):
     ]
     schedule: Annotated[str, Option("Of the pipelines: 1f1b, zbv, dualpipe …", metavar="NAME")] = "dualpipe"
     optimizer_ms: Annotated[float, Meta(ge=0), Option("Time of the optimizer, after the pipeline.", metavar="MS")] = 0.0
-    model: Annotated[str | None, Option("Whose FLOPs are counted (`weftrace flops models`).", metavar="NAME")] = None
+    model: Annotated[
+        str | None, Option("The model that sets the FLOPs (see `weftrace flops models`).", metavar="NAME")
+    ] = None
     tokens_per_micro_batch: Annotated[
         int | None,
         Meta(ge=1),
         Option("Tokens of a micro-batch.", flags=("--tokens",), metavar="N", shows_default="those of one sequence"),
     ] = None
     sequence: Annotated[int, Meta(ge=1), Option("Tokens of a sequence: for attention's FLOPs.", metavar="N")] = 4096
-    dtype: Annotated[str, Option("Whose peak MFU is of.", metavar="NAME")] = "bf16"
+    dtype: Annotated[str, Option("The dtype of the peak that MFU is relative to.", metavar="NAME")] = "bf16"
 
 
 def run(request: Request, to: outputs.Destination) -> None:

@@ -55,8 +55,7 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "hidden": (
             "Hidden communication",
             "|communication & compute| / |communication|: the part of communication time during which some compute "
-            "kernel ran too. It adds no exposed time, but holds SMs and bandwidth. Undefined where there is no "
-            "communication.",
+            "kernel ran too. It adds no exposed time, but holds SMs and bandwidth. Undefined without communication.",
         ),
         "exposed": (
             "Exposed communication",
@@ -173,10 +172,10 @@ TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "transfer_basis": (
             "What is used as the transfer",
-            "all ranks: own end − last start. ranks present: the same, but some ranks of the group "
-            "have no file. fastest rank: the shortest duration of a rank in each collective, because the "
-            "clocks disagree by more than a tenth of it. shortest event: the shortest duration on all "
-            "ranks, because nothing could be matched. whole: only the whole duration is known, waiting "
+            "All ranks: own end − last start. Ranks present: the same, but some ranks of the group "
+            "have no file. Fastest rank: the shortest duration of a rank in each collective, as the clocks "
+            "disagree by more than a tenth of it. Shortest event: the shortest duration on all "
+            "ranks, because nothing could be matched. Whole: only the whole duration is known, waiting "
             "included.",
         ),
         "quality": (
