@@ -148,7 +148,7 @@ def parse_ranks(text: str | None, *, what: str = "ranks", option: str = "") -> l
 def step_by_of(step: int | None, step_by: StepChoice | None) -> StepBy:
     """What `--step-events` says. Raises `typer.BadParameter` where no step is chosen."""
     if step is None and step_by is not None:
-        raise typer.BadParameter("it has no meaning without --step", param_hint="--step-events")
+        raise typer.BadParameter("it needs --step", param_hint="--step-events")
     return "launch" if step_by is StepChoice.launch else "window"
 
 

@@ -19,7 +19,7 @@ const BY_NATURE = "Stages of a pipeline also wait while it fills and drains.";
 const WITH_WHOM =
   "Largest first, by the rank that caused most of the waiting. The rank that enters last may have waited itself.";
 const IN_PIPELINES =
-  "Largest first, by how much longer the step becomes. The rank that enters last may have waited itself. " + BY_NATURE;
+  "Ranks that make the step longest come first. The rank that enters last may have waited itself. " + BY_NATURE;
 const AROUND = 0.5; // of a wait: shown beside it when it is zoomed to
 
 /**
