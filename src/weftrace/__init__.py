@@ -7,6 +7,7 @@
     wt.show(report)                         # in the terminal or the notebook
     wt.save(report, "report.html")          # one page that opens offline; .json for its numbers
     wt.figure(report, "overlap")            # a plotly figure
+    wt.page(report)                         # the interactive page, in a notebook's cell
     wt.analysis.overlap(trace)              # one question at a time
 
 Few names stand here; each capability has the rest in its wing: `wt.analysis`, `wt.plan`, `wt.experts`, `wt.flops`,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:  # what a type checker sees; wings.py names the wings' own
     from weftrace import workers as workers
     from weftrace.api import figure as figure
     from weftrace.api import load as load
+    from weftrace.api import page as page
     from weftrace.api import save as save
     from weftrace.api import show as show
     from weftrace.comparison import Diff as Diff
@@ -68,7 +70,7 @@ if not TYPE_CHECKING:  # a checker would take `__getattr__` to mean that every n
         {
             "weftrace.trace": ("Job", "Trace"),
             "weftrace.plan": ("Plan", "simulate"),
-            "weftrace.api": ("figure", "load", "save", "show"),
+            "weftrace.api": ("figure", "load", "page", "save", "show"),
             **public_names(),
         },
         renamed={"open": ("weftrace.trace", "open_trace")},

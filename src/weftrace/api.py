@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from weftrace.cli.outputs import stdout
@@ -18,6 +22,7 @@ from weftrace.trace import Trace, save_parquet, write_chrome
 from weftrace.wings import outputs
 
 if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
     from rich.console import Console
 
 _GROUND = (
@@ -95,7 +100,35 @@ def save(value: Any, *paths: str | os.PathLike[str]) -> None:
         writers(found[number])[suffix](derived[number], path)
 
 
-def figure(value: Any, kind: str | None = None) -> Any:
+def page(value: Any, height: int = 900) -> Page:
+    """A value's interactive page, for a notebook's cell: it needs no network, no server and no file beside it.
+
+    height: of the cell, in pixels. Raises `WeftraceError` where a value has no page.
+    """
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "page.html"
+        save(value, path)
+        return Page(path.read_text(encoding="utf-8"), height)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page that a notebook shows in a frame of its own, so that its styles and keys stay inside."""
+
+    html: str
+    height: int
+
+    def __repr__(self) -> str:
+        return f"<Page: {len(self.html):,} characters>"
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe srcdoc="{escape(self.html)}" width="100%" height="{self.height}" '
+            'style="border:0;width:100%" sandbox="allow-scripts allow-downloads allow-popups"></iframe>'
+        )
+
+
+def figure(value: Any, kind: str | None = None) -> Figure:
     """A plotly figure of a value, for a notebook or a document.
 
     kind: which of its figures; the first by default. Raises `WeftraceError`, listing them, where it has no such figure,

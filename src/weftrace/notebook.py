@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, cast
@@ -11,6 +12,7 @@ from weftrace.units import duration, size
 
 _MAX_ROWS = 40
 _MAX_TEXT = 120
+_MAX_PICTURE = 1_000_000
 _FEW = 8
 
 
@@ -37,7 +39,15 @@ class InNotebook:
             f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(text)}</td></tr>'
             for name, text in [*rows[:_MAX_ROWS], *more]
         )
-        return f"<table><caption>{escape(type(self).__name__)}</caption>{cells}</table>"
+        picture = self._picture()
+        source = b64encode(picture.encode()).decode() if len(picture) <= _MAX_PICTURE else ""
+        # as an image, so that its styles stay inside and it follows the reader's light or dark
+        shown = f'<img alt="" style="max-width:100%" src="data:image/svg+xml;base64,{source}">' if source else ""
+        return f"<table><caption>{escape(type(self).__name__)}</caption>{cells}</table>{shown}"
+
+    def _picture(self) -> str:
+        """SVG below the table in a notebook; none by default."""
+        return ""
 
     def _describe(self) -> Iterable[tuple[str, str]]:
         """(name, text) of each line. By default a value's headline, else its fields, each in a few words."""

@@ -97,6 +97,13 @@ class Report(InNotebook):
         if (more := self.document["num_ranks"] - 8) > 0:
             yield "…", f"{more} more ranks"
 
+    def _picture(self) -> str:
+        """The lanes of the first rank that has any."""
+        from weftrace.render.lanes_scene import lanes_svg
+
+        drawn = next((rank for rank in self.document["ranks"] if any(lane["boxes"] for lane in rank["lanes"])), None)
+        return "" if drawn is None else lanes_svg(drawn, title=drawn["path"])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions:

@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from weftrace.errors import TraceError, WeftraceError
 from weftrace.files.sources import DEFAULT_MAX_BYTES, is_remote
@@ -234,6 +234,26 @@ def _of_ranks(trace: Trace, ranks: frozenset[int]) -> Trace | None:
     return replace(trace, plain=plain, rank=plain.workers[0].rank if len(plain.workers) == 1 else None)
 
 
+@overload
+def open_trace(
+    source: str | os.PathLike[str],
+    /,
+    *,
+    ranks: None = None,
+    frames: bool = False,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    on_progress: Callable[[int], None] | None = None,
+    workers: int | None = None,
+) -> Trace | Any: ...  # a Trace of a file, a Job of a folder: which of them, only the disk knows
+@overload
+def open_trace(
+    *sources: str | os.PathLike[str],
+    ranks: Iterable[int] | None = None,
+    frames: bool = False,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    on_progress: Callable[[int], None] | None = None,
+    workers: int | None = None,
+) -> Job: ...
 def open_trace(
     *sources: str | os.PathLike[str],
     ranks: Iterable[int] | None = None,

@@ -1,0 +1,56 @@
+"""A report in a notebook's cell: its summary with the lanes, and its page in a frame; and what a type checker says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import weftrace as wt
+from tests.browser import Open
+from weftrace.plan import deepseek_training_layers
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def report() -> wt.Report:
+    return wt.analyze(wt.simulate(deepseek_training_layers(2)))
+
+
+def test_a_report_shows_its_headline_its_parts_and_its_lanes(report: wt.Report) -> None:
+    html = report._repr_html_()
+    for text in (report.document["headline"][:30], "compute", "exposed communication", "exposed memory", "idle"):
+        assert text in html
+    assert html.count('src="data:image/svg+xml;base64,') == 1
+
+
+def test_a_page_in_a_cell_draws_itself_without_a_network(report: wt.Report, open_html: Open) -> None:
+    cell = wt.page(report, height=700)._repr_html_()
+    mark = "<script>performance.mark('weftrace-first-paint')</script>"
+    page = open_html(f"<!doctype html><body>{report._repr_html_()}{cell}{mark}</body>")
+    inside = page.frame_locator("iframe")
+    inside.locator("canvas:visible").first.wait_for()
+    assert inside.locator("h1").count() == 1
+    assert page.evaluate("document.querySelector('iframe').clientHeight") == 700
+    assert page.evaluate("document.querySelector('img').naturalWidth") > 500
+
+
+def test_snippets_pass_a_strict_type_checker(tmp_path: Path) -> None:
+    pages = ("README.md", "docs/start.md", "docs/notebooks.md")
+    blocks = {
+        page: re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+        for page in pages
+    }
+    typed = {page: [block for block in found if "import torch" not in block] for page, found in blocks.items()}
+    extra = "trace = wt.open('a.json')\nwt.analysis.breakdown(trace)\njob = wt.open('a', 'b')\njob.paths\n"
+    files = []
+    for page, found in typed.items():
+        files.append(tmp_path / f"{Path(page).stem.lower()}_snippets.py")
+        files[-1].write_text("".join(found) + (extra if page == "README.md" else ""))
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", *map(str, files)]
+    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout
