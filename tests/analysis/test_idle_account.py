@@ -242,3 +242,20 @@ def test_parts_and_causes_add_up_on_random_traces(trace: wt.trace.Trace) -> None
     middle = (work.start_ns + work.end_ns) // 2
     halves = [idle_account(work.between(*ends)) for ends in ((work.start_ns, middle), (middle, work.end_ns))]
     assert sum(half.idle_ns for half in halves) == found.idle_ns
+
+
+def test_what_the_host_did_stands_in_one_order(tmp_path: Path) -> None:
+    """Twelve operators, each of which launches by a call of its own name: the same rows in the same order each time."""
+    file = TraceFile()
+    for number in range(12):
+        at = 100 * number
+        file.host(f"aten::op{number}", at, 60, cat="cpu_op")
+        file.kernel(GEMM, at + 65, 10, launch=at + 50, call=f"cudaLaunch{number}")
+    trace = open_trace(file.write(tmp_path / "trace.json"), frames=True)
+    assert isinstance(trace, wt.Trace)
+    found = [idle_account(trace) for _ in range(8)]
+    names = [node["name"] for node in found[0].host.iter_rows(named=True)]
+    assert len(names) >= 11
+    for other in found[1:]:
+        assert other.host.equals(found[0].host)
+        assert list(other.latency_ns) == list(found[0].latency_ns) == sorted(found[0].latency_ns)

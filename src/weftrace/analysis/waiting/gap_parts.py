@@ -150,5 +150,5 @@ def _latencies(gaps: pl.DataFrame) -> dict[str, int]:
     """Usual latency of each kind of launch call: the median over the launches made while the device was idle."""
     delay = (pl.col("until_ns") - pl.col("launch_end_ns")).clip(lower_bound=0)
     idle = gaps.filter(pl.col("launch_ts_ns") >= pl.col("from_ns"))
-    medians = idle.group_by("call").agg(delay.median().cast(pl.Int64).clip(upper_bound=_MOST_LATENCY_NS))
+    medians = idle.group_by("call").agg(delay.median().cast(pl.Int64).clip(upper_bound=_MOST_LATENCY_NS)).sort("call")
     return {str(call): int(ns) for call, ns in medians.rows() if call is not None}
