@@ -135,6 +135,6 @@ def _tell_of_compiling() -> None:
 
     if not is_compiled(pack_layers):
         typer.echo(
-            "weftrace: compiling the solvers, once per machine, about 15 s; `weftrace experts warm` does it beforehand",
+            "weftrace: compiling the solvers, once per machine, about 20 s; `weftrace experts warm` does it beforehand",
             err=True,
         )
