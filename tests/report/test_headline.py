@@ -17,7 +17,7 @@ from tests.report.job_documents import late_job
 from tests.report.test_terminal import drawn, report
 from tests.tracefile import ALL_REDUCE, DISPATCH, GEMM, TraceFile
 from weftrace.report import analyze
-from weftrace.report.headline import headline
+from weftrace.report.sentences.headline import headline
 from weftrace.trace import open_trace
 from weftrace.units import US
 

@@ -37,9 +37,9 @@ from weftrace.report.document_types import (
     ReportDocument,
     WindowDocument,
 )
-from weftrace.report.headline import headline, left_out
 from weftrace.report.lateness_document import ahead_ns, lateness_document, zero_ns
-from weftrace.report.slow_work_sentence import slow_sentence
+from weftrace.report.sentences.headline import headline, left_out
+from weftrace.report.sentences.slow_work_sentence import slow_sentence
 from weftrace.version import __version__
 
 if TYPE_CHECKING:

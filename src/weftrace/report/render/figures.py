@@ -15,9 +15,9 @@ from weftrace.render.console_text import clean, kernel_label
 from weftrace.render.figure_parts import label, layout, plotly_objects
 from weftrace.render.lanes_scene import drawn_lanes
 from weftrace.report.document_types import RankDocument, ReportDocument
-from weftrace.report.idle_sentence import plain_name
 from weftrace.report.render.idle_words import CAUSE_WORDS
 from weftrace.report.render.parts import IDLE_PARTS, PARTS
+from weftrace.report.sentences.idle_sentence import plain_name
 from weftrace.units import MS, duration, percent
 
 if TYPE_CHECKING:

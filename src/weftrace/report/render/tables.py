@@ -18,7 +18,6 @@ from weftrace.render.findings_parts import head_markdown
 from weftrace.render.markdown import markdown_cell
 from weftrace.render.slowdown_parts import slowdown_markdown
 from weftrace.report.document_types import Block, CodeDocument, LatenessDocument, RankDocument, ReportDocument
-from weftrace.report.idle_sentence import plain_name
 from weftrace.report.render.idle_words import CAUSE_WORDS
 from weftrace.report.render.parts import PARTS, rank_name, several_devices
 from weftrace.report.render.terminal_bandwidth import bandwidth_lines, bandwidth_notes
@@ -26,6 +25,7 @@ from weftrace.report.render.terminal_code import tree_order
 from weftrace.report.render.terminal_efficiency import parts_line, shape_lines
 from weftrace.report.render.terminal_quality import concerns
 from weftrace.report.render.words import OUTSIDE_CODE
+from weftrace.report.sentences.idle_sentence import plain_name
 from weftrace.units import duration, percent
 
 _MAX_PHASES = 20

@@ -12,10 +12,10 @@ from weftrace.analysis.waiting.idle_account import IdleCauseRow, SeparatedRow
 from weftrace.render.console_parts import DIM, rows_table, section, table
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.report.document_types import Block, RankDocument
-from weftrace.report.idle_sentence import plain_name
 from weftrace.report.render.idle_words import CAUSE_WORDS
 from weftrace.report.render.parts import IDLE_PARTS
 from weftrace.report.render.terminal_code import at_its_place
+from weftrace.report.sentences.idle_sentence import plain_name
 from weftrace.units import Unit, adding_up, percent, unit_for
 
 MAX_CAUSES = 10

@@ -7,7 +7,7 @@ from typing import Any
 
 from weftrace.analysis.serving_steps import NOT_TOLD, OUTSIDE
 from weftrace.report.document_types import RankDocument
-from weftrace.report.idle_sentence import leads_with_unrecorded
+from weftrace.report.sentences.idle_sentence import leads_with_unrecorded
 from weftrace.units import counted, duration, percent
 
 _FULL = 0.95  # of a window: a step whose work runs for as much of it fills the device

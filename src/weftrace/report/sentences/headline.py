@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weftrace.report.document_types import Block, LatenessDocument, LateRankDocument, RankDocument
-from weftrace.report.idle_sentence import host_sentence, idle_sentence, leads_with_unrecorded, recording_note
-from weftrace.report.serving_sentence import serving_sentence
-from weftrace.report.slowdown_sentence import absent_clause, leads_with_cause, slowdown_sentence
+from weftrace.report.sentences.idle_sentence import host_sentence, idle_sentence, leads_with_unrecorded, recording_note
+from weftrace.report.sentences.serving_sentence import serving_sentence
+from weftrace.report.sentences.slowdown_sentence import absent_clause, leads_with_cause, slowdown_sentence
 from weftrace.units import duration, percent
 
 _MUCH = 0.05  # of the span: where no loss is larger, the kernels lead

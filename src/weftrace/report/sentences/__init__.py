@@ -1,0 +1,1 @@
+"""The sentences of a report: headline.py puts the others together, the largest loss first."""
