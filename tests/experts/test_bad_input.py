@@ -79,7 +79,7 @@ def test_bad_loads(loads: object, text: str) -> None:
         ((8, 4), {"pins": [(2, 0, 0)]}, "pins: layer 2 does not exist"),
         ((8, 4), {"pins": [(0, 1)], "dead": [1]}, "expert 0 is pinned to GPU 1, which is out of service"),
         ((8, 4), {"pins": [(0, 0), (1, 0), (2, 0)]}, "loads row 0 pins 3 experts to GPU 0, which has 2 slots"),
-        ((4, 4), {"pins": [(0, 0), (0, 1)]}, "loads row 0 has 2 slots beside its pins for 3 experts without a pin"),
+        ((4, 4), {"pins": [(0, 0), (0, 1)]}, "loads row 0 has 3 experts without a pin and 2 slots left for them"),
         ((8, 4), {"pins": [(1,)]}, "must be (expert, gpu) or (layer, expert, gpu)"),
         ((8, 4), {"pins": [3]}, "must be (expert, gpu) or (layer, expert, gpu)"),
         ((8, 4), {"max_foreign": -1}, "max_foreign must be a whole number of replicas, not -1"),

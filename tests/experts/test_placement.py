@@ -74,7 +74,7 @@ def test_a_placement_cannot_be_changed() -> None:
         ([[0, 1, 2]], {}, r"with 4 slots; this one is \[1, 3\]"),
         ([[0, 1, 2, 3]], {}, "layer 0, slot 3: expert 3 does not exist; there are 3"),
         ([[0, 1, 2, -2]], {}, "layer 0, slot 3: expert -2 does not exist"),
-        ([[0, 1, 1, 0]], {}, "layer 0: expert 2 stands in no slot"),
+        ([[0, 1, 1, 0]], {}, "layer 0: expert 2 is in no slot"),
         ([[0.5, 1, 2, 0]], {}, "a table of whole numbers, not of float64"),
         (TWO_GPUS, {"shares": [[0.5, 1, 0.4, 1]]}, "the shares of expert 0 sum to 0.9, not to 1"),
         (TWO_GPUS, {"shares": [[1.5, 1, -0.5, 1]]}, "slot 2: a share of -0.5 cannot be taken"),

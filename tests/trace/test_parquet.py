@@ -190,7 +190,7 @@ def test_other_files_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="is not Parquet"):
         load_parquet(path)
     pl.DataFrame({"a": [1]}).write_parquet(path)
-    with pytest.raises(TraceError, match="not a trace that weftrace saved"):
+    with pytest.raises(TraceError, match="neither a trace that weftrace saved"):
         load_parquet(path)
     save_parquet(full_trace(), path)
     path.write_bytes(path.read_bytes()[:-7])

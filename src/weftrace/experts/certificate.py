@@ -48,7 +48,7 @@ class Certificate(InNotebook):
     binding_L: Annotated[tuple[str, ...], As(list[Binding], read=tuple)]
     target: Fraction
     slots_for_target: Annotated[
-        int | None, Meta(description="Fewer slots cannot reach the target; null where no number does.")
+        int | None, Meta(description="Fewer slots cannot reach the target; null if no number does.")
     ]
 
     @property

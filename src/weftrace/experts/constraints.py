@@ -62,7 +62,7 @@ def _capacity(cluster: Cluster, num_layers: int, num_experts: int, slots_of_laye
     if in_service < num_experts:
         lost = cluster.num_slots - in_service
         where = f"{in_service} slots in service ({lost} on dead or draining GPUs)" if lost else f"{in_service} slots"
-        raise PlacementError(f"{num_experts} experts do not fit into {where}; each needs a slot")
+        raise PlacementError(f"{num_experts} experts do not fit into {where}; an expert needs a slot of its own")
     if most_G.sum() < num_experts:
         raise PlacementError(
             f"{num_experts} experts do not fit: GPUs take {int(most_G.sum())} slots, none more than one of each expert"
@@ -136,9 +136,7 @@ def _check_pins(pins_K3: Ints, capacity_G: Ints, num_experts: int) -> None:
     free = num_experts - len(np.unique(pins_K3[:, 1]))
     room = int(capacity_G.sum()) - len(pins_K3)
     if room < free:
-        raise PlacementError(
-            f"pins: loads row {layer} has {room} slots beside its pins for {free} experts without a pin"
-        )
+        raise PlacementError(f"pins: loads row {layer} has {free} experts without a pin and {room} slots left for them")
 
 
 def _numbers(pin: Any) -> list[int]:

@@ -65,7 +65,7 @@ class MovesSummary:
 
     num_moves: Count
     num_slots: Count
-    num_from_storage: Annotated[Count, Meta(description="Experts of which no copy was left.")]
+    num_from_storage: Annotated[Count, Meta(description="Experts with no copy left.")]
     num_bytes: Annotated[
         Amount | None,
         Named("bytes"),
@@ -109,10 +109,8 @@ class PlacementReport(InNotebook):
     solver_of_layer: tuple[str, ...]
     certificate: Certificate | None
     choice: Choice | None
-    loads_LN: Annotated[Loads, Meta(description="[L][N] what the placement was judged on.")]
-    next_windows: Annotated[
-        NextWindows | None, Meta(description="Null where the loads came without windows, or as one.")
-    ]
+    loads_LN: Annotated[Loads, Meta(description="[L][N] the loads that the placement is scored on.")]
+    next_windows: Annotated[NextWindows | None, Meta(description="Null if the loads came without windows, or as one.")]
     gpu_load: Annotated[
         BeforeAndAfter, Meta(description="Under `loads`: what the placement was planned on, so a fit, no prediction.")
     ]

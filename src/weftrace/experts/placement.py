@@ -188,7 +188,7 @@ def make_placement(
     copies_LN = copies_of(expert_of_slot_LP, num_experts)
     if (copies_LN == 0).any():
         layer, expert = (int(i) for i in np.argwhere(copies_LN == 0)[0])
-        raise PlacementError(f"layer {layer}: expert {expert} stands in no slot")
+        raise PlacementError(f"layer {layer}: expert {expert} is in no slot")
     even_LP = even_shares(expert_of_slot_LP, num_experts)
     share_LP = even_LP if given_LP is None else given_LP
     if given_LP is not None:

@@ -27,7 +27,7 @@ def each_of(by: By | Sequence[By]) -> tuple[By, ...]:
     """What time is asked for by, each once. Raises WeftraceError for another word."""
     named = (by,) if isinstance(by, str) else tuple(by)
     if unknown := [word for word in named if word not in get_args(By)]:
-        raise WeftraceError(f'by={unknown[0]!r}: time is told by "module", by "line", or by ("module", "line").')
+        raise WeftraceError(f'by={unknown[0]!r}: choose "module", "line", or ("module", "line").')
     return tuple(dict.fromkeys(named))
 
 

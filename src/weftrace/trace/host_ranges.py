@@ -60,8 +60,9 @@ def ranges_of_host(trace: Trace) -> Work | None:
     )
     if alone.height:
         raise TraceError(
-            f"{trace.path}: {alone.height:,} sends and receives on the CPU name no partner, so nothing tells what they "
-            "waited for: record with record_shapes=True, and where ranks are in several groups call the pipeline's pp."
+            f"{trace.path}: {alone.height:,} sends and receives on the CPU name no partner, so the trace does "
+            "not show what they waited for. Record with record_shapes=True; if ranks are in several groups, call "
+            "the pipeline's pp."
         )
     steps = _steps(trace)
     rows: list[_Range] = []

@@ -114,7 +114,7 @@ class Job(InNotebook):
                 on_done(task.path)
         outcomes = [done[path] for path in wanted]
         if absent := self._absent(outcomes):
-            among = f"among {len(self.paths)} files; those whose names tell another rank were not opened"
+            among = f"among {len(self.paths)} files; files named after another rank were not opened"
             error = f"{self.source}: no trace of rank {', '.join(map(str, absent))} {among}."
             outcomes.append(Outcome(path=self.source, failure=Failure(path=self.source, error=error)))
         return outcomes

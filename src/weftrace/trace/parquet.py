@@ -153,8 +153,8 @@ def _facts(path: str, text: str) -> _Facts:
         return msgspec.convert(values, _Facts)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise TraceError(
-            f"{path}: what it says of the trace is not what weftrace writes ({_first_line(error)}). Convert the "
-            "profiler's file again: weftrace convert"
+            f"{path}: its description of the trace is not what weftrace writes "
+            f"({_first_line(error)}). Convert the profiler's file again: weftrace convert"
         ) from error
 
 

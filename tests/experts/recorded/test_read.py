@@ -287,12 +287,12 @@ BAD: dict[str, tuple[bytes, str]] = {
     "number.json": (b"{}", "no loads among its fields"),
     "sglang.json": (
         json.dumps({"physical_to_logical_map": MAP}).encode(),
-        r"physical_to_logical_map says which expert stands in which slot: a placement, not loads.*make_placement",
+        r"physical_to_logical_map says which expert is in which slot: this is a placement.*make_placement",
     ),
-    "phy2log.npz": (_npz(phy2log=MAP), "phy2log says which expert stands in which slot: a placement, not loads"),
+    "phy2log.npz": (_npz(phy2log=MAP), "phy2log says which expert is in which slot: this is a placement"),
     "counts.pt": (
         _pt({"logical_to_all_physical_map": torch.tensor(MAP), "rank": 0}),
-        "logical_to_all_physical_map says which slots hold which expert: a placement, not loads",
+        "logical_to_all_physical_map says which slots hold which expert: this is a placement",
     ),
     "other.json": (b'{"a": 1, "b": 2}', "no loads among its fields \\(a, b\\)"),
     "flat.json": (b"[1, 2]", r"\[steps, layers, experts\] or \[layers, experts\], not \[2\]"),

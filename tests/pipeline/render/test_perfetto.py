@@ -134,7 +134,7 @@ def test_the_file_is_document_and_trace_at_once(name: str, suffix: str, tmp_path
     assert not trace.quality.dropped and not trace.quality.repaired
     assert trace.quality.truncated is None and trace.simulated
     assert [worker.rank for worker in trace.plain.workers] == list(range(simulation.schedule.num_ranks))
-    assert "ranks are told by the process's name" in trace.plain.notes
+    assert "ranks are identified by the process's name" in trace.plain.notes
     assert (trace.events["cat"] == "pipeline").sum() == len(simulation.schedule)
 
 

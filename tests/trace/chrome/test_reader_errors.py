@@ -41,7 +41,7 @@ def test_empty(data: bytes, tmp_path: Path) -> None:
 
 def test_zero_bytes(tmp_path: Path) -> None:
     text = said(tmp_path, b"\0" * 5000)
-    assert text == "holds nothing but zero bytes. Was the disk full, or did the host crash?"
+    assert text == "holds only zero bytes. Was the disk full, or did the host crash?"
 
 
 def test_cut_before_the_events(tmp_path: Path) -> None:

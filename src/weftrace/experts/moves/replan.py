@@ -64,7 +64,7 @@ class Replan(InNotebook):
         yield "balancedness", f"{self.before:.4f} before, {self.after:.4f} after"
         yield (
             "slots changed",
-            f"{self.num_moves:,} ({percent(self.moved_fraction)}), of which {self.num_forced:,} forced",
+            f"{self.num_moves:,} ({percent(self.moved_fraction)}), including {self.num_forced:,} forced",
         )
         yield from self.placement._describe()
 

@@ -28,7 +28,7 @@ _PLAIN = ("loads", "load", "counts", "load_TLN", "load_LN")
 _PHYSICAL = ("expert_load_window", "global_physical_count", "physical_count")
 _MAPS = ("physical_to_logical_map", "last_physical_to_logical_map", "phy2log")
 _PLACEMENTS = {
-    **dict.fromkeys((*_MAPS, "physical_to_logical"), "says which expert stands in which slot"),
+    **dict.fromkeys((*_MAPS, "physical_to_logical"), "says which expert is in which slot"),
     **dict.fromkeys(
         ("logical_to_all_physical_map", "logical_to_physical_map", "log2phy"), "says which slots hold which expert"
     ),
@@ -48,7 +48,7 @@ def json_values(data: bytes, path: str) -> Any:
             return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=dict[str, msgspec.Raw])
         return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=msgspec.Raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise LoadsError(f"{path}: not JSON: {error}; was it cut off, or is it one object a line?") from error
+        raise LoadsError(f"{path}: not JSON: {error}; was it cut off, or does it have one object per line?") from error
 
 
 def is_sglang_records(values: Any) -> bool:
@@ -89,8 +89,8 @@ def _refuse_placement(values: Values, path: str) -> None:
     for name, what in _PLACEMENTS.items():
         if name in values:
             raise LoadsError(
-                f"{path}: {name} {what}: a placement, not loads, which count the tokens of each expert. Give what the "
-                "engine recorded of them; weftrace.experts.make_placement takes the map, to be judged on loads"
+                f"{path}: {name} {what}: this is a placement. Loads count the tokens of each expert: give the loads "
+                "that the engine recorded. weftrace.experts.make_placement takes the map, and scores it on loads"
             )
 
 
@@ -109,7 +109,7 @@ def sglang_records(files: Sequence[tuple[str, Values]]) -> Steps:
     for path, values in files:
         slot_map = next((_decoded(values[name], path) for name in _MAPS if name in values), None)
         if slot_map is None:
-            raise LoadsError(f"{path}: records without last_physical_to_logical_map: whose slots are these?")
+            raise LoadsError(f"{path}: records without last_physical_to_logical_map: which expert is in which slot?")
         for index, record in enumerate(_rows(values["records"], path)):
             what = f"{path}: record {index}"
             if not isinstance(record, Mapping) or "global_physical_count" not in record:

@@ -71,7 +71,7 @@ def _counted(
     tokens = pl.scan_parquet(io.BytesIO(file.data))
     layer, step = _LAYER_IN_NAME.findall(file.path), _STEP_IN_NAME.findall(file.path)
     if "layer" not in schema and not layer:
-        raise LoadsError(f"{file.path}: of which layer? name it layer_<n>.parquet, or give it a column layer")
+        raise LoadsError(f"{file.path}: names no layer: rename it to layer_<n>.parquet, or add a column layer")
     layer_of = pl.col("layer").cast(pl.Int64) if "layer" in schema else pl.lit(int(layer[-1]), pl.Int64)
     step_of = pl.col("step").cast(pl.Int64) if "step" in schema else pl.lit(int(step[-1]) if step else 0, pl.Int64)
     tokens = tokens.select(expert=pl.col(choice).cast(pl.List(pl.Int64)), layer=layer_of, step=step_of).with_columns(

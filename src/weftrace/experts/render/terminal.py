@@ -225,9 +225,9 @@ def _moves(moves: MovesSummary) -> RenderableType:
         ["not priced" if moves.num_bytes is None else "assumed", clean("; ".join(moves.assumptions))],
     ]
     if moves.num_from_storage:
-        lines.insert(1, ["of which from storage", f"{moves.num_from_storage:,}: every copy is lost"])
+        lines.insert(1, ["from storage", f"{moves.num_from_storage:,}: every copy is lost"])
     body = Group(*(joined([Text(f"{name:22}", style=DIM), text]) for name, text in lines))
-    return Group(section("Moves", "one peer a rank in each round; the JSON lists them in order"), body)
+    return Group(section("Moves", "one peer per rank in each round; the JSON lists them in order"), body)
 
 
 def _price(moves: MovesSummary) -> list[list[str]]:

@@ -48,9 +48,9 @@ PLACEMENT_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "balancedness": _BALANCEDNESS,
         "next_window": (
             "Next window",
-            "What to expect. The same way of planning was played on windows of the past, and each plan was judged on "
-            "the window after those that it was made on, which it had not seen. The loads that a placement was planned "
-            "on say how well it fits them, not how it will do.",
+            "What to expect. Plans were made in the same way on past windows, and each plan was scored on "
+            "the window that follows its own, which it had not seen. The loads that a placement was planned "
+            "on show how well it fits them, not how well it will do.",
         ),
         "published": (
             "Published EPLB",
@@ -101,7 +101,7 @@ PLACEMENT_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "policy": (
             "Policy",
             "global: any expert on any node. hierarchical: the experts of a group stay on one node. "
-            "semi-hierarchical: the same, but for a few foreign replicas a node.",
+            "semi-hierarchical: the same, except for a few foreign replicas per node.",
         ),
         "policy_time": (
             "Estimated time",
@@ -115,7 +115,7 @@ PLACEMENT_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "moves": (
             "Moves",
-            "Slots whose expert changes between the placement before and this one. A move from another slot of the "
+            "Slots that change their expert from the previous placement to this one. A move from another slot of the "
             "same GPU costs no network.",
         ),
         "break_even": (
@@ -141,8 +141,8 @@ REPLAY_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "balancedness": _BALANCEDNESS,
         "window": (
             "Window",
-            "A stretch of recorded steps whose loads are added up. A plan is made from the windows up to now and "
-            "scored on the next: never on loads that it has seen.",
+            "Consecutive recorded steps with their loads added up. A plan is made from the windows up to now and "
+            "scored on the next window, never on loads that it has seen.",
         ),
         "estimator": (
             "Estimator",
@@ -152,7 +152,7 @@ REPLAY_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "look_back": (
             "Look-back",
             "Windows that the estimator looks back over; for an exponential mean, the look-back of the plain mean "
-            "whose windows are as old on average.",
+            "with windows of the same average age.",
         ),
         "interval": (
             "Interval",

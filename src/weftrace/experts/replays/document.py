@@ -22,8 +22,10 @@ class ReplaySeries:
     """A row of the replay, window by window."""
 
     row: Count
-    balancedness: Annotated[tuple[float | None, ...], Meta(description="By window; null where not scored.")]
-    moved_fraction: Annotated[tuple[float | None, ...], Meta(description="By window; null where nothing was planned.")]
+    balancedness: Annotated[tuple[float | None, ...], Meta(description="By window; null if not scored.")]
+    moved_fraction: Annotated[
+        tuple[float | None, ...], Meta(description="By window; null if the window has no new plan.")
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -27,7 +27,7 @@ ORDERS = ("torch", "stable")
 
 DIFFERENCES = (
     "NaN, infinite and negative loads, and layers that sum to more than half of float32's range (1.7e38), are errors; "
-    "the published code balances by them in silence.",
+    "the published code balances by them without a warning.",
     "Numbers that disagree (fewer slots than experts, slots that GPUs cannot share, zero nodes or groups, no layer) "
     "raise LoadsError or PlacementError with the numbers; the published code asserts without a text, or divides by 0.",
     "Lists and NumPy arrays are taken, and answered with NumPy arrays; the published code takes tensors alone.",

@@ -54,7 +54,7 @@ def dispatch_table(placement: Placement, num_sources: int | None = None) -> Ints
     if (placement.share_of_slot_LP[:, lost_P] > 0).any():
         layer, slot = (int(i) for i in np.argwhere(lost_P & (placement.share_of_slot_LP > 0))[0])
         raise PlacementError(
-            f"layer {layer}: slot {slot} has a share of {placement.share_of_slot_LP[layer, slot]:.3g} and stands on "
+            f"layer {layer}: slot {slot} has a share of {placement.share_of_slot_LP[layer, slot]:.3g} and is on "
             f"GPU {cluster.gpu_of_slot_P[slot]}, which is out of service; resplit or replan first"
         )
     return _dispatch_table(
@@ -110,7 +110,7 @@ def _sources(placement: Placement, num_sources: int) -> tuple[Ints, Bools]:
     gpu_of_source_R = np.arange(num_sources) * cluster.num_gpus // num_sources
     sends_R = ~np.isin(gpu_of_source_R, sorted(cluster.dead))
     if not sends_R.any():
-        raise PlacementError(f"all of the {num_sources} sources stand on dead GPUs")
+        raise PlacementError(f"all of the {num_sources} sources are on dead GPUs")
     return gpu_of_source_R, sends_R
 
 

@@ -255,15 +255,15 @@ def _assumptions(
     device = model.hardware
     return (
         f"hardware: {device.name}",
-        f"tokens a GPU and micro-batch: {model.tokens_per_gpu:,}",
+        f"tokens per GPU and micro-batch: {model.tokens_per_gpu:,}",
         f"routing: top {top_k} of {problem.num_experts} experts, from {top_groups} of {problem.num_groups} groups",
         f"routing is simulated: {model.sampled_tokens:,} tokens in each of {num_layers} layers; at most "
         f"{percent(error)} of the choices differ from the loads",
         f"model: {model.name}; hidden: {model.hidden:,}; inner width of an expert: {model.expert_hidden:,}",
-        f"bytes a token and place: {model.dispatch_bytes:,.0f} dispatched, {model.combine_bytes:,.0f} combined",
+        f"bytes per token and destination: {model.dispatch_bytes:,.0f} dispatched, {model.combine_bytes:,.0f} combined",
         f"GEMMs: {si(device.peak(model.dtype) * model.gemm_efficiency, 'FLOP/s')} in {model.dtype}",
-        f"NIC: {si(device.nic_bytes_per_s * model.nic_efficiency, 'B/s')} a GPU",
-        f"NVLink: {si(device.link_bytes_per_s * model.link_efficiency, 'B/s')} a GPU",
+        f"NIC: {si(device.nic_bytes_per_s * model.nic_efficiency, 'B/s')} per GPU",
+        f"NVLink: {si(device.link_bytes_per_s * model.link_efficiency, 'B/s')} per GPU",
         f"copy of an expert that a token goes to: {COPIES[model.copy]}",
         "overlap: nothing hides anything",
     )

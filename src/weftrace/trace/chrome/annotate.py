@@ -213,7 +213,7 @@ def _is_sound(tail: bytes, in_object: bool) -> bool:
 def _damaged(stream: ByteStream, reason: str) -> TraceError:
     cut = f" ({stream.truncated})" if stream.truncated else ""
     return TraceError(
-        f"{stream.path}: {reason}{cut}, so weftrace cannot tell where the list ends. Repair it first: "
+        f"{stream.path}: {reason}{cut}, so weftrace cannot find the end of the list. Repair it first: "
         f"weftrace convert '{stream.path}' -o repaired.json.gz keeps every event that can be read."
     )
 

@@ -68,7 +68,7 @@ def not_a_trace(
     start = text.lstrip()
     if not start.strip(b"\0"):
         if start:
-            return TraceError(f"{path}: holds nothing but zero bytes{cut}. Was the disk full, or did the host crash?")
+            return TraceError(f"{path}: holds only zero bytes{cut}. Was the disk full, or did the host crash?")
         return TraceError(f"{path}: is empty{cut}. Was the profiler stopped before it could write?")
     if recorder := recorder_of(path, text):
         return TraceError(

@@ -91,7 +91,7 @@ def _mended(piece: str) -> tuple[dict[str, Any], str, int]:
             piece = piece[:start] + instead + piece[stop:]
         else:
             return value, piece[:end], end - (len(piece) - length)
-    raise NotJson("too much to mend", 0)
+    raise NotJson("too much to repair", 0)
 
 
 def _mend(piece: str, error: NotJson) -> tuple[int, int, str]:

@@ -25,8 +25,8 @@ _WAYS = {
 _ALIKE = 3.0  # times the spread of the ends that agree best, plus _JITTER_NS: those agree as well
 _JITTER_NS = 20 * US
 _BOTH_WAYS = (
-    "the model runs through the pipeline in both directions, each on lanes of its own: sends and receives are paired "
-    "by the lanes of neighbouring stages whose ends agree best, and by their order in the step"
+    "the model runs through the pipeline in both directions, each on lanes of its own. Sends and receives are paired "
+    "by their order in the step, on the lanes of neighbouring stages with ends that agree best"
 )
 _NAMED = re.compile("embedding|clip|grad|param|weight", re.IGNORECASE)  # those whose partners are known
 _AGREED = 0.02  # of a step: ends of one collective lie no farther apart
@@ -205,8 +205,8 @@ def _partition(
     # Ranks of one tensor-parallel group come to all else together: what the name tells counts more.
     named = _by_name(phase, places) if _NAMED.search(phase) else ()
     if not set(named) <= set(found) and spreads.get(named, most + 1) <= most:
-        return named, ", as its name tells"
-    return found, ", whose ends agree best" if places else ""
+        return named, ", as its name says"
+    return found, ", because their ends agree best" if places else ""
 
 
 def _by_name(phase: str, places: list[str]) -> tuple[str, ...]:

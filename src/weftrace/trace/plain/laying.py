@@ -48,7 +48,7 @@ def lay_steps(events: pl.DataFrame) -> Laying:
         return Laying(shift_ns=zero, moved=False, notes=())
     note = f"steps are missing between others, {missing:,} times: the others follow without the time between"
     if overlapping:
-        note = "the steps overlap in time, as each begins anew: they are laid one after another, in order of number"
+        note = "the steps overlap in time, because each starts from 0 again: they are laid one after another, by number"
     return Laying(shift_ns=_shift_of(events, shifts, by_time=not overlapping), moved=True, notes=(note,))
 
 

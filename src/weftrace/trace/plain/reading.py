@@ -109,7 +109,7 @@ def _steps_of_ranges(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     )
     within = pl.when(pl.col("ts_ns") < pl.col("to_ns")).then("step_around")
     summary = found.with_columns(pl.coalesce("step", within).alias("step")).sort("row").get_column("step")
-    return rows.with_columns(summary), ["steps are told by the ranges around all of each"]
+    return rows.with_columns(summary), ["steps are identified by the range around each"]
 
 
 def _own_work(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -148,6 +148,6 @@ def _classes_note(rows: pl.DataFrame) -> str:
     named = rows.filter(pl.col("worker").is_not_null(), pl.col("kind") == "communication").get_column("phase")
     names = named.unique(maintain_order=True).to_list()
     if not names:
-        return "no name tells of communication: all is compute"
+        return "no name says that it is communication: all is compute"
     more = f" and {len(names) - 12:,} more" if len(names) > 12 else ""
-    return f"communication, told by name: {', '.join(names[:12])}{more}; all else is compute"
+    return f"communication, by name: {', '.join(names[:12])}{more}; all else is compute"

@@ -70,8 +70,8 @@ def _times(table: pl.DataFrame, path: str) -> tuple[str, str, int, bool]:
         if {"name", start, other} <= set(table.columns):
             return start, other, factor, is_end
     raise TraceError(
-        f"{path}: is a table, but not a trace that weftrace saved, nor one of ranges: those have the columns name, "
-        "start_ns and end_ns (or ts and dur, in µs), and rank, dp, pp, step, micro_batch as far as they are known."
+        f"{path}: is a table, but neither a trace that weftrace saved nor a table of ranges. A table of ranges has the "
+        "columns name, start_ns and end_ns (or ts and dur, in µs), and, if known, rank, dp, pp, step, micro_batch."
     )
 
 

@@ -52,7 +52,7 @@ def find_ranks(events: pl.DataFrame, tracks: Sequence[Track], *, rank: int | Non
         summary = frame.get_column(field)
         if summary.len() - summary.null_count() >= _MOST * summary.len() and (field == "rank" or _varies(frame, field)):
             by = [field]
-            why = f"ranks are told by {places.told_by(field)}"
+            why = f"ranks are identified by {places.source_of(field)}"
             break
     else:
         present = [p for p in PLACES if frame.get_column(p).drop_nulls().len() >= _MOST * frame.height]
@@ -66,29 +66,29 @@ def find_ranks(events: pl.DataFrame, tracks: Sequence[Track], *, rank: int | Non
             by = ["pid", *(["tid"] if by_thread == "tid" else []), *present]
         elif present:
             by = _with_process(frame, present)
-            told_by = "; ".join(f"{PLACES[p]} by {places.told_by(p)}" for p in present if _varies(frame, p))
-            why = "ranks are told by their places" + (f": {told_by}" if told_by else "")
+            sources = "; ".join(f"{PLACES[p]} by {places.source_of(p)}" for p in present if _varies(frame, p))
+            why = "ranks are identified by their places" + (f": {sources}" if sources else "")
             why += " and by the process" * ("pid" in by)
         elif frame.get_column("pid").n_unique() > 1 and events.filter(kind="compute").get_column("dur_ns").sum():
-            by, why = ["pid"], "nothing tells a rank: each process is taken for one"
+            by, why = ["pid"], "no event names its rank: each process is taken for one"
         elif _threads_alike(events, frame):
-            by, why = ["tid"], "nothing tells a rank, and the threads run the same: each thread is taken for one"
+            by, why = ["tid"], "no event names its rank, and the threads run the same: each thread is taken for one"
         else:
-            by, why = [], "nothing tells a rank: all is taken for one"
+            by, why = [], "no event names its rank: all is taken for one"
     return _numbered(frame, by, chunk, why, rank, tracks)
 
 
-# --- what is told, and by what ----------------------------------------------------------------------------------------
+# --- places, and their sources ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """rank, device and places of each event, and by what each is told."""
+    """rank, device and places of each event, and the source of each."""
 
     frame: pl.DataFrame
     source: Mapping[str, str]
 
-    def told_by(self, field: str) -> str:
+    def source_of(self, field: str) -> str:
         return self.source.get(field, "the events")
 
 
@@ -105,12 +105,12 @@ def _places(events: pl.DataFrame, tracks: Sequence[Track]) -> _Places:
     for field in (*PLACES, "rank", "device"):
         values = events.get_column(field)
         found = [("arguments", values)] if values.drop_nulls().len() else []
-        for told_by, lines in texts:
+        for source_name, lines in texts:
             numbers = [_in_text(field, line) for line in lines]
             if any(number is not None for number in numbers):
                 named = threads.with_columns(pl.Series("number", numbers, dtype=pl.Int64))
                 joined = keys.join(named, on=("pid", "tid"), how="left", maintain_order="left", nulls_equal=True)
-                found.append((told_by, joined.get_column("number")))
+                found.append((source_name, joined.get_column("number")))
         series = [part for _, part in found]
         merged = pl.select(pl.coalesce(series)).to_series() if series else values
         source[field] = " and ".join(name for name, _ in found)

@@ -88,5 +88,5 @@ function mapWords(model) {
   const colors =
     "Orange GPUs do more than the mean and the others wait for them; blue ones wait; a layer in balance is plain grey.";
   const loads = `Drawn ${model.document.words.of}.`;
-  return `A row is a layer, a column a GPU. ${loads} ${colors}${both} Click a cell to open its layer.`;
+  return `A row is a layer, and a column is a GPU. ${loads} ${colors}${both} Click a cell to open its layer.`;
 }
