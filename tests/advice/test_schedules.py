@@ -56,7 +56,7 @@ def test_what_was_measured_and_assumed_is_said() -> None:
     assert swap.measured_schedule == "1F1B" and swap.schedule == "DualPipe"
     assert (swap.num_ranks, swap.num_stages, swap.num_micro_batches) == (4, 4, 8)
     assert any("nothing overlapped was measured" in note for note in swap.notes)
-    assert "assumed: W is 0.45 of a full backward, which no action tells apart" in swap.notes
+    assert "assumed: W is 0.45 of a full backward, because no action separates it" in swap.notes
     assert any(
         "each stage is on 2 ranks then: that takes memory for 2 times the weights" in note for note in swap.notes
     )
@@ -67,7 +67,7 @@ def test_what_was_measured_and_assumed_is_said() -> None:
 def test_how_much_of_a_backward_is_w_is_asked_where_only_a_schedule_that_splits_it_needs_it() -> None:
     run = measured("1f1b", Costs(forward_ns=100 * US, input_ns=200 * US, weight_ns=0))
     for share in (None, 1.5):
-        with pytest.raises(TraceError, match=r"nothing tells how much of it is W; say which share.*--weight-share"):
+        with pytest.raises(TraceError, match=r"the share of W in it is unknown; give the share.*--weight-share"):
             swap_schedule(run, "zb1p", weight_share=share)
     assert not any("W is" in note for note in swap_schedule(run, "gpipe").notes)
     halves, none = (swap_schedule(run, "zb1p", weight_share=share).after_ns for share in (0.5, 0.0))

@@ -158,7 +158,7 @@ def test_operations_that_a_trace_does_not_tell_are_refused_by_name() -> None:
     with pytest.raises(ProfileError, match=r"no phase 'attn\(F\)'; its phases are mlp\(F\), combine\(F\)"):
         pieces_of(fitted, load_overlap("training")["attn(F)"], setting, balanced(setting))
     issue = load_overlap("five-stages").operations[0]
-    with pytest.raises(ProfileError, match="does not tell the issue of"):
+    with pytest.raises(ProfileError, match="no separate time for the issue of"):
         pieces_of(fitted, issue, Setting.of("decode"), balanced(Setting.of("decode")))
 
 

@@ -81,7 +81,7 @@ def test_lists_of_one_name_serve_kinds_of_their_own() -> None:
         (('after = ["M"]', 'after = ["X"]'), "'C.0' waits for 'X', which the list does not have"),
         (('work = "attn"', 'work = "attn"\nlayer_shift = 2'), "layer_shift = 2; it is -1, 0 or 1"),
         (('work = "attn"', 'work = "attn"\nlayer_shift = 1.0'), "layer_shift = 1.0; it is -1, 0 or 1"),
-        (('work = "attn"', 'work = "attn"\npart = "issue"'), "'A' is attn, of which there is no issue, only the whole"),
+        (('work = "attn"', 'work = "attn"\npart = "issue"'), "'A' is attn, which has no issue, only the whole"),
         (('kinds = ["prefill"]', 'notes = 3'), "mine.toml: notes = 3; it is a list of texts"),
         (('kinds = ["prefill"]', 'all_sms = "no"'), "mine.toml: all_sms = 'no'; it is true or false"),
     ],

@@ -68,7 +68,7 @@ def test_deepseeks_decode_with_copies_of_experts_can_be_simulated() -> None:
 def test_contention_is_an_option_that_the_output_names() -> None:
     plain, stretched = (profile_of(Request(kind="train", layers=3, contention=each)) for each in (False, True))
     assert stretched.layer_ns > plain.layer_ns
-    assert stretched.costs == "published, stretched by what runs beside (contention)"
+    assert stretched.costs == "published, stretched by concurrent kernels (contention)"
 
 
 def test_loads_of_gpus_come_from_a_placement_or_from_plain_numbers(tmp_path: Path) -> None:

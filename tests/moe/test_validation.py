@@ -144,7 +144,7 @@ def test_a_trace_without_phases_is_compared_as_a_whole_and_no_gate_is_met() -> N
 
 
 def test_a_trace_without_work_is_refused() -> None:
-    with pytest.raises(TraceError, match="no work whose time could be compared"):
+    with pytest.raises(TraceError, match="no work with a time to compare"):
         validate(run(), replace(run(), events=run().events.head(0)))
 
 

@@ -220,7 +220,7 @@ def test_stages_that_differ_are_told_as_their_mean(run: Run, tmp_path: Path) -> 
     code, out, err = run("pipeline", "recommend", "--costs", costs, *ON_FOUR, "--no-flips")
     summary = " ".join(out.split())
     assert code == 0 and "F 2.50 ms" in summary, err
-    assert "the means of 4 stages, each of which is simulated with its own" in summary
+    assert "the means of 4 stages; each stage is simulated with its own costs" in summary
 
 
 def test_pairs_that_did_not_run_are_taken_to_overlap_as_those_that_did(run: Run, measured: Path) -> None:

@@ -48,7 +48,7 @@ class SavedProfile:
     share_sms: Annotated[bool, Meta(description="Kernels that ask for more SMs than there are wait for each other.")]
     stretched_ns: Annotated[
         list[Count] | None,
-        Meta(description="Of each op of the plan, where durations are stretched by what runs beside; else null."),
+        Meta(description="Of each op of the plan, with contention from concurrent ops; null without contention."),
     ]
     gap_ns: Count
     num_ranks: Positive
@@ -75,7 +75,7 @@ class SavedProfile:
         return self._known.layer_ns
 
     @property
-    def throughput(self) -> Annotated[TokenRates, Meta(description="Tokens a second.")]:
+    def throughput(self) -> Annotated[TokenRates, Meta(description="Tokens per second.")]:
         return throughput(self._known)
 
     @property

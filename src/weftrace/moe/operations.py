@@ -130,7 +130,7 @@ def check(overlap: Overlap) -> None:
             if other not in names:
                 raise ProfileError(f"{of}: {each.name!r} waits for {other!r}, which the list does not have")
         if each.part != "whole" and not each.moves_tokens:
-            raise ProfileError(f"{of}: {each.name!r} is {each.work}, of which there is no {each.part}, only the whole")
+            raise ProfileError(f"{of}: {each.name!r} is {each.work}, which has no {each.part}, only the whole")
     _check_shares(overlap)
     if circle := _circle(overlap):
         raise ProfileError(f"{of}: its operations wait for each other in a circle: {' -> '.join(circle)}")

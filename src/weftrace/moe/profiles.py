@@ -87,7 +87,7 @@ class Profile(InNotebook):
     @property
     def costs(self) -> str:
         """How durations were found, in words."""
-        return self.level + (", stretched by what runs beside (contention)" if self.contention else "")
+        return self.level + (", stretched by concurrent kernels (contention)" if self.contention else "")
 
     def summary(self) -> dict[str, str]:
         """The configuration as text: what `Trace.info` tells of it, with "profile." before each key."""

@@ -96,7 +96,7 @@ class Request:
         float,
         Meta(ge=0.0, le=3.0),
         Option(
-            "Of random routing: standard deviation of the logarithm of an expert's popularity; 0: all are alike.",
+            "Of random routing: standard deviation of the logarithm of an expert's popularity; 0: all are the same.",
             metavar="X",
         ),
     ] = 0.0
@@ -110,8 +110,8 @@ class Request:
     loads: Annotated[
         str | None,
         Option(
-            "Loads of GPUs: a placement that `weftrace experts balance -o` wrote, or JSON whose `loads` lists layers "
-            "of GPUs.",
+            "Loads of GPUs: a placement that `weftrace experts balance -o` wrote, or JSON with `loads`, a list of "
+            "layers of GPUs.",
             flags=("--loads", "--placement"),
             metavar="FILE",
         ),

@@ -45,7 +45,7 @@ class RunRequest:
     hidden: Annotated[Positive, Option("Its width; its experts' width goes along.")] = 256
     experts: Annotated[Positive | None, Option("Its experts, all ranks' together; as it has them if left out.")] = None
     layers: Annotated[Positive, Option("Layers, all of them with experts.")] = 4
-    tokens: Annotated[Positive | None, Option("Of a micro-batch on a rank; some hundred if left out.")] = None
+    tokens: Annotated[Positive | None, Option("Per micro-batch on a rank; a few hundred if left out.")] = None
     sequence: Annotated[Positive | None, Option("Of a prompt, or of the cache; 256 if left out.")] = None
     ep: Annotated[
         Positive | None, Option("Ranks of the group; a process alone stands for several with copies for messages.")
@@ -63,7 +63,7 @@ class RunRequest:
     device: Annotated[str, Option("cpu or cuda; the GPU where there is one.")] = ""
     seed: Annotated[int, Option("Of weights and inputs.")] = 0
     profile: Annotated[
-        Path | None, Option("Record steps after the timed ones: a folder, a file a rank.", metavar="FOLDER")
+        Path | None, Option("Record steps after the timed ones: a folder, one file per rank.", metavar="FOLDER")
     ] = None
     recorded: Annotated[Positive, Option("Steps that are recorded.")] = 3
     shapes: Annotated[bool, Option("Record operators' shapes.")] = False

@@ -215,7 +215,7 @@ def _check(setting: Setting) -> None:
         )
     if not 0 < setting.bandwidth_reached <= 1:
         raise ProfileError(
-            f"bandwidth_reached = {setting.bandwidth_reached}: it is a part of what was published: above 0, at most 1"
+            f"bandwidth_reached = {setting.bandwidth_reached}: a part of the published bandwidth: above 0, at most 1"
         )
     if not 0 <= setting.comm_sms < setting.hardware.num_sms:
         raise ProfileError(

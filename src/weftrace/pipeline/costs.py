@@ -74,7 +74,7 @@ class Costs(InNotebook):
     rank_factor: Annotated[
         _Rate | tuple[_Rate, ...],
         OPTIONAL,
-        Meta(description="Times by which a rank is slower; one, or one a rank."),
+        Meta(description="Factor by which a rank is slower; one value, or one per rank."),
     ] = 1.0
     latency_ns: Annotated[
         Count, OPTIONAL, Meta(description="On a message's way between two ranks, whatever its size.")
@@ -299,7 +299,7 @@ def _check_whole(name: str, value: Any) -> None:
             raise ScheduleError("costs: overlapped_ns by pair is as many rows as stages, each of as many values.")
         rows = tuple(each for row in value for each in row)
     if not rows:
-        raise ScheduleError(f"costs: {name} is an empty list; it is one value, or one a stage.")
+        raise ScheduleError(f"costs: {name} is an empty list; it is one value, or one per stage.")
     for each in rows:
         if type(each) is not int or not 0 <= each < MAX_VALUE:
             what = "nanoseconds" if name.endswith("_ns") else "bytes"

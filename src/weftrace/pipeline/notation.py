@@ -249,7 +249,7 @@ def _stages_by_rank(rows_of: dict[int, list[_Row]], what: str) -> tuple[int, ...
         if stage in rank_of:
             raise ScheduleError(
                 f"{what}: stage {stage} is on ranks {rank_of[stage]} and {rank}. A stage on several ranks needs lines "
-                "such as 'replica 0: 0 1 2 3' that tell the copies apart."
+                "such as 'replica 0: 0 1 2 3' for each copy."
             )
         rank_of[stage] = rank
     if missing := [stage for stage in range(max(1, len(rank_of))) if stage not in rank_of]:

@@ -39,7 +39,7 @@ class RankRow(TypedDict):
     steady_ns: Count
     cool_down_ns: Count
     peak_bytes: Count
-    peak_activations: Annotated[Count, Meta(description="Chunks whose activations, or a part of them, are held.")]
+    peak_activations: Annotated[Count, Meta(description="Chunks with activations, or a part of them, held.")]
     weight_bytes: Count
 
 

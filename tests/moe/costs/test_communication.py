@@ -107,7 +107,7 @@ def test_beyond_the_table_the_rule_is_told() -> None:
     a100 = normal_rate(Setting.of("prefill", hardware="a100"), "dispatch")
     assert a100.value == pytest.approx(58e9 / 2) and "scaled to the NIC of A100" in a100.basis
     fours = normal_rate(Setting.of("prefill", ep=16, domain=4), "dispatch")
-    assert fours.value == 58e9 and "assumed alike for nodes of 4" in fours.basis
+    assert fours.value == 58e9 and "assumed the same for nodes of 4" in fours.basis
     three = Setting.of("prefill", ep=32, domain=8, model="mixtral-8x7b", num_redundant=24)
     assert normal_rate(three, "combine").value == 57e9
 
@@ -135,7 +135,7 @@ def test_low_latency_kernels_take_the_published_time() -> None:
     one = Setting.of("decode", tokens=1, tokens_per_request=1)
     assert data_us(DISPATCH, one) == pytest.approx(3.7)  # no faster than a message
     between = low_latency_us(Setting.of("decode", ep=64, num_redundant=0, domain=4), "dispatch")
-    assert between.value == 192 and "assumed alike for nodes of 4" in between.basis
+    assert between.value == 192 and "assumed the same for nodes of 4" in between.basis
 
 
 def test_five_stages_issue_and_receive_by_short_kernels() -> None:

@@ -43,7 +43,7 @@ def test_a_mean_of_eighty_to_ninety_percent_is_stated_and_can_be_changed() -> No
         level="a test",
     )  # fmt: skip
     assert throughput(profile).acceptance is None
-    assert throughput(decode).assumed[-1] == "85 % of drafted tokens accepted: 1.85 tokens a request and step"
+    assert throughput(decode).assumed[-1] == "85 % of drafted tokens accepted: 1.85 tokens per request and step"
     assert throughput(decode, acceptance=0.5).tokens == 128 * 1.5
 
 

@@ -174,7 +174,7 @@ def test_lists_that_cannot_be_executed_are_refused(operations: list[Operation], 
 def test_an_operation_before_what_it_needs_is_refused_where_it_runs() -> None:
     early = forward()
     early[2], early[3] = early[3], early[2]
-    with pytest.raises(ProfileError, match=r"layer 0: what dispatch\(F\) brings is needed before it has begun"):
+    with pytest.raises(ProfileError, match=r"layer 0: the result of dispatch\(F\) is needed before it has started"):
         trained([*backward(), *early])
     halves = [operation("attn-1", "B", 1), operation("attn-0", "B", 1)]
     with pytest.raises(ProfileError, match=r"layer 1: what attn\(B\) makes is needed before attn\(B\) has run"):

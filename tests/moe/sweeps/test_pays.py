@@ -137,8 +137,8 @@ def test_it_comes_back_from_its_document_and_prints_in_eighty_columns() -> None:
         ({}, [], "0 batches; give 1 to 2,048"),
         ({}, range(1, 5001), "5,000 batches; give 1 to 2,048, each of 1 or more; FROM..TO/3 takes some of them"),
         ({"ranks": 2}, [8], "one rank with balanced routing"),
-        ({"layers": 2}, [8], "2 layers: the time that a layer adds is told by 3 or more"),
-        ({"ep": 48}, [8], "no overlap, which the others are held against, cannot run: 48 GPUs"),
+        ({"layers": 2}, [8], "2 layers: 3 or more are needed to find the time that a layer adds"),
+        ({"ep": 48}, [8], "no overlap, which the others are compared with, cannot run: 48 GPUs"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(given: dict[str, int], batches: list[int], message: str) -> None:

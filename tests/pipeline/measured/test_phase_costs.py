@@ -73,7 +73,7 @@ def test_what_no_direction_claims_is_counted_and_told(tmp_path: Path) -> None:
         (("forward", "backward"), "no phase of a weight gradient"),
         (("attn(I)", "attn(W)"), "no phase of a forward"),
         (("attn(F)", "attn(W)"), "no phase of an input gradient"),
-        (("attn(F)", "attn(B)", "mlp(I)", "attn(W)"), "B beside I and W"),
+        (("attn(F)", "attn(B)", "mlp(I)", "attn(W)"), "B as well as I and W"),
         (("data", "optimizer"), "data, optimizer"),
     ],
 )

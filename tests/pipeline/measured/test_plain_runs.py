@@ -63,7 +63,7 @@ def test_a_slow_replica_is_the_one_that_is_taken(tmp_path: Path) -> None:
     _, slow = told(job, tmp_path)
     _, fast = told(job, tmp_path, replica=0)
     assert slow.measured_ns > 1.2 * fast.measured_ns
-    assert "DP 1" in " ".join(slow.notes) and "whose steps take longest" in " ".join(slow.notes)
+    assert "DP 1" in " ".join(slow.notes) and "because its steps take longest" in " ".join(slow.notes)
     with pytest.raises(TraceError, match="no replica 2: there are 2, counted from 0"):
         told(job, tmp_path, replica=2)
 

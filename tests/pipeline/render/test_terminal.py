@@ -44,7 +44,7 @@ def test_1f1b_by_hand() -> None:
         "  3       F0B0--F1B1--F2B2--F3B3--F4B4--F5B5--F6B6--F7B7--              27.3   1\n"
         "mem ▂▂▄▄▆▆██████████████████████████████████████████▆▆▆▆▆▆▄▄▄▄▄▄▂▂▂▂▂▂\n"
         "    F forward  B backward  \n"
-        "    mem: chunks whose activations are held, the most of any rank\n"
+        "    mem: chunks with activations held, the most of any rank\n"
     )
 
 

@@ -160,7 +160,7 @@ def test_what_would_be_left_out_or_lost_is_refused() -> None:
     with torch.no_grad(), pytest.raises(ScheduleError, match=r"within torch.no_grad\(\): call forward\(\)"):
         pipeline.step([*torch.randn(2, 6, 3)])
     assert len(pipeline.step([*torch.randn(2, 6, 3)]).losses) == 2
-    with pytest.raises(PipelineRunError, match="in anything but tuples, lists and dicts, cannot be split"):
+    with pytest.raises(PipelineRunError, match="outside of tuples, lists and dicts, cannot be split"):
         _on_one_rank([nn.Linear(3, 3), Boxed(3, 3)], square).step([*torch.randn(2, 6, 3)])
 
 

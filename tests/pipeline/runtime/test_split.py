@@ -341,7 +341,7 @@ def test_a_module_that_differentiates_within_its_forward_is_refused_and_runs_who
     with pytest.raises(ScheduleError, match="give split=False"):
         engine.forward(0, torch.randn(2, 4))
     engine.forward(0, torch.randn(2, 4), split=False)
-    with pytest.raises(ScheduleError, match="told that no I follows"):
+    with pytest.raises(ScheduleError, match="run as if no I followed"):
         engine.input_grad(0)
     engine.forward(1, torch.randn(2, 4), split=False)
     engine.backward(1)

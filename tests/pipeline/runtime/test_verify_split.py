@@ -47,7 +47,7 @@ def test_the_check_names_what_is_not_split_and_what_runs_again() -> None:
         "gradients         7 of 7, largest difference 0",
         "missing           none",
         "at I already      mixed (a part), norm.weight, norm.bias",
-        "held from I to W  1.1 KiB, 180.0 % of what the forward saves",
+        "held from I to W  1.1 KiB, 180.0 % of the bytes that the forward saves",
         "inner runs again  1 in a full backward, 1 at I, 0 at W",
     ]
 

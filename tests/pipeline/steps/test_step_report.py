@@ -68,9 +68,9 @@ def test_wrong_names_are_refused() -> None:
 def test_deepseeks_headline(shared_data: Path) -> None:
     document = summary(costs_of_trace(read(shared_data / "deepseek-v3-train.json.gz")), optimizer_ns=290_000_000)
     assert document.headline == (
-        "A step of DualPipe on 2,048 ranks takes 19.0 s, of which ranks idle 1.06 s on average (5.6 %), with a barrier "
-        "at its end: 3.31 Mtokens/s. DeepSeek-V3 on 2,048 H800 was published with 19.9 s (−4.7 %); its F&B with 13.9 "
-        "s, here 12.9 s (−7.2 %)."
+        "A step of DualPipe on 2,048 ranks takes 19.0 s: ranks idle for 1.06 s of it on average (5.6 %), with a "
+        "barrier at its end: 3.31 Mtokens/s. DeepSeek-V3 on 2,048 H800 was published with 19.9 s (−4.7 %); its F&B "
+        "with 13.9 s, here 12.9 s (−7.2 %)."
     )
     assert {row.name: row.basis for row in document.parts} == {
         "1F": "serial upper bound", "bubble": "simulated", "1B": "serial upper bound", "1W": "serial upper bound",

@@ -58,7 +58,7 @@ def layers_of(source: Trace | Job | Work, *, tokens: int | None = None) -> Layer
     notes = list(rows.notes)
     if work.basis == "host":
         notes.append(
-            "nothing ran on a device: host operators stand in for kernels, and what lies between them is in no phase, "
+            "nothing ran on a device: host operators are used instead of kernels. Time between them is in no phase, "
             "so the time of layers is not predicted"
         )
     return Layers(

@@ -52,7 +52,7 @@ def kernels_of(source: Trace | Work) -> pl.DataFrame:
     work = as_work(source)
     path = work.trace.path or "the trace"
     if work.phases.is_empty():
-        raise TraceError(f"{path}: it has no named ranges, so nothing tells what its kernels are for. {_HINT}.")
+        raise TraceError(f"{path}: it has no named ranges, so the purpose of its kernels is unknown. {_HINT}.")
     events = work.events.filter(pl.col("phase").is_not_null(), pl.col("end_ns") > pl.col("start_ns"))
     if events.is_empty():
         raise TraceError(f"{path}: its {work.phases.height} named ranges launched nothing that took time.")

@@ -41,8 +41,8 @@ def pieces_of(calibration: Calibration, operation: Operation, setting: Setting, 
         raise ProfileError(f"{calibration.source}: calibrated on {model}; it does not say what {asked} costs")
     if operation.part != "whole":
         raise ProfileError(
-            f"{calibration.source}: it does not tell the {operation.part} of {operation.phase} from the rest; choose "
-            "an overlap whose transfers are whole, or other costs"
+            f"{calibration.source}: it has no separate time for the {operation.part} of {operation.phase}; choose "
+            "an overlap with whole transfers, or other costs"
         )
     phase = calibration[operation.phase]
     rows_LR = np.atleast_2d(np.asarray(load.of(operation.micro_batch).rows_LR, np.float64))

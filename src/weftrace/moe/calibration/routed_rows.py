@@ -63,13 +63,13 @@ def rows_of(kernels: pl.DataFrame, *, shaped: pl.DataFrame | None = None, tokens
         found = {str(phase): part for (phase,), part in shaped.group_by("phase", maintain_order=True)}
         notes = [f"routed rows of {', '.join(found)}: shapes of the grouped GEMMs"]
     elif found:
-        blocks = "blocks of the kernels whose grids follow them, one a row, the padding of experts' matrices included"
+        blocks = "blocks of the kernels with grids that follow them, one per row, with the padding of experts' matrices"
         notes = [f"routed rows of {', '.join(found)}: {blocks}"]
     else:
         notes = ["no launch grid follows the routed rows: they are not known, or the same in every layer"]
     same = launched.join(varying, on=["phase", "name", "slot"], how="anti")
     if tokens is None and (tokens := _commonest_grid(same)):
-        notes.append(f"assumed: {tokens:,} tokens a micro-batch, the commonest launch grid")
+        notes.append(f"assumed: {tokens:,} tokens per micro-batch, the most common launch grid")
     return Rows(
         table=_with_larger_unit(found), grids=varying.select("phase", "name", "slot"), tokens=tokens, notes=tuple(notes)
     )

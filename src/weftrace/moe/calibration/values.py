@@ -46,8 +46,8 @@ class CalibratedPart(InNotebook):
     name: Annotated[str, Meta(description="Of the kernel that takes longest.")]
     num_kernels: Annotated[Positive, Meta(description="Of a layer: the mean, rounded.")]
     num_sms: Annotated[Count | None, Meta(description="Blocks of that kernel where it is persistent.")]
-    alone_ns: Annotated[Amount, Meta(description="With the phase's mean rows, and nothing that moves data beside it.")]
-    least_ns: Annotated[Amount, Meta(description="The shortest of those of which that is the mean.")]
+    alone_ns: Annotated[Amount, Meta(description="With the phase's mean rows, and no data moved at the same time.")]
+    least_ns: Annotated[Amount, Meta(description="The shortest of the times that alone_ns is the mean of.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Slowed(InNotebook):
 
     group: Group
     families: Annotated[tuple[str, ...], Meta(description="Kernel families; none: all that no other row names.")]
-    factor: Annotated[float, Meta(ge=1, description="By how much longer they take.")]
+    factor: Annotated[float, Meta(ge=1, description="Factor by which they take longer.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Tested(InNotebook):
     errors: Annotated[
         tuple[tuple[Knowing, float, float], ...],
         Meta(
-            description="What was known of a tested layer; the lowest and highest of predicted / measured - 1 over all "
+            description="What was known about a tested layer; the lowest and highest predicted / measured - 1 over all "
             "splits."
         ),
     ]
@@ -111,7 +111,7 @@ class TestedFit(InNotebook):
     ]
     worst: Annotated[
         tuple[tuple[Knowing, float], ...],
-        Meta(description="What was known of a tested layer; the error of that phase that computes and is most off."),
+        Meta(description="What was known about a tested layer; the error of the least accurate phase that computes."),
     ]
     span: Annotated[float | None, Meta(description="Error of the tested layers' time, waits as measured; null: none.")]
 
@@ -124,7 +124,7 @@ class Calibration(InNotebook):
     source: str
     layers: Annotated[tuple[Count, ...], Meta(description="Layers of the trace that it was fitted on.")]
     num_layers: Annotated[Positive, Meta(description="All that the trace has.")]
-    tokens: Annotated[Positive | None, Meta(description="Of a micro-batch on a GPU; null where nothing tells.")]
+    tokens: Annotated[Positive | None, Meta(description="Per micro-batch on a GPU; null if unknown.")]
     gap_ns: Annotated[Count, Meta(description="Idle time between two kernels back to back, the median.")]
     phases: tuple[CalibratedPhase, ...]
     slowed: tuple[Slowed, ...]
@@ -133,7 +133,7 @@ class Calibration(InNotebook):
         tuple[TestedFit, ...], Meta(description="Fits that the errors are of, and what each was off by at most.")
     ] = ()
     tested: Annotated[
-        tuple[Tested, ...], Meta(description="Errors over all splits; empty where nothing was left out.")
+        tuple[Tested, ...], Meta(description="Errors over all splits; empty if no layer was left out.")
     ] = ()
     notes: Annotated[tuple[str, ...], Meta(description="What was assumed.")] = ()
 

@@ -52,7 +52,7 @@ def run(request: Request, tried: Batches, to: outputs.Destination) -> None:
     from weftrace.moe.sweeps.break_even import BASE, pays
 
     if BASE in tried.overlaps:
-        raise typer.BadParameter(f"{BASE} is what the others are held against; name another", param_hint="--overlap")
+        raise typer.BadParameter(f"the others are compared with {BASE} already; name another", param_hint="--overlap")
     wanted = to.wanted(writes=PAYS)
     batches = parse_batches(tried.batch)
     with outputs.progress_bar("simulating lists") as on_progress:

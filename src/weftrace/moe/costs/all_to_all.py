@@ -128,7 +128,7 @@ def _scale_of_links(setting: Setting) -> tuple[float, str]:
     a_node = setting.ep // setting.num_domains
     scale = ours.link_bytes_per_s / theirs.link_bytes_per_s if inside else ours.nic_bytes_per_s / theirs.nic_bytes_per_s
     assumed = (
-        f"assumed as {theirs.gpus_per_node} GPUs of a domain" if inside else f"assumed alike for nodes of {a_node}"
+        f"assumed as {theirs.gpus_per_node} GPUs of a domain" if inside else f"assumed the same for nodes of {a_node}"
     )
     note = "" if a_node == theirs.gpus_per_node else assumed
     if scale == 1:

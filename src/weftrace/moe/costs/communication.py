@@ -84,7 +84,7 @@ def _check_parts(setting: Setting) -> None:
     if setting.comm != "deepep-v1" or setting.kind != "decode":
         raise ProfileError(
             f"{setting.comm} in {setting.kind} has no transfers without SMs, which five stages need; choose deepep-v1 "
-            "in decode, or an overlap whose dispatch and combine are whole kernels"
+            "in decode, or an overlap with dispatch and combine as whole kernels"
         )
 
 
@@ -100,7 +100,7 @@ def _normal(operation: Operation, setting: Setting, load: Load, level: Level) ->
         num_kernels=2 if counts else 1,
         num_sms=setting.comm_sms,
         meets=True,
-        basis=f"assumed: {BARRIER_NS // 1000} µs for a barrier where no rank is late"
+        basis=f"assumed: {BARRIER_NS // 1000} µs for a barrier if all ranks are on time"
         + (", the layout as in the training profile" if counts else ""),
     )
     copy = bytes_of_a_copy(operation, setting)

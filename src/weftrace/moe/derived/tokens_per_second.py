@@ -33,7 +33,7 @@ class TokenRates(InNotebook):
     num_layers: Positive
     layer_ns: Annotated[float, UNSAVED]
     gpus_per_node: Positive
-    acceptance: Annotated[float | None, Meta(description="Of drafted tokens; null where none are drafted.")]
+    acceptance: Annotated[float | None, Meta(description="Of drafted tokens; null without drafting.")]
     assumed: Annotated[tuple[str, ...], Meta(description="What the number does not have in it.")]
 
     @property
@@ -94,4 +94,4 @@ def _assumed(setting: Setting, drafted: int, acceptance: float) -> Iterator[str]
         yield "embedding and head are left out" + (", and the layer that drafts" if drafted else "")
     if drafted:
         got = _got(drafted, acceptance)
-        yield f"{percent(acceptance, 0)} of drafted tokens accepted: {got:.2f} tokens a request and step"
+        yield f"{percent(acceptance, 0)} of drafted tokens accepted: {got:.2f} tokens per request and step"

@@ -30,7 +30,7 @@ def lanes_figure(profile: Profile) -> go.Figure:
 
 
 def sweep_figure(sweep: Sweep) -> go.Figure:
-    """Tokens a second of one GPU, along the axis with most numbers, a line for each combination of the others; without
+    """Tokens per second of one GPU, along the axis with most numbers, a line per combination of the others; without
     numbers a bar for each combination. What is impossible is left out. Raises WeftraceError without plotly."""
     go = plotly_objects()
     figure = go.Figure()

@@ -68,7 +68,7 @@ def _gains(found: Pays, curves: Sequence[Curve], width: int) -> RenderableType:
         for at in shown
     ]
     heads = ["batch", "none, tokens/s", *(curve.overlap for curve in curves)]
-    note = Text("–: the batch cannot be cut so; tokens a second of one GPU, all layers alike", style=DIM)
+    note = Text("–: the batch cannot be cut so; tokens per second of one GPU, all layers alike", style=DIM)
     return Group(section("Gain over no overlap", "some of the batches"), table(heads, lines, width), note)
 
 

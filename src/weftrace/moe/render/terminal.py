@@ -54,8 +54,10 @@ def _layer(summary: ProfileView, width: int) -> RenderableType:
 
 def _tokens(summary: ProfileView) -> RenderableType:
     rates = summary.throughput
-    line = f"{rates.tokens_per_gpu:,.0f} a GPU, {rates.tokens_per_node:,.0f} a node of {rates.gpus_per_node}"
-    return Group(section("Tokens a second"), Text(line, style=BOLD), *(Text(text, style=DIM) for text in rates.assumed))
+    line = f"{rates.tokens_per_gpu:,.0f} per GPU, {rates.tokens_per_node:,.0f} per node of {rates.gpus_per_node}"
+    return Group(
+        section("Tokens per second"), Text(line, style=BOLD), *(Text(text, style=DIM) for text in rates.assumed)
+    )
 
 
 def _phases(summary: ProfileView, width: int) -> RenderableType:

@@ -18,23 +18,23 @@ PROFILE_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "to the next, without the first and the last. In training a pair of a forward and a backward layer.",
         ),
         "tokens": (
-            "Tokens a second",
+            "Tokens per second",
             "Tokens of all micro-batches / (time of a layer x layers of the model): what a GPU would do if every layer "
             "took as long as these. Embedding, the head and sampling are left out.",
         ),
-        "hidden": ("Hidden", "Communication beside which some compute kernel ran: |communication & compute|."),
-        "exposed": ("Exposed", "Communication beside which no compute kernel ran: the GPU waits for the network."),
+        "hidden": ("Hidden", "Communication while some compute kernel ran: |communication & compute|."),
+        "exposed": ("Exposed", "Communication while no compute kernel ran: the GPU waits for the network."),
         "idle": ("Idle", "Time in which nothing ran on the GPU: mostly the gaps between kernels."),
         "busy": (
             "Busy",
-            "Of a phase: the union of its kernels over all streams, the mean of its layers. A box of the picture runs "
-            "from the first to the last kernel of the phase in one lane, so its length differs: the short kernels that "
-            "issue and receive messages stand in the compute lane, and gaps between kernels are not busy.",
+            "Of a phase: the union of its kernels over all streams, the mean of its layers. A box of the picture "
+            "has another length: it runs from the first to the last kernel of the phase in one lane. The short kernels "
+            "that issue and receive messages are in the compute lane, and gaps between kernels are not busy.",
         ),
         "sms": (
             "SMs",
             "Streaming multiprocessors that a lane holds. Transfers in flight hold none: only the short kernels that "
-            "issue and receive them do, and these stand in the compute lane.",
+            "issue and receive them do, and these are in the compute lane.",
         ),
         "micro_batch": (
             "Micro-batch",
@@ -47,9 +47,9 @@ PROFILE_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "limit": (
             "Held up by",
-            "Computation, communication, one fused kernel of both, or waiting for the slowest rank: that without which "
-            "a layer would be shortest, each found by one more simulation in which it takes no time (of ranks, in "
-            "which all are alike).",
+            "Computation, communication, one fused kernel of both, or waiting for the slowest rank: the one that a "
+            "layer would be shortest without. Each is tested by one more simulation in which it takes no time; for "
+            "ranks, one in which all are the same.",
         ),
         "last_in": ("Last", "Meetings of ranks, inside dispatch and combine, that it was the last to reach."),
         "wait": (
@@ -70,12 +70,13 @@ PAYS_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "tokens": PROFILE_TERMS["tokens"],
         "overlap": (
             "No overlap",
-            "All operations one after the other, the batch in one piece: what every list is held against.",
+            "All operations one after the other, the batch in one piece. Every list is compared with this.",
         ),
         "pays_from": (
             "Pays from",
-            "The smallest batch from which on, at every batch that was simulated, a list does more tokens a second "
-            "than no overlap. A list that cuts the batch in two reads weights twice, and its GEMMs are smaller.",
+            "The smallest batch for which a list processes more tokens per second than no overlap, at it and at every "
+            "larger batch that was simulated. A list that cuts the batch in two reads weights twice, and its GEMMs "
+            "are smaller.",
         ),
     }
 )
@@ -85,13 +86,13 @@ VALIDATION_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "ratio": ("Ratio, error", "Predicted / measured, and the same less 1: below it the prediction is too short."),
         "spread": (
             "From, to",
-            "Of what was measured: the lowest and the highest rank's median; of one rank, the shortest and the longest "
-            "of its layers and steps. A prediction cannot be told to be better than that.",
+            "Of the measured times: the lowest and the highest rank's median; of one rank, the shortest and the "
+            "longest of its layers and steps. No smaller error of the prediction can be measured.",
         ),
         "compared": (
             "Compared by",
-            "All kernels of a phase, as a union. Of communication only kernels that move data, where both sides tell "
-            "them from those that wait for other ranks.",
+            "All kernels of a phase, as a union. Of communication only kernels that move data, if both sides separate "
+            "them from kernels that wait for other ranks.",
         ),
     }
 )
@@ -111,7 +112,7 @@ def headline(summary: ProfileView) -> str:
         waited = percent(summary.waited)
         layer = f"Ranks wait for slower ones, computing nothing, for {waited} of the run on average. {layer}"
     if summary.profile.overlap.is_fused:
-        return f"{who} moves tokens and computes in one kernel: what of it is exposed is not separable. {layer}"
+        return f"{who} moves tokens and computes in one kernel: its exposed part is not separable. {layer}"
     if max(exposed, idle) < _TRIFLE:
         return f"{who} computes for {percent(summary.compute_ns / layer_ns)} of its time. {layer}"
     if exposed >= idle:

@@ -165,7 +165,7 @@ class MicroBatch:
     def exchange(self, layer: int, key: str, chunk: int) -> Exchange:
         found = self.states[layer].exchanges.get((key, chunk))
         if found is None:
-            raise ProfileError(f"layer {layer}: what {key[:-1]}({key[-1]}) brings is needed before it has begun")
+            raise ProfileError(f"layer {layer}: the result of {key[:-1]}({key[-1]}) is needed before it has started")
         return found
 
     def cut(self, rows: Tensor, chunk: int) -> Tensor:

@@ -51,18 +51,20 @@ class Curve:
     overlap: Annotated[str, Shown("list")]
     title: Annotated[str, Shown("what it is", wide=True)]
     tokens_per_gpu: Annotated[
-        list[float | None], Meta(description="Tokens a second of one GPU, by batch; null: it cannot be cut so.")
+        list[float | None], Meta(description="Tokens per second of one GPU, by batch; null: it cannot be cut so.")
     ]
     pays_from: Annotated[
         Positive | None,
-        Meta(description="The smallest batch from which on it beats no overlap at every batch; null: at none."),
+        Meta(
+            description="The smallest batch for which it beats no overlap, there and at every larger one; null: none."
+        ),
         Shown("pays from", term="pays_from"),
     ]
     pays_between: Annotated[
         list[tuple[int, int]], Meta(description="Stretches of batches, first and last, at which it beats no overlap.")
     ]
     best_gain: Annotated[
-        float | None, Meta(description="The most tokens a second over no overlap's, less 1."), Shown("at best")
+        float | None, Meta(description="The most tokens per second over no overlap's, less 1."), Shown("at best")
     ]
     best_batch: Annotated[Positive | None, Meta(description="At which batch."), Shown("at")]
     last_gain: Annotated[float | None, Meta(description="At the largest batch.")]
@@ -84,7 +86,7 @@ class Pays(InNotebook):
             raise ValueError("a curve of `curves` has more or fewer numbers than there are `batches`")
 
     @property
-    def shared(self) -> Annotated[dict[str, str], Meta(description="What all have alike, as text.")]:
+    def shared(self) -> Annotated[dict[str, str], Meta(description="What all have in common, as text.")]:
         return shared_words(self.request, ["overlap"])
 
     @property
@@ -131,9 +133,9 @@ def pays(
         coarser = f"; FROM..TO/{-(-len(batches) // MAX_BATCHES)} takes some of them" if batches else ""
         raise ProfileError(f"{len(batches):,} batches; give 1 to {MAX_BATCHES:,}, each of 1 or more{coarser}")
     if request.layers < 3:
-        raise ProfileError(f"{request.layers} layers: the time that a layer adds is told by 3 or more")
+        raise ProfileError(f"{request.layers} layers: 3 or more are needed to find the time that a layer adds")
     if request.ranks != 1 or request.routing != "balanced" or request.loads is not None or request.contention:
-        raise ProfileError("whether it pays is told for one rank with balanced routing, without contention")
+        raise ProfileError("whether it pays is computed for one rank with balanced routing, without contention")
     names = (BASE, *(overlaps if overlaps is not None else COMPARED[request.kind]))
     each = request.tokens_per_request or tokens_of_a_step(model_config(request.model))
     asked = replace(request, tokens_per_request=each) if request.kind == "decode" else request
@@ -144,7 +146,7 @@ def pays(
         on_progress(done + 1, len(names))
     base = found[BASE][1]
     if base.reason:
-        raise ProfileError(f"no overlap, which the others are held against, cannot run: {base.reason}")
+        raise ProfileError(f"no overlap, which the others are compared with, cannot run: {base.reason}")
     curves = tuple(_curve(overlap, rates, base.per_gpu, batches) for overlap, rates in found.values())
     unit = "requests" if request.kind == "decode" else "tokens"
     return Pays(request=request, unit=unit, batches=tuple(batches), curves=curves)
@@ -261,5 +263,5 @@ def _skipped(batches: Sequence[int]) -> str:
 
 
 def pays_table(pays: Pays) -> pl.DataFrame:
-    """One row per batch: tokens a second of one GPU by list."""
+    """One row per batch: tokens per second of one GPU by list."""
     return pl.DataFrame({"batch": pays.batches, **{curve.overlap: curve.tokens_per_gpu for curve in pays.curves}})

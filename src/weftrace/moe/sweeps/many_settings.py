@@ -54,7 +54,7 @@ class Sweep(InNotebook):
             raise ValueError("`rows` holds combinations of other options than `axes`")
 
     @property
-    def shared(self) -> Annotated[dict[str, str], Meta(description="What all have alike, as text.")]:
+    def shared(self) -> Annotated[dict[str, str], Meta(description="What all have in common, as text.")]:
         return shared_words(self.base, self.axes)
 
     @property

@@ -24,7 +24,9 @@ class Summary:
     overlap: Annotated[str, Meta(description="The operation list.")]
     gpu_tokens: Annotated[Positive, Meta(description="Tokens of all micro-batches on one GPU.")]
     layer_ns: Annotated[Amount, Meta(description="Time that a layer adds."), Shown("a layer", term="layer")]
-    tokens_per_gpu: Annotated[Amount, Meta(description="Tokens a second of one GPU."), Shown("tokens/s", term="tokens")]
+    tokens_per_gpu: Annotated[
+        Amount, Meta(description="Tokens per second of one GPU."), Shown("tokens/s", term="tokens")
+    ]
     tokens_per_node: Annotated[
         Amount, Meta(description="Tokens a second of the GPUs that NVLink joins."), Shown("a node")
     ]

@@ -29,7 +29,7 @@ _WHOLE: dict[Whole, str] = {
     "span": "span_ns", "computation": "compute_ns", "communication": "communication_ns",
     "exposed communication": "exposed_ns",
 }  # fmt: skip
-Ratio = Annotated[float | None, Meta(description="Predicted / measured; null where nothing was measured.")]
+Ratio = Annotated[float | None, Meta(description="Predicted / measured; null if not measured.")]
 _ALIKE = 5e-4  # an error that is printed as 0.0 %
 #: What two runs must share for their ratios to be errors of a prediction.
 _SETTING = tuple(f"profile.{key}" for key in ("kind", "model", "hardware", "ep", "tokens", "sequence", "overlap"))
@@ -56,8 +56,8 @@ class ComparedPhase(InNotebook):
     by: Annotated[
         Literal["busy", "data"],
         Meta(
-            description="busy: the union of its kernels; data: of communication, the kernels that move data, where "
-            "both sides tell them from those that wait for other ranks."
+            description="busy: the union of its kernels; data: of communication, the kernels that move data, if "
+            "both sides separate them from kernels that wait for other ranks."
         ),
         Shown("compared by", term="compared"),
     ]
@@ -146,7 +146,7 @@ class Validation(InNotebook):
     notes: Annotated[tuple[str, ...], Meta(description="What to know before trusting it.")]
 
     @property
-    def worst(self) -> Annotated[Worst | None, Meta(description="Null where nothing is compared.")]:
+    def worst(self) -> Annotated[Worst | None, Meta(description="Null if no phase and no span is compared.")]:
         errors = [Worst(name=row.name, error=row.ratio - 1) for row in self.phases if row.ratio is not None]
         errors += [Worst(name="span", error=self._span - 1)] if self._span is not None else []
         return max(errors, key=lambda each: abs(each.error), default=None)
@@ -311,7 +311,7 @@ def _notes(
         if side.samples.is_empty():
             yield f"{name}: no named ranges, so there are no phases to compare; the run as a whole is"
         if "host" in side.bases:
-            yield f"{name}: nothing ran on a device: host operators stand in for kernels"
+            yield f"{name}: nothing ran on a device: host operators are used instead of kernels"
         yield from (f"{name}: left out: {error}" for error in side.failures)
     shared = [key for key in _SETTING if key in predicted.info and key in measured.info]
     if differ := [key.removeprefix("profile.") for key in shared if predicted.info[key] != measured.info[key]]:
@@ -322,7 +322,7 @@ def _notes(
         yield "the predicted side was not simulated by weftrace"
     if layers is not None:
         summary = " against ".join(counted(number, "layer") for number in layers)
-        yield f"{summary}: the run as a whole is compared by layer, with what lies before and after"
+        yield f"{summary}: the run as a whole is compared per layer, including the time before and after the layers"
     if predicted.num_ranks != measured.num_ranks:
         ranks = (counted(side.num_ranks, "rank") for side in (predicted, measured))
         yield f"{' against '.join(ranks)}"

@@ -104,7 +104,7 @@ def side_of(source: Trace | Job, *, workers: int | None = None) -> OneSide:
             failures += [outcome.failure.error] if outcome.failure is not None else []
     if not any(part.totals.height for part in found):
         summary = f" {failures[0]}" if failures else ""
-        raise TraceError(f"{name or 'the trace'}: it holds no work whose time could be compared.{summary}")
+        raise TraceError(f"{name or 'the trace'}: it holds no work with a time to compare.{summary}")
     ranks = _numbered([part.rank for part in found])
     return OneSide(
         source=name or "in memory",

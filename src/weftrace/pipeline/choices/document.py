@@ -71,12 +71,12 @@ class RecommendationReport(InNotebook):
         Meta(description="What memory is compared in: bytes where the costs tell sizes and the cap is none in chunks."),
     ]
     costs: Annotated[CostsSummary, Meta(description="Of one device's share of the model on one micro-batch.")]
-    choice: Annotated[str | None, Meta(description="Name of the schedule to use; null where none fits.")]
+    choice: Annotated[str | None, Meta(description="Name of the schedule to use; null if none fits.")]
     headline: str
     sentences: Annotated[tuple[str, ...], Meta(description="What else should be known, flips first.")]
     rows: Annotated[tuple[CandidateRow, ...], Meta(description="Fastest first.")]
     impossible: tuple[ImpossibleRow, ...]
-    flips: Annotated[tuple[FlipRow, ...] | None, Meta(description="Null where none were looked for.")]
+    flips: Annotated[tuple[FlipRow, ...] | None, Meta(description="Null if not searched for.")]
     found: Annotated[Recommendation | None, UNSAVED] = None
 
     def _describe(self) -> list[tuple[str, str]]:

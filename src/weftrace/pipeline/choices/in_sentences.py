@@ -95,7 +95,7 @@ def _of_upper_bounds(found: Recommendation) -> str:
     """What it means that F, I and W are upper bounds, and how far below them they would have to be to matter: with F&B
     as it is, they at x times theirs are F&B at 1 / x times its part of F + B."""
     text = (
-        "F, I and W are serial upper bounds, F&B is measured overlapped: schedules without F&B may be faster than told"
+        "F, I and W are serial upper bounds, F&B is measured overlapped: schedules without F&B may be faster than shown"
     )
     up = [flip for flip in found.flips or () if flip.factor == "overlapped" and flip.at > flip.now]
     if not up or found.costs.latency_ns:

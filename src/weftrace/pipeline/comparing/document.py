@@ -70,12 +70,12 @@ class ScheduleRow:
     needs: Annotated[str, Meta(description="What it asks of the model beside an order of chunks, or empty.")]
     published: Annotated[
         LawResult | None,
-        Meta(description="The law as published; null where none was."),
+        Meta(description="The law as published; null without one."),
         Shown("published", style="time", term="published"),
     ]
     exact: Annotated[
         LawResult | None,
-        Meta(description="The law that holds; null where none is known."),
+        Meta(description="The law that holds; null if unknown."),
         Shown("exact law", style="time", term="law"),
     ]
 

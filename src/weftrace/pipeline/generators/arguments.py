@@ -27,5 +27,5 @@ def need_several_stages(name: str, stages_per_rank: int, instead: str) -> None:
     if stages_per_rank < 2:
         raise ScheduleError(
             f"{name}: stages_per_rank = {stages_per_rank}; it goes through each rank twice or more often. "
-            f"With one stage a rank it is {instead}."
+            f"With one stage per rank it is {instead}."
         )

@@ -78,7 +78,7 @@ _ALL = (
         title="ZB1P",
         make=zb1p,
         splits=True,
-        description="1F1B whose weight gradients fill the gaps: a third of its bubble at its memory",
+        description="1F1B with weight gradients in the gaps: a third of its bubble at its memory",
         source=f"{_ZERO_BUBBLE} (there ZB-H1)",
     ),
     Family(
@@ -122,7 +122,7 @@ _ALL = (
         make=interleaved_zb,
         stages_per_rank=2,
         splits=True,
-        description="interleaved 1F1B whose weight gradients fill the gaps: a third of its bubble, less of its memory",
+        description="interleaved 1F1B with weight gradients in the gaps: a third of its bubble, less of its memory",
         source=_ZERO_BUBBLE,
     ),
     Family(

@@ -186,8 +186,8 @@ def _cut(times_MK: _Floats, layer_M: NDArray[np.int64] | None, num_stages: int, 
     first = np.cumsum([0, *sizes[:-1]])
     spread = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(sizes[0])
     return np.add.reduceat(times_LK, first, axis=0), (
-        f"{num_layers} layers in {num_stages} stages of {spread}, cut so that the slowest takes least; what stands "
-        "before and after the layers is in the first and the last"
+        f"{num_layers} layers in {num_stages} stages of {spread}, cut so that the slowest takes least; modules "
+        "before and after the layers are in the first and the last"
     )
 
 

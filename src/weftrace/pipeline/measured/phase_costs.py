@@ -151,17 +151,17 @@ def _directed(found: pl.DataFrame, path: str, weight_share: float | None) -> tup
     directed = found.filter(pl.col("letter").is_not_null())
     letters = set(directed.get_column("letter").unique())
     if {"B", "I", "W"} <= letters:
-        raise TraceError(f"{path}: it has phases of B beside I and W: whether a B holds its W cannot be told.")
+        raise TraceError(f"{path}: it has phases of B as well as I and W, so it is unknown whether a B includes its W.")
     if weight_share is not None and "B" in letters and "W" not in letters:
         if not 0 <= weight_share <= 1:
             raise TraceError(f"{path}: the share of W in a backward is {weight_share}; it lies between 0 and 1.")
-        note = f"assumed: W is {weight_share:g} of a full backward, which no phase tells apart"
+        note = f"assumed: W is {weight_share:g} of a full backward, because no phase separates it"
         return directed, [note]
     as_input = directed.with_columns(pl.col("letter").replace({"B": "I"}))
     known = set(as_input.get_column("letter").unique())
     if not known:
         names = ", ".join(found.get_column("name").unique(maintain_order=True).head(8))
-        raise TraceError(f"{path}: no name of its phases tells a direction: {names}. {_HINT}.")
+        raise TraceError(f"{path}: no phase has a direction in its name: {names}. {_HINT}.")
     if missing := [name for letter, name in _NEEDED.items() if letter not in known]:
         names = ", ".join(directed.get_column("name").unique(maintain_order=True).head(8))
         split = "" if missing != [_NEEDED["W"]] else "; or say which share of B it is (--weight-share)"
@@ -217,7 +217,7 @@ def _overlapped(work: Work, alike: pl.DataFrame, num_chunks: int) -> tuple[int |
             f"F&B is not known: forward and backward phases ran one after the other ({duration(together)} side by side)"
         ]
     if num_chunks > 1:
-        return None, [f"F&B is not told: a step of {num_chunks} chunks has warm-up and cool-down in its span"]
+        return None, [f"F&B is unknown: a step of {num_chunks} chunks has warm-up and cool-down in its span"]
     spans = events.group_by("of_step").agg(pl.col("end_ns").max() - pl.col("start_ns").min())
     return round(spans.get_column("end_ns").median() or 0), [  # type: ignore[arg-type]
         "F, I and W are serial upper bounds: their phases ran beside others, and each is counted as if it ran alone",

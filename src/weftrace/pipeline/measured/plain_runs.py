@@ -90,7 +90,7 @@ def chosen_replica(runs: Sequence[MeasuredRun], replica: Replica) -> MeasuredRun
         notes = (basis, f"over all {len(runs)} data-parallel replicas")
         return replace(runs[0], actions=pl.concat(actions), notes=notes)
     at = replica if isinstance(replica, int) else max(range(len(runs)), key=lambda at: _span_ns(runs[at]))
-    why = "as asked" if isinstance(replica, int) else "whose steps take longest"
+    why = "as asked" if isinstance(replica, int) else "because its steps take longest"
     note = f"the pipeline of replica {at} ({runs[at].notes[0]}), {why}: one of {counted(len(runs), 'replica')}"
     return replace(runs[at], notes=(basis, note))
 

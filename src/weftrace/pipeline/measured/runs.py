@@ -112,7 +112,7 @@ def run_of(source: Trace | Job, *, workers: int | None = None) -> MeasuredRun:
                 raise TraceError(outcome.failure.error if outcome.failure else f"{outcome.path}: cannot be used.")
             rank = number if outcome.rank is None else outcome.rank
             if rank in found:
-                raise TraceError(f"{outcome.path}: a second trace of rank {rank}; give one trace a rank, of one run.")
+                raise TraceError(f"{outcome.path}: a second trace of rank {rank}; give one trace per rank, of one run.")
             found[rank] = outcome.value
     frames = [
         table.with_columns(pl.lit(number, dtype=pl.Int32).alias("rank"))
@@ -166,7 +166,7 @@ def _actions_of(trace: Trace) -> tuple[pl.DataFrame, bool, bool]:
     if not on_device and actions[0].startswith(_TORCH):
         raise TraceError(
             f"{trace.path}: torch's pipeline runtime waits for messages inside its ranges ({actions[0]}), so without a "
-            "device's work their length does not tell what an action takes. Record the run with weftrace's runtime."
+            "device's work their length is not the time of an action. Record the run with weftrace's runtime."
         )
     start, end = (own.get_column(name).to_numpy() for name in ("ts_ns", "end_ns"))
     steps = ranges.filter(pl.col("name") == STEP).get_column("ts_ns").to_numpy()

@@ -85,8 +85,8 @@ def costs_of_trace(
         )  # fmt: skip
     if not isinstance(source, Trace):
         raise TraceError(
-            f"{source.source}: {len(source)} traces, whose ranges name no actions of a pipeline; give the trace of one "
-            "rank, whose phases tell F, I and W."
+            f"{source.source}: {len(source)} traces without ranges that name actions of a pipeline; give the trace "
+            "of one rank, with phases of F, I and W."
         )
     measured = costs_of_phases(work_of(source, step=step), chunks=chunks, weight_share=weight_share)
     return SourcedCosts(
@@ -103,14 +103,14 @@ def with_weight_share(costs: Costs, run: MeasuredRun, weight_share: float | None
     if weight_share is None or not 0 <= weight_share <= 1:
         given = "" if weight_share is None else f", not {weight_share}"
         raise TraceError(
-            f"{run.source}: its backwards are B, the full backward, and nothing tells how much of it is W; say which "
+            f"{run.source}: its backwards are B, the full backward, and the share of W in it is unknown; give the "
             f"share, from 0 to 1{given} (--weight-share): 0.5 is a guess."
         )
     whole = costs.backward_ns
     assert isinstance(whole, tuple), "B was measured, by stage"
     weight = tuple(round(each * weight_share) for each in whole)
     gradient = tuple(each - own for each, own in zip(whole, weight, strict=True))
-    note = f"assumed: W is {weight_share:g} of a full backward, which no action tells apart"
+    note = f"assumed: W is {weight_share:g} of a full backward, because no action separates it"
     return replace(costs, input_ns=gradient, weight_ns=weight), (note,)
 
 
@@ -137,7 +137,7 @@ def costs_summary(sourced: SourcedCosts) -> CostsSummary:
 def _by_stage(costs: Costs) -> list[str]:
     """That the numbers are means, where stages differ."""
     stages = _num_stages(costs)
-    return [] if stages is None else [f"the means of {stages} stages, each of which is simulated with its own"]
+    return [] if stages is None else [f"the means of {stages} stages; each stage is simulated with its own costs"]
 
 
 def _num_stages(costs: Costs) -> int | None:

@@ -31,7 +31,7 @@ def merge_neighbours(schedule: Schedule, first: Literal["B", "F"] = "B") -> Sche
     """
     need_schedule(schedule)
     if first not in ("B", "F"):
-        raise ScheduleError(f"merge: first = {first!r}; it is 'B' or 'F', whichever of the two stands first.")
+        raise ScheduleError(f"merge: first = {first!r}; it is 'B' or 'F', the action that comes first.")
     check(schedule)
     cells = _merged(schedule, _neighbours(schedule, first))
     pairs = {cell[0]: cell[1] for cell in cells if len(cell) == 2}

@@ -68,7 +68,7 @@ def offload_activations(schedule: Schedule, costs: Costs, most_activations: int)
             return marked
     raise ScheduleError(
         f"schedule {schedule.name!r}: a rank may hold {most_activations} chunks of activations, but holds {peak} even "
-        f"so, for copies at {si(costs.offload_bytes_per_s, 'B/s')} are not done in time."
+        f"with offloading, because copies at {si(costs.offload_bytes_per_s, 'B/s')} are not done in time."
     )
 
 

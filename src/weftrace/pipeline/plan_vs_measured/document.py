@@ -42,7 +42,7 @@ class ActionRow:
     planned_ns: Count
     measured_ns: Count
     longest_ns: Annotated[Count, Meta(description="The longest of them, measured.")]
-    late_ns: Annotated[int, Meta(description="By how much they started later than planned.")]
+    late_ns: Annotated[int, Meta(description="How much later than planned they started.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class SlipReport(InNotebook):
     num_ranks: Positive
     step: Annotated[Count, Meta(description="Which recorded step, from 0.")]
     num_steps: Positive
-    basis: Annotated[Literal["host", "device"], Meta(description="Whose clock times the actions.")]
+    basis: Annotated[Literal["host", "device"], Meta(description="Which clock times the actions.")]
     costs_from: Annotated[
         Literal["plan", "run"], Meta(description="Whether the planned times rest on the plan's costs, or on the run's.")
     ]

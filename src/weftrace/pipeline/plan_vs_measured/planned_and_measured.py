@@ -187,7 +187,7 @@ def _notes(schedule: Schedule, times: MeasuredTimes, run: MeasuredRun) -> tuple[
     if not run.has_waits:
         what = "the device's queue" if run.basis == "device" else "no range of a wait"
         notes.append(
-            f"the run tells of no waits for messages ({what}): time before an action that needs another rank's output "
+            f"the run records no waits for messages ({what}): time before an action that needs another rank's output "
             "counts as its message's"
         )
     op, on, *_ = messages_between_ranks(schedule)

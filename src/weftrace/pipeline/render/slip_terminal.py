@@ -96,7 +96,7 @@ def _ops(report: SlipReport, width: int) -> RenderableType:
     ]
     names = ("planned", "measured") if of_plan else ("mean", "longest")
     heads = ("actions", "rank", "number", f"{names[0]}, {unit.name}", names[1], "")
-    first = "those that took most longer in sum first" if of_plan else "those whose longest is furthest off first"
+    first = "those that took most longer in sum first" if of_plan else "largest gap between longest and mean first"
     note = f"of one kind, stage and rank{': means over micro-batches' if of_plan else ''}; {first}"
     return Group(section("Actions", note), table(heads, lines, width, left=heads[:1]))
 

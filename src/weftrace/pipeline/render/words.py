@@ -31,8 +31,8 @@ PICTURE_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "boundary": (
             "Boundary",
-            "Where a rank's step begins and ends. barrier: with the first and the last action of any rank, as before "
-            "an optimizer that all ranks enter together. span: with its own first and last action, as where the "
+            "Start and end of a rank's step. Barrier: the first and the last action of any rank, as before "
+            "an optimizer that all ranks enter together. Span: the rank's own first and last action, as if the "
             "next step may begin at once.",
         ),
         "idle": ("Idle", "Time of a rank's step in which it runs nothing: it waits for another rank's result."),
@@ -102,7 +102,7 @@ def headline(picture: Picture) -> str:
 
 def held_words(picture: Picture) -> str:
     """What memory counts."""
-    return "bytes held" if picture.held_in == "bytes" else "chunks whose activations are held"
+    return "bytes held" if picture.held_in == "bytes" else "chunks with activations held"
 
 
 def memory_text(picture: Picture) -> str:

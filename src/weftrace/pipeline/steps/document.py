@@ -43,7 +43,7 @@ class RateRow:
     """One rate, as predicted and as published."""
 
     name: str
-    predicted: Annotated[float | None, Meta(description="From the predicted step; null where the model is not told.")]
+    predicted: Annotated[float | None, Meta(description="From the predicted step; null if the model is unknown.")]
     counted: Annotated[
         float | None, Meta(description="From the published step's time with our count; null without one.")
     ]
@@ -66,11 +66,11 @@ class StepReport(InNotebook):
     tokens_per_micro_batch: Positive
     tokens_per_s: Amount
     tokens_per_day: Amount
-    model: Annotated[str | None, Meta(description="Whose FLOPs are counted; null where it is not told.")]
+    model: Annotated[str | None, Meta(description="The model that FLOPs are counted of; null if unknown.")]
     hardware: str | None
     rates: tuple[RateRow, ...]
     costs: CostsSummary
-    published: Annotated[str | None, Meta(description="The published step of this shape; null where there is none.")]
+    published: Annotated[str | None, Meta(description="The published step of this shape; null without one.")]
     published_source: str | None
     published_step_ns: int | None
     bubble: Annotated[BubbleSlip | None, Meta(description="Of the published step; null without one.")]
@@ -85,7 +85,7 @@ class StepReport(InNotebook):
 
 _ASSUMPTIONS = (
     "a part's time is the mean over the pipeline's ranks, each counting alike: an assumption",
-    "all stages cost what the chunk costs, but where costs are told by stage; embedding and head are in no chunk of "
+    "all stages cost what the chunk costs, unless costs are given per stage; embedding and head are in no chunk of "
     "a trace that leaves them out",
     "pipelines run side by side and alike; messages need what the costs say, nothing where they say nothing",
 )

@@ -13,7 +13,7 @@ def headline(step: WholeStep, published: PublishedStep | None) -> str:
     shape = f"{step.schedule} on {step.num_ranks:,} ranks"
     bubble = step.part("bubble").time_ns
     first = (
-        f"A step of {shape} takes {duration(step.step_ns)}, of which ranks idle {duration(bubble)} on average "
+        f"A step of {shape} takes {duration(step.step_ns)}: ranks idle for {duration(bubble)} of it on average "
         f"({percent(bubble / step.step_ns if step.step_ns else 0)}), with a barrier at its end: "
         f"{si(step.tokens_per_s, 'tokens/s')}."
     )

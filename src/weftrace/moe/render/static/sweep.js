@@ -25,7 +25,7 @@ import { curves, percentTick } from "render/curves.js";
 const MEASURES = {
   tokens: {
     word: "Tokens/s",
-    name: "tokens a second of one GPU",
+    name: "tokens per second of one GPU",
     of: (row) => row.tokens_per_gpu,
     text: (value) => grouped(value, 0),
   },

@@ -167,9 +167,9 @@ def _segment(
         if earlier is None or len(earlier) != segment.start:
             there = 0 if earlier is None else len(earlier)
             raise ProfileError(
-                f"layer {layer}: tokens {segment.start} to {segment.end - 1} of prompt {segment.prompt} need what "
-                f"attention keeps of the {segment.start} before them, and there is that of {there}: the micro-batch "
-                "with the first part of a split prompt must attend first in each layer"
+                f"layer {layer}: tokens {segment.start} to {segment.end - 1} of prompt {segment.prompt} need the "
+                f"cache of the {segment.start} tokens before them, and it holds {there}. The micro-batch "
+                "with the first part of a split prompt must run attention first in each layer"
             )
         own = torch.cat((earlier, own))
     if segment.end < segment.of:

@@ -151,7 +151,7 @@ class StageEngine:
         self._must_be(micro_batch, held=True)
         graph = self._graphs.pop(micro_batch)
         if letter == "I" and graph.splitting is None:
-            raise ScheduleError(f"stage {self.stage}, micro-batch {micro_batch}: its F was told that no I follows")
+            raise ScheduleError(f"stage {self.stage}, micro-batch {micro_batch}: its F was run as if no I followed")
         key = (self.stage, micro_batch)
         then = partial(self.store.accumulate, key) if letter == "B" else lambda: None
         yield from run_backward(graph.steps, output_grads, graph.splitting, letter, then)
@@ -193,7 +193,7 @@ def _need_plain(module: nn.Module, stage: int) -> None:
     found += [f"its parameter {name} is a DTensor" for name, each in module.named_parameters() if _is_dtensor(each)]
     if found:
         raise ScheduleError(
-            f"stage {stage}: {found[0]}, whose gradients would be wrong, because a pipeline runs many backwards, in "
+            f"stage {stage}: {found[0]}. Its gradients would be wrong, because a pipeline runs many backwards, in "
             "parts: give the plain module, and sum its gradients over data-parallel ranks yourself after step()."
         )
 

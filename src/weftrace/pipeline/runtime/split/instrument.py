@@ -117,7 +117,7 @@ class _Cut(Function):
         if not splitting.in_backward:
             raise ScheduleError(
                 "autograd came through a layer outside of I. A module that differentiates within its forward, or "
-                "returns tensors in anything but tuples, lists and dicts, cannot be split: give split=False, or a "
+                "returns tensors outside of tuples, lists and dicts, cannot be split: give split=False, or a "
                 "schedule with B."
             )
         x, weight = ctx.saved_tensors

@@ -63,7 +63,9 @@ def backward_from(outputs: Any, grads: Any) -> None:
     found = leaves_of(outputs)
     given = [None] * len(found) if grads is None else leaves_of(grads)
     if len(found) != len(given):
-        raise ScheduleError(f"{len(found)} outputs got {len(given)} gradients: give None where there is none")
+        raise ScheduleError(
+            f"{len(found)} outputs got {len(given)} gradients: give None for an output without a gradient"
+        )
     pairs = [(out, grad) for out, grad in zip(found, given, strict=True) if has_gradient(out)]
     pairs = [(out, grad) for out, grad in pairs if grad is not None or grads is None]
     if pairs:

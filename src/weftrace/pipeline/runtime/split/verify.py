@@ -68,7 +68,10 @@ class SplitCheck(InNotebook):
         yield "gradients", f"{count - len(self.missing):,} of {count:,}, largest difference {self.difference:g}"
         yield "missing", ", ".join(self.missing) or "none"
         yield "at I already", ", ".join(f"{name} (a part)" if name in parts else name for name in self.at_i) or "none"
-        yield "held from I to W", f"{size(self.held_bytes)}, {percent(self.held_share)} of what the forward saves"
+        yield (
+            "held from I to W",
+            f"{size(self.held_bytes)}, {percent(self.held_share)} of the bytes that the forward saves",
+        )
         for module, _, full, in_i, in_w in self.recomputed.iter_rows():
             yield f"{module} runs again", f"{full} in a full backward, {in_i} at I, {in_w} at W"
 
