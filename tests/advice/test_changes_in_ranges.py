@@ -180,8 +180,8 @@ def test_what_selects_nothing_says_what_there_is(tmp_path: Path) -> None:
         (NoBlocking(pattern="["), "no regular expression"),
         (Scale(selector="operator:nothing", factor=0), "'operator:nothing' selects nothing"),
         (Scale(selector="host:nothing", factor=0), "'host:nothing' selects nothing"),
-        (Scale(selector="frame:main", factor=0), "tells no Python frames: record with with_stack=True"),
-        (Scale(selector="module:Linear", factor=0), "tells no modules"),
+        (Scale(selector="frame:main", factor=0), "has no Python frames: record with with_stack=True"),
+        (Scale(selector="module:Linear", factor=0), "has no modules"),
         (Remove(selector="launch"), "names no work on a device"),
     ):
         with pytest.raises(AdviceError, match=why):

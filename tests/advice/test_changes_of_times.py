@@ -57,7 +57,7 @@ def test_a_chain_reads_its_first_inputs_and_writes_its_last_result_once(tmp_path
     assert span(inferred, fused("rate", work, [MUL, GELU])) == 85 - 25 + 15, "the longest"
     unknown = fused("unknown", work, [GELU, TAIL], bytes_per_s=TB)
     assert span(inferred, unknown) == 85 - 10
-    assert "1 chain whose bytes are not known" in changed(inferred, [unknown]).notes[-1]
+    assert "1 chain with unknown bytes" in changed(inferred, [unknown]).notes[-1]
     two = fused("two", work, [MUL, GELU, TAIL, PRODUCT], [1, 1, 2, 2])
     assert span(inferred, two) == 15 + 50
     assert what_if(inferred, [by_bytes]).after_ns == 72_000
@@ -69,7 +69,7 @@ def test_a_chain_needs_two_kernels_and_shapes_tell_bytes(tmp_path: Path) -> None
         fused("alone", work, [MUL, GELU], [1, 2], bytes_per_s=TB)
     with pytest.raises(AdviceError, match="4 events, each once"):
         fused("wrong", work, [MUL, 9], bytes_per_s=TB)
-    with pytest.raises(AdviceError, match="FLOPs are known of none"):
+    with pytest.raises(AdviceError, match="the FLOPs of these kernels are not known"):
         at_efficiency("rate", work, [PRODUCT], 1e14)
 
 
@@ -124,7 +124,7 @@ def test_of_joined_ranks_transfers_alone_tell_the_line_and_waiting_stays(tmp_pat
 
 def test_a_line_needs_four_sizes_and_messages_need_others(tmp_path: Path) -> None:
     few = infer(trace_of(collectives(tmp_path, sizes=(1, 2, 3, 3))))
-    with pytest.raises(AdviceError, match="4 sizes of one collective"):
+    with pytest.raises(AdviceError, match="4 or more sizes of one collective"):
         messages_of("few", few, factor=2)
     inferred = infer(trace_of(collectives(tmp_path)))
     with pytest.raises(AdviceError, match="no two collectives"):

@@ -103,7 +103,7 @@ def test_devices_that_seem_merged_into_one_are_doubted(run: Run, tmp_path: Path,
     name, *options = command
     code, out, _ = run(name, trace, *options)
     said = "everal devices may be merged onto device 0: processes 1, 2 launch on it"
-    assert code == 0 and f"S{said}, so the answer cannot be told from it. Untrusted: " in summary(out)
+    assert code == 0 and f"S{said}, so the answer is not reliable. Untrusted: " in summary(out)
     code, _, err = run(name, trace, *options, "--strict", "-q")
     assert code == 1 and f"s{said}" in err
 
@@ -238,7 +238,7 @@ def test_strict_fails_where_the_replay_is_off(run: Run, train: Path, tmp_path: P
 def test_no_answer_leads_where_the_replay_is_off(run: Run, tmp_path: Path, command: list[str]) -> None:
     """100 to 150 us on one stream, 200 to 300 on another, without a wait between them: the replay takes 160."""
     late = TraceFile().kernel("a", 100, 50).kernel("b", 200, 100, stream=27, launch=150).write(tmp_path / "late.json")
-    leads = "The replay is off by 20.0 %, so the answer cannot be told from it: its span is −20.0 % off"
+    leads = "The replay is off by 20.0 %, so the answer is not reliable: its span is −20.0 % off"
     name, *rest = command
     _, out, _ = run(name, late, *rest, "-o", tmp_path / "answer.html", "-o", tmp_path / "answer.json")
     assert out.split("\n\n")[1].replace("\n", "").startswith(leads)

@@ -64,5 +64,5 @@ def test_a_file_that_is_cut_short_is_told_of(run: Run, traces: Path) -> None:
     cut.write_bytes(cut.read_bytes()[:-1_500])
     code, out, err = run("critical-path", traces, "--workers", "1")
     assert code == 0, err
-    assert "rank1.json: incomplete: " in summary(out) and "; the plan is of what is left." in summary(out)
+    assert "rank1.json: incomplete: " in summary(out) and "; the plan covers the rest." in summary(out)
     assert "rank0.json: " not in summary(out)

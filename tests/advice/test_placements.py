@@ -73,9 +73,9 @@ def test_what_is_assumed_is_said(tmp_path: Path) -> None:
         "100 µs of dispatch and combine that move data: in proportion to rows (assumed), × 0.667 in all",
         "loads before: old.json",
         "rank r has the experts of GPU r of 2",
-        "the trace does not tell which layers it shows: the loads of all 1 together (assumed)",
-        "what this rank waits for others is as measured: their loads change as well, and only the traces of all ranks, "
-        "joined by their collectives, tell what that saves",
+        "the trace does not name the layers that it shows: the loads of all 1 together (assumed)",
+        "the time that this rank waits for others is as measured: their loads change too, and only the traces of all "
+        "ranks, joined by their collectives, show how much that saves",
     )
 
 

@@ -129,7 +129,7 @@ def test_waits_that_held_nothing_up_may_hold_after_a_change() -> None:
     guessed = inferred_of(layer().plan, votes={"send": (0, 0)})
     summary = limits(replace(guessed, num_open=3), scaled("compute", 0.9))
     assert (
-        "of the waits between streams that held nothing up, 3 could not be placed and 1 is placed only by what was left"
+        "of the waits between streams that held nothing up, 3 could not be placed and 1 is placed only by elimination"
         in summary
     )
     assert "held nothing up, 3 could not be placed: what" in limits(

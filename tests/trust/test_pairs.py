@@ -50,7 +50,7 @@ def test_a_pipelines_pairs(peers: bool, tmp_path: Path) -> None:
 def test_without_partners_in_the_files_pairs_hold_no_ranks_together(tmp_path: Path) -> None:
     job = random_job("s23", kind="pipeline")
     inferred = infer_job(wt.open(str(job.run().write(tmp_path, range(4), peers=False))), workers=1)
-    assert any("whose partner no file names hold no ranks together" in note for note in inferred.notes)
+    assert any("have no partner that a file names, so they link no ranks" in note for note in inferred.notes)
     found = tried(inferred, [parse_change("communication=0.5")])
     assert found.low_ns < found.high_ns, "four of four ranks, and yet an interval"
 

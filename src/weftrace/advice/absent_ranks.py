@@ -56,7 +56,7 @@ class Absent:
     def who(self) -> str:
         """What is here of the job: a clause."""
         if self.world_size is None:
-            return f"{counted(self.present, 'rank')} of a job whose size no file tells"
+            return f"{counted(self.present, 'rank')} of a job of unknown size"
         return f"{self.present:,} of {counted(self.world_size, 'rank')}"
 
 

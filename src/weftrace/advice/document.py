@@ -38,8 +38,8 @@ class WaitsRow(TypedDict):
 
     source: Source
     count: Count
-    confidence: Annotated[float, Meta(description="The mean: 1 of what is recorded; of votes, what they leave.")]
-    votes_for: Annotated[int | None, Meta(description="Of all of them together; null where nothing was voted on.")]
+    confidence: Annotated[float, Meta(description="The mean; a recorded wait counts as 1, a voted one less.")]
+    votes_for: Annotated[int | None, Meta(description="Of all of them together; null if there was no vote.")]
     votes_against: int | None
 
 

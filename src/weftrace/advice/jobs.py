@@ -58,12 +58,12 @@ def join_ranks(found: Sequence[Inferred | Work], failures: Sequence[Failure] = (
     unsure = meetings.members.select(is_peerless().alias("unsure")).get_column("unsure")
     if unsure.any():
         notes.append(
-            f"{int(unsure.sum()):,} sends and receives whose partner no file names hold no ranks together: what they "
-            "wait for is as measured"
+            f"{int(unsure.sum()):,} sends and receives have no partner that a file names, so they link no "
+            "ranks: their waits are as measured"
         )
     numbers = [work.trace.rank for work in works]
     if len(set(numbers)) < len(works) or None in numbers:
-        notes.append("the files do not tell each rank apart: ranks count from 0, in order of rank, then device")
+        notes.append("some files have the same rank or none: ranks count from 0, in order of rank, then device")
         numbers = list(range(len(works)))
     return joined(
         ranks,
@@ -286,4 +286,4 @@ def _key(one: Inferred) -> tuple[int, int]:
 
 def _notes_on_repeats(again: Counter[str]) -> Iterator[str]:
     if again:
-        yield f"left out: {', '.join(list(again)[:5])}, of a rank whose trace is there already"
+        yield f"left out: {', '.join(list(again)[:5])}, of a rank that has another trace here"

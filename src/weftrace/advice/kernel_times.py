@@ -54,7 +54,7 @@ def fused(
     unknown = int((~sums.get_column("is_known")).sum())
     notes = [f"{label}: {counted(sums.height, 'chain')} of kernels as one each, by the bytes that it must move"]
     if unknown:
-        notes.append(f"{label}: {counted(unknown, 'chain')} whose bytes are not known, as long as the longest kernel")
+        notes.append(f"{label}: {counted(unknown, 'chain')} with unknown bytes, as long as the longest kernel")
     return op_times(label, work, kernels.get_column("event"), lasts, frees_launches=True, notes=notes)
 
 
@@ -69,7 +69,7 @@ def at_efficiency(label: str, work: Work, rows: ArrayLike, flops_per_s: float) -
     kernels = costs_of_kernels(work, np.atleast_1d(np.asarray(rows, np.int64)), label)
     known = kernels.filter(pl.col("executed_flops").fill_null(0) > 0)
     if known.is_empty():
-        raise AdviceError(f"{label}: FLOPs are known of none of these kernels: shapes tell them (record_shapes=True).")
+        raise AdviceError(f"{label}: the FLOPs of these kernels are not known: record shapes (record_shapes=True).")
     target = pl.col("executed_flops") * (S / flops_per_s)
     lasts = known.select(pl.col("took_ns") * target / pl.col("call_ns")).to_series()
     left = kernels.height - known.height

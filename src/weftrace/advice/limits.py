@@ -106,7 +106,7 @@ def _of_scale(inferred: Inferred, change: Scale) -> Iterator[str]:
         return
     yield (
         f"kernels of {change.selector} with one name in one phase took between ×{seen[0]:.2f} and ×{seen[1]:.2f} of "
-        f"their median in this trace; ×{change.factor:g} is beyond what it shows."
+        f"their median in this trace; ×{change.factor:g} is outside that range."
     )
 
 
@@ -151,7 +151,7 @@ def _of_hidden_waits(inferred: Inferred) -> Iterator[str]:
     """Waits between streams for which nothing votes are told by what is left, or not at all; then they may hold."""
     guessed = inferred.edges.filter(pl.col("source") == "voted", pl.col("votes_for") == 0).height
     summary = [f"{inferred.num_open:,} could not be placed"] if inferred.num_open else []
-    summary += [f"{guessed:,} {'is' if guessed == 1 else 'are'} placed only by what was left"] if guessed else []
+    summary += [f"{guessed:,} {'is' if guessed == 1 else 'are'} placed only by elimination"] if guessed else []
     if summary:
         yield (
             f"of the waits between streams that held nothing up, {' and '.join(summary)}: "

@@ -48,8 +48,8 @@ def messages_of(
     lines = fitted(ops)
     if lines.is_empty():
         raise AdviceError(
-            f"{label}: latency and bandwidth are told by {LEAST_SIZES} sizes of one collective in one group or more; "
-            "here none has as many."
+            f"{label}: latency and bandwidth need {LEAST_SIZES} or more sizes of one collective in one group, "
+            "and none here has as many."
         )
     same = ("at", *_KEY, "stream", "step")
     ops = ops.join(lines, on=_KEY, nulls_equal=True).sort("at", "start_ns", maintain_order=True)

@@ -106,7 +106,7 @@ def spans_of(trace: Trace, forms: Sequence[str], pattern: str) -> pl.DataFrame:
     if FRAME in forms and len(forms) == 1 and trace.frames is None:
         unread = bool(trace.quality.skipped.get("python_function"))
         how = "read it with its Python frames (frames=True)" if unread else "record with with_stack=True"
-        raise AdviceError(f"{trace.path or 'this trace'} tells no Python frames: {how}.")
+        raise AdviceError(f"{trace.path or 'this trace'} has no Python frames: {how}.")
     parts = [pl.DataFrame(schema=_SPANS)]
     for form in forms:
         rows = trace.frames if form == FRAME else trace.events
@@ -131,9 +131,7 @@ def _in_modules(trace: Trace, launched: pl.DataFrame, pattern: str) -> _Bools:
     except TraceError as error:
         raise AdviceError(str(error)) from error
     if paths.told_by == "nothing":
-        raise AdviceError(
-            f"{trace.path or 'this trace'} tells no modules: record with with_stack or with_modules=True."
-        )
+        raise AdviceError(f"{trace.path or 'this trace'} has no modules: record with with_stack or with_modules=True.")
     full: list[str] = []
     for name, parent in zip(paths.names, paths.parents, strict=True):
         full.append(f"{full[parent]}.{name}" if parent >= 0 else name)

@@ -123,7 +123,7 @@ STRAGGLERS = Output(
 ADVICE = Output(
     value=AdviceReport,
     schema="weftrace.advice/1",
-    title="What to do about a run, with what that would save",
+    title="What to do about a run, and how much that would save",
     show=print_advice,
     table=lambda report: pl.DataFrame(advice_rows(report.findings), infer_schema_length=None),
     markdown=advice_markdown,

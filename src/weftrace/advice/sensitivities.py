@@ -36,8 +36,8 @@ class GainRow(TypedDict):
     critical_ns: Annotated[int, Meta(description="Of that, what lies on the critical path.")]
     saved_ns: Annotated[int, Meta(description="By which the span is shorter.")]
     share: Annotated[float, Meta(description="saved_ns of the replayed span.")]
-    least_ns: Annotated[int, Meta(description="Saved at least, whatever absent ranks do; saved_ns where none is.")]
-    most_ns: Annotated[int, Meta(description="Saved at most, whatever absent ranks do; saved_ns where none is.")]
+    least_ns: Annotated[int, Meta(description="Saved at least, whatever absent ranks do; saved_ns if none is absent.")]
+    most_ns: Annotated[int, Meta(description="Saved at most, whatever absent ranks do; saved_ns if none is absent.")]
 
 
 class PointRow(TypedDict):
@@ -46,8 +46,8 @@ class PointRow(TypedDict):
     factor: Annotated[float, Meta(description="Durations are multiplied by it.")]
     span_ns: Count
     change: Annotated[float, Meta(description="span_ns over the replayed span, less 1.")]
-    low_ns: Annotated[Count, Meta(description="At least that, whatever absent ranks do; span_ns where none is.")]
-    high_ns: Annotated[Count, Meta(description="At most that, whatever absent ranks do; span_ns where none is.")]
+    low_ns: Annotated[Count, Meta(description="At least that, whatever absent ranks do; span_ns if none is absent.")]
+    high_ns: Annotated[Count, Meta(description="At most that, whatever absent ranks do; span_ns if none is absent.")]
 
 
 FACTORS = (0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0)

@@ -52,12 +52,11 @@ def headline_of(sentence: str, replay: Replay, trust: Trust) -> str:
     """The answer; first that it is not to be trusted, with how far the replay is off, or that ranks are missing."""
     if not trust.is_trusted and replay.is_trustworthy:
         reason = trust.reasons[0]
-        return f"{reason[0].upper()}{reason[1:]}, so the answer cannot be told from it. Untrusted: {sentence}"
+        return f"{reason[0].upper()}{reason[1:]}, so the answer is not reliable. Untrusted: {sentence}"
     if not trust.is_trusted:
         by = f" by {percent(abs(replay.error))}" if abs(replay.error) > MOST_ERROR else ""
         return (
-            f"The replay is off{by}, so the answer cannot be told from it: {'; '.join(replay.doubts)}. "
-            f"Untrusted: {sentence}"
+            f"The replay is off{by}, so the answer is not reliable: {'; '.join(replay.doubts)}. Untrusted: {sentence}"
         )
     if trust.is_first:
         reason = trust.reasons[-1]

@@ -30,8 +30,8 @@ class WhatIfReport(Spans, Advice):
     after_ns: Annotated[
         Count, Meta(description="Of the changed plan; in communication with absent ranks its longest transfer changes.")
     ]
-    low_ns: Annotated[Count, Meta(description="At least that, whatever absent ranks do; after_ns where none is.")]
-    high_ns: Annotated[Count, Meta(description="At most that, whatever absent ranks do; after_ns where none is.")]
+    low_ns: Annotated[Count, Meta(description="At least that, whatever absent ranks do; after_ns if none is absent.")]
+    high_ns: Annotated[Count, Meta(description="At most that, whatever absent ranks do; after_ns if none is absent.")]
     bottleneck: Annotated[str, Meta(description="The largest class on the critical path after the change.")]
     before: Annotated[list[PartRow], Meta(description="The critical path by class; adds up to replayed_ns.")]
     after: Annotated[list[PartRow], Meta(description="The same after the change; adds up to after_ns.")]

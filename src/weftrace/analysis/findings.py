@@ -23,7 +23,7 @@ Method: TypeAlias = Literal["replay", "bound", "measured"]
 Kind: TypeAlias = Literal["finding", "remark"]
 
 #: Whether a finding is worth acting on: its gain against the error of the replay; untold where no gain is known.
-Worth: TypeAlias = Literal["worth it", "not worth it", "not told"]
+Worth: TypeAlias = Literal["worth it", "not worth it", "unknown"]
 
 Confidence: TypeAlias = Literal["high", "medium", "low"]
 
@@ -219,7 +219,7 @@ def saves(finding: Finding, whole: str = "a step") -> str:
     """What the remedy saves of the whole, a sentence."""
     gain = finding.gain
     if gain is None:
-        return f"What a remedy saves is not told: {finding.not_told}."
+        return f"What a remedy saves is not known: {finding.not_told}."
     if finding.worth == "not worth it":
         return f"It is not worth a change: it saves {gain.words} of {whole}."
     return f"The remedy saves {gain.words} of {whole}."

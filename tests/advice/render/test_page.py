@@ -238,4 +238,4 @@ def test_the_page_of_stragglers_draws_what_the_document_holds(open_html: Open) -
     names = page.locator("[data-bars=ranks] .share-name").all_inner_texts()
     assert names == ["rank 1", "rank 3", "rank 0", "rank 2"]
     assert page.evaluate("weftrace.grid.place(3, 2).x > weftrace.grid.place(3, 1).x")
-    assert page.locator("#step-legend").inner_text().endswith("The largest, 3.00 ms, is of rank 1 in step 1.")
+    assert page.locator("#step-legend").inner_text().endswith("The largest, 3.00 ms, is in rank 1, step 1.")

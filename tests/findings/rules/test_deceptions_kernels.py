@@ -144,7 +144,7 @@ def test_a_fused_step_in_which_the_host_is_slow_is_not_to_be_fused(tmp_path: Pat
     trace = open_trace(file.write(tmp_path / "trace.json"))
     assert isinstance(trace, Trace)
     found = next(each for each in advise(trace).losses if each.rule == "optimizer-step")
-    assert "whose kernels are fused" in found.sentence
+    assert "though its kernels are fused" in found.sentence
     assert found.remedy is not None
     assert (found.remedy.switch, found.others, found.confidence) == ("", (), "medium")
 

@@ -46,7 +46,7 @@ class Request:
 
 
 def run(request: Request, to: outputs.Destination) -> None:
-    """Replay a job with every operation at its peers' pace: how much shorter is it, and whose doing is that?"""
+    """Replay a job with every operation at its peers' pace: how much shorter is it, and why?"""
     from weftrace.advice.outputs import STRAGGLERS
 
     wanted = to.wanted(writes=STRAGGLERS, inputs=options.inputs_of(request.sources))

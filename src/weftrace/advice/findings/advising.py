@@ -115,7 +115,7 @@ def _mfu(flops: FlopsReport, work: Work, chip: Hardware | None) -> str:
     found = join(flops, work, chip)
     who = "" if work.trace.rank is None else f" on rank {work.trace.rank}"
     if found.mfu is None:
-        return f"The FLOPs of {found.model}{who} are held against no peak: the accelerator is not known."
+        return f"The FLOPs of {found.model}{who} cannot be compared with a peak: the accelerator is not known."
     parts = [f"{part.phase} {percent(part.mfu)}" for part in found.phases if part.mfu]
     return f"By counted FLOPs{who}, MFU is {percent(found.mfu)} of {found.hardware}: {', '.join(parts)}."
 

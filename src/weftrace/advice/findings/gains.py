@@ -76,7 +76,7 @@ class Replays:
             return None, found.not_told
         if not (found.least or found.most):
             if found.saves_ns is None:
-                return None, "nothing in the trace tells it"
+                return None, "the trace does not contain it"
             method = "bound" if found.is_bound else "measured"
             bound = (found.how,) if found.how else ()
             return self._gain(*found.saves_ns, method=method, changes=bound, how=found.how, whole_ns=self.span_ns), ""
@@ -92,7 +92,7 @@ class Replays:
     def worth_of(self, gain: Gain | None) -> Worth:
         """Whether a gain is more than the replay is off, and more than nothing to speak of."""
         if gain is None:
-            return "not told"
+            return "unknown"
         error_ns = self.error_ns / max(1, self.num_steps) if gain.method != "measured" else 0
         return "not worth it" if gain.high_ns <= error_ns or gain.high_share < LEAST_GAIN else "worth it"
 

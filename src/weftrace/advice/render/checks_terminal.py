@@ -52,7 +52,7 @@ def print_checks(report: ReplayChecks, console: Console) -> None:
         ]
     if doubts := [(name, file.replay) for name, file in zip(_names(files), files, strict=True) if file.replay]:
         summary = [Text(f"{name}: {'; '.join(map(clean, replay.doubts))}") for name, replay in doubts if replay.doubts]
-        blocks += [Group(section("Not to be trusted"), *summary)] if summary else []
+        blocks += [Group(section("Not reliable"), *summary)] if summary else []
     if reasons := [file for file in report.files if file.replay is None]:
         summary = [Text(clean(f"{file.name}: {file.reason}"), style=DIM) for file in reasons]
         blocks.append(Group(section("No plan"), *summary))

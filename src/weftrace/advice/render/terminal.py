@@ -154,7 +154,7 @@ def _slack(report: CriticalPathReport, width: int, top: int) -> RenderableType:
         for row in rows[:top]
     ]
     heads = (unit.name, "without slack", "of", "least slack", "median")
-    note = "by how much work on a device could start later; least first"
+    note = "how much later work on a device could start; least first"
     more = [Text(f"{len(rows) - top:,} more phases", style=DIM)] if len(rows) > top else []
     return Group(section("Slack", note), table(heads, lines, width, left=heads[:1]), *more)
 

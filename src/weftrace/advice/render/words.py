@@ -17,14 +17,14 @@ PATH_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "critical_path": (
             "Critical path",
-            "The chain of work and waits that decided when the last op on a device ended: from that end back to what "
-            "let the op start, and on from there. Its parts lie end to end, so they add up to the replayed span.",
+            "The chain of work and waits that decided when the last op on a device ended: from that end back to the op "
+            "or call that let the op start, and so on. Its parts lie end to end, so they add up to the replayed span.",
         ),
         "replay_error": (
             "Replay error",
             "Replayed span / measured span, less 1. The replay keeps measured durations, a few medians (one gap, one "
-            "latency a kind of wait) and the waits that are listed, and nothing else. It is not to be trusted where "
-            "the span or a phase's end is more than 3 % of the span off, or most of what was late is unexplained.",
+            "latency per kind of wait) and the listed waits, nothing else. Do not trust it if the "
+            "span or a phase's end is more than 3 % of the span off, or if most of the late starts are unexplained.",
         ),
         "vote": (
             "Vote",
@@ -39,7 +39,7 @@ PATH_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "weakest": ("Weakest wait", "The wait on the critical path with the least confidence: there it may be wrong."),
         "slack": (
             "Slack",
-            "By how much an op could start later, all else as it is, without the run ending later. On the critical "
+            "How much later an op could start, all else as it is, without the run ending later. On the critical "
             "path it is 0. A chain shares its slack.",
         ),
         "launch": (
@@ -63,7 +63,7 @@ PATH_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "late_start": (
             "Late start",
             "An op on a device that starts more than 10 µs after its stream was free and its launch had come. It is "
-            "unexplained where none of the plan's other waits holds it until within 10 µs of its start.",
+            "unexplained if no other wait of the plan holds it until within 10 µs of its start.",
         ),
     }
 )
@@ -81,17 +81,18 @@ WHAT_IF_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "contention": (
             "Contention",
-            "What kernels cost each other that share a device. The same kernel (name, grid, block, shapes) beside a "
-            "transfer and away from it tells its factor; a changed plan stretches each by what lies beside it then.",
+            "How much kernels that share a device slow each other. Runs of the same kernel (name, grid, block, shapes) "
+            "beside a transfer and away from it give its factor; a changed plan stretches each kernel by the work "
+            "beside it then.",
         ),
         "interval": (
             "Interval",
-            "Where ranks of the job are not in the plan, how much of a collective is waiting for them is not known, "
-            "nor what a change would do to them. The answer then lies between two spans, whatever they do.",
+            "If ranks of the job are not in the plan, it is not known how much of a collective is waiting for them, "
+            "and what a change would do to them. The answer then lies between two spans, whatever they do.",
         ),
         "knee": (
             "Knee",
-            "Of a curve: the factor from which on the span grows with the selection: below it, it is hidden.",
+            "Of a curve: above this factor the span grows with the selection; below it, the selection is hidden.",
         ),
         "alone": (
             "Alone",
@@ -145,7 +146,7 @@ def replay_words(replay: Replay) -> str:
 def doubt_words(report: Advice) -> str:
     """Why an answer is not to be trusted, or is an interval; nothing where it is exact."""
     if not report.trust.is_trusted:
-        return f"Not to be trusted: {'; '.join(report.trust.reasons)}. Take what follows for a hint."
+        return f"Not reliable: {'; '.join(report.trust.reasons)}. Take what follows for a hint."
     if report.trust.answer == "interval":
         why = "" if report.trust.is_first else f": {'; '.join(report.trust.reasons)}"
         return (
@@ -170,7 +171,7 @@ def contention_words(contention: Contention) -> str:
         return f"{takes}: {pairs}{rest}{stated}."
     if contention.basis == "stated":
         return f"{takes}, as stated for this device: {contention.source}."
-    return "Too few runs of a kernel beside communication and away from it tell what they cost each other: that stays."
+    return "Too few kernels ran both beside communication and away from it to measure the cost: it stays as it was."
 
 
 def kept_words(kept: Kept, waits: Sequence[WaitsRow]) -> str:

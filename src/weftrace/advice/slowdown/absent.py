@@ -61,7 +61,7 @@ def waiting_for(absent: AbsentRanks, ops: pl.DataFrame) -> Iterator[Found]:
         kind="absent ranks",
         repaired_ns=np.where(absent.is_open, 0.0, own),
         each=(np.where(absent.is_open, np.minimum(own, least), own),),
-        evidence=f"{absent.clause}; {counted(int(absent.is_open.sum()), 'communication')} may wait for what is missing",
+        evidence=f"{absent.clause}; {counted(int(absent.is_open.sum()), 'communication')} may wait for absent ranks",
         details={"clause": absent.clause},
     )
 
@@ -194,7 +194,7 @@ def _beyond(inferred: Inferred) -> str:
         return len(lengths) > 0 and float(np.median(lengths)) > _A_MARK_NS
 
     if receives(max(known), "backward") and not receives(0, "forward"):
-        return f"stage {max(known) + 1}, from which stage {max(known)} receives, has no file here"
+        return f"stage {max(known) + 1}, which sends to stage {max(known)}, has no file here"
     return ""
 
 

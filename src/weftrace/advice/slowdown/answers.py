@@ -57,7 +57,7 @@ def slowdown_of(inferred: Inferred) -> JobSlowdown:
     Raises `AdviceError` of fewer than two ranks, of ranks that do not communicate, and where nothing ran.
     """
     if len(inferred.works) < 2:
-        raise AdviceError("one rank has no peers whose pace it could be held to: give the files of several.")
+        raise AdviceError("one rank has no peers to compare its pace with: give the files of several ranks.")
     if not inferred.names:
         inferred = lanes_of(inferred.works, notes=inferred.notes)
     if inferred.plan.ops.get_column("meet").null_count() == inferred.plan.ops.height and not _are_linked(inferred):

@@ -29,7 +29,7 @@ def doubt_of(inferred: Inferred, absent: AbsentRanks, *, slowdown: float, error:
     ops = inferred.plan.ops.select(pl.col("name").cast(pl.String), "duration_ns")
     free, ran = (int(ops.filter(each).get_column("duration_ns").sum()) for each in (is_free, ~is_free))
     if free > _FREE * ran:
-        return f"for {free / max(1, ran):.1f}× the time of all that is recorded, nothing tells what ranks waited for"
+        return f"for {free / max(1, ran):.1f}× the time of all that is recorded, nothing shows why ranks waited"
     if slowdown < _LEAST_SLOWDOWN and not absent.clause:  # of absent ranks the waits are as measured
         return "with all ranks at one pace its replay takes longer than the job did, so some waits are inferred wrong"
     return ""

@@ -19,7 +19,7 @@ def headline_of(causes: Sequence[Cause], slowdown: float, doubt: str, absent: st
     """The largest cause, or that there is none. doubt: why nothing can be told. absent: who has no file here; then it
     may lie there."""
     if doubt:
-        why = f"What slows the job down cannot be told: {doubt}"
+        why = f"What slows the job down is not known: {doubt}"
         return f"{why}; {absent}." if absent else f"{why}."
     named = [cause for cause in causes if cause.kind != "spread" and cause.share >= LITTLE - 1]
     if absent:
@@ -123,7 +123,7 @@ def sentence_of(
             least = share * each_ns[0] / saved_ns if saved_ns > 0 and each_ns else 0.0
             between = f"between {percent(max(0.0, least))} and" if least >= _NOTHING else "up to"
             saving = f"{between} {percent(max(share, 0))} of the job's time"
-            return f"{_capital(str(found.details['clause']))}, and those here wait for what is missing: {saving}."
+            return f"{_capital(str(found.details['clause']))}, and those here wait for the absent ones: {saving}."
         case _:
             return found.evidence
 

@@ -101,7 +101,7 @@ def _check_complete(chunks: pl.DataFrame) -> None:
             )
     if (without := chunks.filter(pl.col("micro_batch").is_null())).height:
         raise AdviceError(
-            f"{without.height:,} phases, {without.get_column('phase')[0]} for one, tell no micro-batch, and another "
+            f"{without.height:,} phases, {without.get_column('phase')[0]} for one, have no micro-batch, and another "
             "schedule needs to know which is which: write it in the range's name, stage0(F) {micro_batch=3}."
         )
 

@@ -77,8 +77,8 @@ def placement_swap(
         before_LG, called = _loads(before["gpu_load"]["after"]), "the placement given for before"
         if np.abs(before_LG.sum() / max(after_LG.sum(), 1e-300) - 1) > 1e-6:
             raise AdviceError(
-                "the two placements were judged on different loads, so their GPUs' loads do not compare: make both of "
-                "the same."
+                "the two placements were scored on different loads, so their GPUs' loads do not compare: make both "
+                "from the same loads."
             )
     elif document.get("moves") is not None and document["gpu_load"].get("before"):
         before_LG, called = _loads(document["gpu_load"]["before"]), "the placement that it replaced"
@@ -130,7 +130,7 @@ def _in_order(document: Mapping[str, Any], num_gpus: int) -> _Floats:
     load_LN = np.asarray(document["loads"], np.float64)
     if load_LN.shape[1] % num_gpus:
         raise AdviceError(
-            f"{load_LN.shape[1]} experts do not spread evenly over {num_gpus} GPUs, so nothing tells how they were "
+            f"{load_LN.shape[1]} experts do not spread evenly over {num_gpus} GPUs, so it is not known how they were "
             "placed: give the placement before as well."
         )
     load_LG: _Floats = load_LN.reshape(len(load_LN), num_gpus, -1).sum(axis=2)
@@ -194,7 +194,7 @@ def _assumed(ops: pl.DataFrame, swap: PlacementSwap, is_by_layer: bool) -> Itera
         yield f"rank r has the experts of GPU r of {swap.num_gpus}"
     if not is_by_layer:
         num = len(swap.before_LG)
-        yield f"the trace does not tell which layers it shows: the loads of all {num} together (assumed)"
+        yield f"the trace does not name the layers that it shows: the loads of all {num} together (assumed)"
 
 
 def _said(durations: _Floats, expert: NDArray[np.bool_], rows: NDArray[np.bool_], factor: _Floats) -> Iterator[str]:
@@ -207,6 +207,6 @@ def _said(durations: _Floats, expert: NDArray[np.bool_], rows: NDArray[np.bool_]
 def _waits(inferred: Inferred) -> Iterator[str]:
     if inferred.plan.ops.get_column("meet").null_count() == len(inferred.plan):
         yield (
-            "what this rank waits for others is as measured: their loads change as well, and only the traces of all "
-            "ranks, joined by their collectives, tell what that saves"
+            "the time that this rank waits for others is as measured: their loads change too, and only the traces of "
+            "all ranks, joined by their collectives, show how much that saves"
         )

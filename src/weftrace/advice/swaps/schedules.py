@@ -39,7 +39,7 @@ class ScheduleSwap(InNotebook):
     ranks: list[int]
     schedule: Annotated[str, Meta(description="The one that was tried.")]
     measured_schedule: Annotated[
-        str, Meta(description='The one that was measured; "as measured" where no published order is the same.')
+        str, Meta(description='The one that was measured; "as measured" if no published order is the same.')
     ]
     step: Annotated[Count, Meta(description="Which of the recorded steps.")]
     num_ranks: Positive
@@ -70,8 +70,8 @@ class ScheduleSwap(InNotebook):
         """The answer, with the simulation's error."""
         return (
             f"{self.schedule} instead of {self.measured_schedule}: {duration(self.after_ns, 4)} instead of "
-            f"{duration(self.simulated_ns, 4)} ({signed(self.change)}), both simulated; the simulation of what was "
-            f"measured is {signed(self.error)} off the measured {duration(self.measured_ns, 4)}."
+            f"{duration(self.simulated_ns, 4)} ({signed(self.change)}), both simulated; the simulation of the "
+            f"measured schedule is {signed(self.error)} off the measured {duration(self.measured_ns, 4)}."
         )
 
     def _describe(self) -> Iterator[tuple[str, str]]:

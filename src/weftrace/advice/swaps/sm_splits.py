@@ -104,8 +104,8 @@ def _split_of(kernels: pl.DataFrame, num_sms: int) -> PresentSplit:
     communication = most((pl.col("kind") == "communication") & (pl.col("role") == "data"))
     if communication is None or communication >= num_sms:
         raise AdviceError(
-            "no communication kernel here holds SMs of its own (one block on each, as DeepEP's and NCCL's), so nothing "
-            "tells how the SMs are split now."
+            "no communication kernel here holds SMs of its own (one block on each, as DeepEP's and NCCL's), so the "
+            "present split of the SMs is not known."
         )
     compute = most(pl.col("kind") == "compute")
     return PresentSplit(

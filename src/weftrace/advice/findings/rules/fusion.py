@@ -57,7 +57,7 @@ def unfused_attention(evidence: Evidence) -> Iterator[Found]:
         return
     known = parts.get_column("operator_name").is_not_null().any()
     yield Found(
-        sentence=f"Attention's softmax and what stands between its products take {evidence.time(cost)}, "
+        sentence=f"Attention's softmax and the kernels between its matrix products take {evidence.time(cost)}, "
         f"{percent(cost / of_all)} of kernel time: attention is not fused.",
         cost_ns=cost,
         evidence=(
@@ -71,8 +71,8 @@ def unfused_attention(evidence: Evidence) -> Iterator[Found]:
         least=(_fused_attention(evidence, apart, products, None),),
         most=(_fused_attention(evidence, apart, products, _at_rate(evidence, products, _AT_BEST)),),
         confidence="high" if known else "medium",
-        reason="each softmax stands between two batched products" if known
-        else "each softmax stands between two products; operators are not recorded",
+        reason="each softmax runs between two batched products" if known
+        else "each softmax runs between two products; operators are not recorded",
     )  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def unfused_elementwise(evidence: Evidence) -> Iterator[Found]:
             Number(name="chains", value=num, unit="count"),
         ),
         where=place(evidence, chains),
-        least=(taking(evidence, "half of what fused chains save", chains, half),),
+        least=(taking(evidence, "half of the time that fused chains save", chains, half),),
         most=(taking(evidence, "chains of memory-bound kernels as one kernel each", chains, then),),
         confidence="medium",
         reason="that kernels follow each other does not prove that one uses what the other wrote",

@@ -27,7 +27,7 @@ def expert_imbalance(evidence: Evidence) -> Iterator[Found | Missing]:
     """9, of one rank: kernels of dispatch and combine that only wait for other ranks."""
     every = communication_of(evidence.inferred).filter("is_barrier")
     if every.is_empty():
-        yield Missing(what="no kernels of experts wait for other ranks here, and one rank tells no imbalance")
+        yield Missing(what="no kernels of experts wait for other ranks here, and one rank does not show imbalance")
         return
     least = rule_text("expert-imbalance").thresholds["least_share"] * evidence.span_ns
     total = int(every.get_column("duration_ns").sum())
@@ -53,7 +53,7 @@ def expert_imbalance(evidence: Evidence) -> Iterator[Found | Missing]:
         least=(NoBarrierWait(),),
         is_bound=True,
         confidence="medium",
-        reason="the other ranks' files would tell whether experts' rows are uneven, or a rank is late",
+        reason="with the other ranks' files it would be known whether experts' rows are uneven, or a rank is late",
     )
 
 

@@ -112,7 +112,7 @@ def _of_stage(cause: Cause, ratio: float) -> str:
     if cause.kind == "uneven stages":
         return ""
     return (
-        f"Stage {cause.stages[0]} computes {ratio:.2f} times the mean of the stages, for it has more kernels: this "
+        f"Stage {cause.stages[0]} computes {ratio:.2f} times the mean of the stages because it has more kernels: this "
         f"costs {percent(cause.share)} of the time."
     )
 

@@ -48,7 +48,7 @@ def one_connection(evidence: Evidence) -> Iterator[Found | Missing]:
         f"({percent(evidence.share(total))} of the time) overlaps no computation, though it was launched early.",
         cost_ns=total,
         evidence=(
-            Number(name="communication beside which nothing runs", value=total, unit="ns"),
+            Number(name="communication that overlaps no computation", value=total, unit="ns"),
             Number(name="communication that is hidden", value=hidden, unit="share"),
             Number(name="collectives held by the order of launches", value=held.height, unit="count"),
         ),

@@ -74,7 +74,7 @@ def data_loading(evidence: Evidence) -> Iterator[Found]:
             how="all of this idle time",
             is_bound=True,
             confidence="low",
-            reason="the host recorded nothing then: with_stack=True tells what it did",
+            reason="the host recorded nothing then: with_stack=True records what it did",
         )
 
 

@@ -97,7 +97,7 @@ def optimizer_step(evidence: Evidence) -> Iterator[Found]:
     names = events.group_by("name").agg(took).sort("ns", "name", descending=[True, False]).get_column("name")
     yield Found(
         sentence=("The host is slow" if is_fused else f"Each step launches {counted(round(launches), 'kernel')}")
-        + f" in {short(name) or 'the optimizer'}{', whose kernels are fused' if is_fused else ''}: "
+        + f" in {short(name) or 'the optimizer'}{' though its kernels are fused' if is_fused else ''}: "
         f"{of_step(evidence, cost_ns, both if saved_ns > _FEW * cost_ns else 'idle time')}.",
         cost_ns=cost_ns,
         evidence=(
@@ -108,11 +108,11 @@ def optimizer_step(evidence: Evidence) -> Iterator[Found]:
         where=replace(place_where(evidence, place, updates), kernels=tuple(names.head(3).cast(pl.String).to_list())),
         least=least,
         most=most,
-        not_told="" if most else "no range tells what the host does in the optimizer",
+        not_told="" if most else "no range shows what the host does in the optimizer",
         remedy=_WHERE_FUSED if is_fused else "",
         confidence="high" if name and not is_fused else "medium",
         reason="the optimizer is known by the names of its kernels alone" if not name
-        else "nothing tells what the host does beside its launches" if is_fused else "",
+        else "nothing shows what the host does apart from its launches" if is_fused else "",
     )  # fmt: skip
 
 

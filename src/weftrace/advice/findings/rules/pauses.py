@@ -51,8 +51,8 @@ def gc_pause(evidence: Evidence) -> Iterator[Found]:
     silent = silent & is_pause(evidence, silent) & ~_compiles(evidence)
     if silent.any() and evidence.share(time_of(evidence, silent)) >= least:
         yield _paused(
-            evidence, silent, "something unrecorded, as a garbage collection would be,", "low",
-            "the host recorded nothing then: a collection is recorded only where torch.profiler is told to",
+            evidence, silent, "something unrecorded, perhaps a garbage collection", "low",
+            "the host recorded nothing then: torch.profiler records a collection only if it is asked to",
         )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def _paused(evidence: Evidence, chosen: Mask, by: str, confidence: Confidence, r
     steps = np.unique(step_of(evidence)[chosen]).tolist()
     when = f" in step {steps[0]}" if len(steps) == 1 and steps[0] >= 0 else ""
     return Found(
-        sentence=f"The host stands still {what}{when}, in {by} and the device waits: "
+        sentence=f"The host stops {what}{when}, because of {by}, and the device waits: "
         f"{percent(evidence.share(ns))} of the time.",
         cost_ns=ns,
         evidence=(
@@ -175,5 +175,5 @@ def _tuned(evidence: Evidence, least: float) -> Iterator[Found]:
         saves_ns=(ns, ns),
         how="all of this time",
         confidence="medium",
-        reason="no range of a compiler is recorded: only the number of launches tells it",
+        reason="no range of a compiler is recorded: only the number of launches shows it",
     )

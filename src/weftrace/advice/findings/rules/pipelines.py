@@ -45,7 +45,7 @@ def pipeline_bubble(job: JobEvidence) -> Iterator[Found | Missing]:
     saves = (saved * steps, saved * steps) if name else (round(_LEAST * mean), round(_MOST * mean))
     yield Found(
         sentence=f"Pipeline stages wait {duration(mean // steps)} per step for each other ({percent(share)} of the "
-        "time), in sends and receives beside which they compute nothing.",
+        "time), in sends and receives that overlap no computation.",
         cost_ns=mean,
         evidence=(
             Number(name="bubble, mean of the ranks", value=mean, unit="ns"),

@@ -63,7 +63,7 @@ def _missing(present: int, world: int, communication_ns: int, share: float, wher
     are = "is" if present == 1 else "are"
     return Found(
         sentence=f"{here} of {world} {are} here: how much of {duration(communication_ns)} of communication "
-        f"({percent(share)} of the time) is waiting for the others cannot be told.",
+        f"({percent(share)} of the time) is waiting for the others is not known.",
         cost_ns=communication_ns,
         evidence=(
             Number(name="ranks here", value=present, unit="count"),
@@ -71,7 +71,7 @@ def _missing(present: int, world: int, communication_ns: int, share: float, wher
             Number(name="communication", value=communication_ns, unit="ns"),
         ),
         where=where,
-        not_told="the other ranks' files would tell it",
+        not_told="with the other ranks' files it would be known",
     )
 
 

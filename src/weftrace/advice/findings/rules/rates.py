@@ -213,13 +213,13 @@ def _slow(rated: _Rated) -> Iterator[Found | Missing]:
         return
     first = slow.sort("total_ns", descending=True).row(0, named=True)
     every, took = _all_of(rated.inferred, slow), pl.col("duration_ns")
-    reason = f"ranks are told apart {rated.hosts.how}" if rated.hosts.of else ""
+    reason = f"ranks are assigned to hosts {rated.hosts.how}" if rated.hosts.of else ""
     if is_assumed:
-        reason = "no file names its host: the ranks are taken to stand on a node each"
+        reason = "no file names its host: each rank is assumed to run on a node of its own"
     yield Found(
         sentence=f"{first['collective']} of {size(first['payload_bytes'])} moves {first['rate']:,.0f} GB/s, "
-        f"{percent(first['rate'] / first['peak_GBps'])} of what the {first['bound']} can: this costs {duration(cost)} "
-        f"({percent(cost / rated.span_ns)} of the time).",
+        f"{percent(first['rate'] / first['peak_GBps'])} of the peak of the {first['bound']}: "
+        f"this costs {duration(cost)} ({percent(cost / rated.span_ns)} of the time).",
         cost_ns=cost,
         evidence=(
             Number(name="lost to the slow transfer", value=cost, unit="ns"),

@@ -61,7 +61,7 @@ def recomputation(evidence: Evidence) -> Iterator[Found | Missing]:
         most=(taking(evidence, "no recomputation", repeats, 0.0, frees_launches=True),),
         confidence="high" if used is not None and shapes else "medium",
         reason="sequence numbers and shapes say so, and memory is recorded" if used is not None and shapes
-        else "the trace does not tell whether there is memory for what would be kept" if used is None
+        else "the trace does not show whether there is memory to keep the activations" if used is None
         else "shapes are not recorded",
     )  # fmt: skip
 

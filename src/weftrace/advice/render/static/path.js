@@ -60,7 +60,7 @@ function toldOf({ name, time_ns }) {
 function showWaits({ waits, num_waits, document: { span_ns } }, view) {
   byId("waits").hidden = waits.length === 0;
   const shown = waits.length < num_waits ? `The ${waits.length} least sure of ` : "";
-  const lead = `${shown}${plural(num_waits, "wait")} on the path that no record tells of.`;
+  const lead = `${shown}${plural(num_waits, "wait")} on the path that no record shows.`;
   byId("wait-lead").textContent = `${lead} Click a row to see it above.`;
   waitTable(byId("wait-table"), waits, ({ at_ns }) => {
     view?.glide(at_ns - span_ns / AROUND, at_ns + span_ns / AROUND);
