@@ -88,7 +88,7 @@ def test_gates_stand_in_the_document_with_values_and_results(run: Run, pair: tup
     [
         (("--fail-above", "expsoed=5%"), "Did you mean exposed?"),
         (("--fail-below", "span=5"), "write 5% or 300us"),
-        (("--fail-above", "family:gem=5%"), "family:gem: neither run has it. Did you mean family:gemm?"),
+        (("--fail-above", "family:gem=5%"), "family:gem: not found in either run. Did you mean family:gemm?"),
         (("--beyond-noise",), "it needs --fail-above or --fail-below"),
     ],
 )

@@ -152,11 +152,11 @@ def test_a_gate_that_means_nothing_is_refused_before_anything_is_read(text: str,
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("family:gem=5%", "family:gem: neither run has it. Did you mean family:gemm?"),
-        ("operator:nothing=5%", "operator:nothing: neither run has it."),
+        ("family:gem=5%", "family:gem: not found in either run. Did you mean family:gemm?"),
+        ("operator:nothing=5%", "operator:nothing: not found in either run."),
         ("kernel:nothing_like_it=5%", "kernel:nothing_like_it: it fits no kernel of either run."),
         ("rank:7=5%", "rank:7: not in both runs, which have rank 0."),
-        ("idle:host=5%", "idle:host: neither run has it. Did you mean idle:host_wait"),
+        ("idle:host=5%", "idle:host: not found in either run. Did you mean idle:host_wait"),
         ("lateness=5%", "lateness: needs a job of several ranks"),
     ],
 )

@@ -58,7 +58,7 @@ def test_a_slower_shape_is_told_apart_from_other_shapes(tmp_path: Path) -> None:
     assert slower.startswith(
         "At the same work slower: aten::mm [4096x4096] [4096x4096] (200 µs → 250 µs a call, +25.0 %"
     )
-    assert other.startswith("aten::addmm does other work: [512] [640x512] [512x512] bf16 in place of [512] [512x512]")
+    assert other.startswith("aten::addmm does other work: [512] [640x512] [512x512] bf16 instead of [512] [512x512]")
 
 
 def test_more_calls_are_no_slower_ones(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def judged(tmp_path: Path) -> Callable[..., Verdict]:
         ),
         (
             {"steps": 0},
-            "a step is held against a whole recording: 2 of 3 steps before, no steps, the whole recording after",
+            "a step is compared with a whole recording: 2 of 3 steps before, no steps, the whole recording after",
         ),
     ],
 )

@@ -83,7 +83,9 @@ class PartRow(TypedDict):
     change_ns: int
     by_number_ns: Annotated[int, Meta(description="Of change_ns: more or fewer launches, or gaps.")]
     by_duration_ns: Annotated[int, Meta(description="Of change_ns: longer or shorter ones.")]
-    by_overlap_ns: Annotated[int, Meta(description="Of change_ns: hidden more or less, or beside its like.")]
+    by_overlap_ns: Annotated[
+        int, Meta(description="Of change_ns: more or less of it is hidden, or runs next to its own kind.")
+    ]
     by_kernel_ns: Annotated[int, Meta(description="Of change_ns: kernels that one run alone has.")]
     is_noise: IsNoise
 
@@ -91,14 +93,18 @@ class PartRow(TypedDict):
 class MoverRow(TypedDict):
     """A family, kernel, operator or phase: what it adds to a step, idle time that it ends left out."""
 
-    part: Annotated[str, Meta(description="Of the step, whose time it is; a name has a row a part and cause.")]
+    part: Annotated[
+        str, Meta(description="The part of the step that has this time; a name has one row per part and cause.")
+    ]
     cause: Annotated[str | None, Meta(description="Of communication: data or barrier; of waiting, for whom.")]
     name: Annotated[str, Meta(description="Common to both runs; … where names differ that are summed.")]
     before_name: Annotated[str | None, Meta(description="As the run has it; of several, the one with most time.")]
     after_name: str | None
     kind: Annotated[str | None, Meta(description="Compute, communication, memory or fused, of most of its time.")]
     status: Literal["both", "new", "gone", "replaced"]
-    replaced_by: Annotated[str | None, Meta(description="Of replaced kernels: what stands in their place, and adds.")]
+    replaced_by: Annotated[
+        str | None, Meta(description="Of replaced kernels: the kernels that replace them, or are added.")
+    ]
     matched_by: Annotated[
         str | None,
         Meta(
@@ -145,7 +151,7 @@ class LatenessRow(TypedDict):
     before_ns: int
     after_ns: int
     change_ns: int
-    before_raw_ns: Annotated[Count, Meta(description="With what computation hid of the waiting.")]
+    before_raw_ns: Annotated[Count, Meta(description="Including the waiting that computation hid.")]
     after_raw_ns: Count
     own: Annotated[list[OwnRow], Meta(description="What changed on it, the largest first, without its own waiting.")]
 
@@ -167,18 +173,18 @@ class DiffReport(InNotebook):
     is_noise: Annotated[
         bool | None,
         Meta(
-            description="Whether the steps' lengths differ by no more than within a run; null: one step tells nothing."
+            description="Whether the steps' lengths differ by no more than within a run; null: one step cannot show it."
         ),
     ]
     change_ns: Annotated[int, Meta(description="Of the median step.")]
     remainder_ns: Annotated[int, Meta(description="Change of the median step less that of the mean step.")]
-    difference: Annotated[Difference | None, Meta(description="Of the mean step; null: one step tells nothing.")]
+    difference: Annotated[Difference | None, Meta(description="Of the mean step; null: one step cannot show it.")]
     parts: list[PartRow]
     movers: Movers
     shapes: Annotated[
         list[ShapeChangeRow],
         OPTIONAL,
-        Meta(description="Operators by shapes, the largest change first, at most 400; empty where none are recorded."),
+        Meta(description="Operators by shapes, the largest change first, at most 400; empty if none are recorded."),
     ] = field(default_factory=list)
     shape_sentences: Annotated[
         list[str], OPTIONAL, Meta(description="What became slower at the same work, and what does other work.")
@@ -187,7 +193,7 @@ class DiffReport(InNotebook):
         list[FindingChange] | None,
         OPTIONAL,
         Meta(
-            description="Of advice, new, gone and changed, the largest change first; null where nothing was looked for "
+            description="Of advice, new, gone and changed, the largest change first; null if nothing was looked for "
             "in one of the runs, as in large ones, or they are not comparable."
         ),
     ] = None

@@ -37,7 +37,7 @@ _IDLE = {
     "host_wait": "idle time in which the host had launched nothing",
     "dependency_wait": "idle time in which queued work waited for an event or another stream",
     "kernel_gap": "idle time between kernels that follow each other",
-    "unknown": "idle time whose cause is not told",
+    "unknown": "idle time of unknown cause",
     **{cause: f"idle time in which the device waited for {WORDS[cause]}" for cause in TOLD_APART},
     "unrecorded": "time in which work ran that was not recorded",
     "file_cut": "time that was cut from the file",
@@ -85,7 +85,7 @@ def headline(diff: Diff) -> str:
     if verdict.word == "not comparable":
         reason = verdict.reasons[0] if verdict.reasons else "they differ"
         spans = f" Their steps take {duration(diff.spans[0].median_ns)} and {duration(diff.spans[1].median_ns)}."
-        return f"Not comparable: {reason}. No cause is told.{spans if min(_medians(diff)) else ''}"
+        return f"Not comparable: {reason}. No cause is given.{spans if min(_medians(diff)) else ''}"
     summary = causes(diff)
     unseen = tuple(_unseen(diff))
     if not (summary or diff.change_ns or unseen):
@@ -380,7 +380,7 @@ def _unsure(diff: Diff) -> Iterator[str]:
             one = (
                 "One step of each" if numbers == [1, 1] else f"The one step {'before' if numbers[0] == 1 else 'after'}"
             )
-            yield f"{one} tells nothing of noise."
+            yield f"{one} shows nothing about noise."
 
 
 def _is_sure(diff: Diff, cause: Cause) -> bool:

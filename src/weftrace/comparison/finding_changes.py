@@ -24,11 +24,11 @@ class FindingChange(TypedDict):
     title: str
     kind: Literal["new", "gone", "changed"]
     before_ns: Annotated[
-        int, Meta(ge=0, description="What its findings cost of a step; of the recording where no steps are recorded.")
+        int, Meta(ge=0, description="What its findings cost of a step; of the recording if it has no steps.")
     ]
     after_ns: Annotated[int, Meta(ge=0)]
     change_ns: int
-    before_gain: Annotated[Gain | None, Meta(description="What the remedy of the largest saves; null: not told.")]
+    before_gain: Annotated[Gain | None, Meta(description="What the remedy of the largest saves; null: unknown.")]
     after_gain: Gain | None
     is_noise: IsNoise
     sentence: str

@@ -32,9 +32,7 @@ Direction = Literal["above", "below"]
 
 IsNoise = Annotated[
     bool | None,
-    Meta(
-        description="Whether it is no larger than what steps of one run differ by; null where one step tells nothing."
-    ),
+    Meta(description="Whether it is within the difference of steps of one run; null: one step cannot show it."),
 ]
 
 
@@ -43,7 +41,7 @@ class GateRow(TypedDict):
 
     figure: Annotated[str, Meta(description="As it was written: `exposed`, `family:gemm`.")]
     direction: Annotated[Direction, Meta(description="On which side of the limit it fails.")]
-    limit: Annotated[str, Meta(description="By how much it may change, as it was written: 5%, 300us.")]
+    limit: Annotated[str, Meta(description="The most that it may change, as it was written: 5%, 300us.")]
     unit: Annotated[Unit, Meta(description="What before and after are in.")]
     before: Annotated[float | None, Meta(description="Null where it is undefined.")]
     after: float | None
@@ -290,7 +288,7 @@ def _named(diff: Diff, gate: Gate) -> list[str]:
         raise ComparisonError(f"{gate.name}: not in both runs, which have rank {', '.join(sorted(own, key=int))}.")
     near = get_close_matches(gate.what, own, n=3, cutoff=0.4)
     summary = f" Did you mean {' or '.join(f'{figure.name}:{each}' for each in near)}?" if near else ""
-    raise ComparisonError(f"{gate.name}: neither run has it.{summary}")
+    raise ComparisonError(f"{gate.name}: not found in either run.{summary}")
 
 
 # From a side to the number in each of its steps

@@ -40,7 +40,7 @@ class ShapeChangeRow(TypedDict):
     change_ns: int
     before_num: Annotated[Amount, Meta(description="Calls in a step.")]
     after_num: Amount
-    before_call_ns: Annotated[Amount | None, Meta(description="Of a call, mean; null where there is none.")]
+    before_call_ns: Annotated[Amount | None, Meta(description="Of a call, mean; null if there is none.")]
     after_call_ns: Amount | None
     by_duration_ns: Annotated[
         int,
@@ -49,7 +49,7 @@ class ShapeChangeRow(TypedDict):
     ]
     is_noise: Annotated[
         bool | None,
-        Meta(description="Whether a call's time differs by no more than it does from step to step; null where that is "
+        Meta(description="Whether a call's time differs by no more than from step to step; null if that is "
              "not known: of one step, or of a saved report."),
     ]  # fmt: skip
 
@@ -183,7 +183,7 @@ def _other_shapes(rows: Sequence[ShapeChangeRow], each: str) -> Iterator[str]:
     found.sort(key=lambda each: -max(sum(row["before_ns"] + row["after_ns"] for row in side) for side in each[2]))
     for change_ns, operator, (gone, new) in found[:_MOST_TOLD]:
         change = f"{signed_duration(change_ns)} {each}"
-        yield f"{operator} does other work: {_named(new)} in place of {_named(gone)}, {change}."
+        yield f"{operator} does other work: {_named(new)} instead of {_named(gone)}, {change}."
     if (left := len(found) - _MOST_TOLD) > 0:
         yield f"{left:,} more operators run with other shapes."
 

@@ -99,7 +99,7 @@ def notes_of(before: Side, after: Side) -> tuple[str, ...]:
     is_known = [all(rank.waits is not None for rank in side.ranks) for side in (before, after)]
     if any(is_known) and not all(is_known):
         summary.append(
-            f"{names[is_known.index(False)]}: nothing tells who waited for whom, so it is told of neither run"
+            f"{names[is_known.index(False)]}: it is unknown which rank waited for which, so neither run shows it"
         )
     return tuple(summary)
 

@@ -123,7 +123,7 @@ def _refusals(before: Side, after: Side) -> Iterator[str]:
     yield from _differing(before, after, "the devices differ", _device, _other_device)
     yield from _differing(before, after, "what is timed differs", _timed)
     if bool(before.steady.steps) != bool(after.steady.steps):
-        yield f"a step is held against a whole recording: {_steps(before)} before, {_steps(after)} after"
+        yield f"a step is compared with a whole recording: {_steps(before)} before, {_steps(after)} after"
     yield from _cut_off(before, after)
 
 
@@ -182,7 +182,7 @@ def _caveats(before: Side, after: Side) -> Iterator[str]:
     yield from _other_ranks(before, after)
     yield from _unread(before, after)
     yield from _differing(before, after, "the files are not alike whole", lambda r: r.facts.get(DAMAGE, "whole"))
-    yield from _differing(before, after, f"{OVERLAPS} (a stream runs one at a time, as a rule)",
+    yield from _differing(before, after, f"{OVERLAPS} (a stream usually runs one at a time)",
                           lambda r: r.facts.get(OVERLAPS, "none"), _other_overlaps)  # fmt: skip
     yield from _other_shapes(before, after)
     yield from _other_dtypes(before, after)

@@ -128,7 +128,7 @@ def test_of_rows_that_did_not_change_the_largest_stand_first() -> None:
 
 
 def test_another_level_is_refused() -> None:
-    with pytest.raises(WeftraceError, match="level='stream': movers are told by family, kernel, operator, phase"):
+    with pytest.raises(WeftraceError, match="level='stream': movers are listed by family, kernel, operator, phase"):
         movers_of(diff_of([], []), "stream")  # type: ignore[arg-type]
 
 

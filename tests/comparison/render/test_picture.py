@@ -170,4 +170,4 @@ def test_a_saved_report_shows_its_lanes_as_the_trace_does_and_says_what_it_does_
             assert lane["busy"] == like["busy"] and lane["busy_ns"] == like["busy_ns"]
             summary = [(box["name"], box["start_ns"], box["end_ns"], box["busy_ns"]) for box in lane["boxes"]]
             assert summary == [(box["name"], box["start_ns"], box["end_ns"], box["busy_ns"]) for box in like["boxes"]]
-    assert rank["missing"] == ["the streams of the run before, for a saved report holds lanes and no events"]
+    assert rank["missing"] == ["the streams of the run before: a saved report holds lanes and no events"]

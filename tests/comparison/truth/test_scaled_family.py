@@ -107,6 +107,6 @@ def test_kernels_that_run_into_the_next_of_their_stream_are_told(shared_data: Pa
     found = scaled(shared_data / "tracelens-vllm-decode-graph.json.gz", "gemm_grouped", "nothing", tmp_path)
     assert found.verdict.word == "comparable, but"
     assert found.verdict.reasons == (
-        "kernels that begin before the last one of their stream has ended (a stream runs one at a time, as a rule): "
+        "kernels that begin before the last one of their stream has ended (a stream usually runs one at a time): "
         "none before, 36.9 % after",
     )  # fmt: skip

@@ -49,7 +49,7 @@ def movers_of(diff: Diff, level: Level) -> pl.DataFrame:
     At level "kernel", kernels in each other's place are one row. Raises WeftraceError for another level.
     """
     if level not in get_args(Level):
-        raise WeftraceError(f"level={level!r}: movers are told by {', '.join(get_args(Level))}.")
+        raise WeftraceError(f"level={level!r}: movers are listed by {', '.join(get_args(Level))}.")
     changes = diff.changes.with_columns(_keyed(level))
     movers = _summed(changes).join(_who(changes, level), on=_KEY, nulls_equal=True)
     names = _names(changes, diff.alignment.of(level), level)

@@ -127,7 +127,7 @@ def _rank_picture(diff: Diff, at: int, change_ns: int) -> RankPicture:
         rank = side.ranks[at]
         if rank.saved is not None:
             found.append(_saved_run(side, rank, rank.saved))
-            missing.append(f"the streams of the run {word}, for a saved report holds lanes and no events")
+            missing.append(f"the streams of the run {word}: a saved report holds lanes and no events")
             continue
         work = _work_again(rank)
         found.append(None if isinstance(work, str) else run_picture(side, work, _labels(diff, side, work)))

@@ -29,21 +29,21 @@ FIGURE_TERMS: Mapping[str, str] = MappingProxyType(
         "span": "The step's length: median over the steps that count. All others are means over them.",
         "compute": "Time in which compute kernels ran, fused ones among them.",
         "exposed": "Communication time with no computation beside it; of a job, less what ranks waited for a late one.",
-        "exposed:ROLE": "The same of one role: exposed:data of kernels that move data, exposed:barrier of those that "
+        "exposed:ROLE": "The same for one role: exposed:data of kernels that move data, exposed:barrier of those that "
         "only wait.",
         "lateness": "Of a job: time in which ranks waited, exposed, for the one that began a collective last.",
         "memory": "Copies and sets with neither computation nor communication beside them.",
         "idle": "Time in which nothing ran on the device.",
-        "idle:CAUSE": "The same of one cause: host_wait, dependency_wait, kernel_gap or unknown; or, of gaps of "
-        "which more is known, data_loading, blocking_sync, garbage_collection and so on (docs/idle.md).",
+        "idle:CAUSE": "The same for one cause: host_wait, dependency_wait, kernel_gap or unknown; or, for gaps "
+        "with a known cause, data_loading, blocking_sync, garbage_collection and so on (docs/idle.md).",
         "communication": "Time in which communication ran, hidden or not.",
         "hidden": "The share of communication time that is hidden behind computation. Its limit is in points: with "
         "--fail-below hidden=2% 60 % may fall to 58 %.",
         "launches": "Kernels, copies and sets that start on the device. Its limit is a number or a percentage.",
         "family:NAME": "Durations of the kernels of one family, hidden or not: family:gemm.",
-        "kernel:REGEX": "Durations of the kernels whose name the regular expression fits: kernel:flash_.*bwd.",
-        "operator:NAME": "Durations of what an operator launched itself: operator:aten::mm.",
-        "phase:NAME": "Durations of what a phase (a host annotation) launched: phase:attn(F).",
+        "kernel:REGEX": "Durations of the kernels with a name that the regular expression fits: kernel:flash_.*bwd.",
+        "operator:NAME": "Durations of the work that an operator launched itself: operator:aten::mm.",
+        "phase:NAME": "Durations of the work that a phase (a host annotation) launched: phase:attn(F).",
         "rank:N": "The length of the steps of one rank: median over the steps that count.",
     }
 )
@@ -55,7 +55,7 @@ LIMITS = (
 )
 
 #: What a verdict of noise cannot see.
-NOISE_LIMITS = f"Noise is told from {ONE_RUN_EACH}."
+NOISE_LIMITS = f"Noise is estimated from {ONE_RUN_EACH}."
 
 #: Levels of movers -> the heading of their table.
 LEVEL_TERMS: Mapping[str, str] = MappingProxyType(
@@ -293,20 +293,20 @@ DIFF_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "median_step": (
             "Median step",
-            "The median length of the steps that count, each the mean over ranks. A last step whose end nothing tells "
-            "does not count, nor does one far from the others. A run without steps is one step.",
+            "The median length of the steps that count, each the mean over ranks. A last step with an unknown end "
+            "does not count, and neither does a step far from the others. A run without steps is one step.",
         ),
         "change": ("Change", "The median step after less the median step before."),
         "by_speed": (
             "By speed",
-            "Of the change of an operator with the same shapes: by how much a call takes longer or shorter, times the "
+            "Of the change of an operator with the same shapes: the change of the time of a call, times the "
             "mean number of calls of both runs. The rest is their number. Shapes that one run alone has are other "
             "work.",
         ),
         "remainder": (
             MEDIAN_LESS_MEAN.capitalize(),
             "The change of the median step less that of the mean step. Parts are means, so that they add up; this "
-            "is by how much the median moved otherwise.",
+            "is how much the median moved otherwise.",
         ),
         "noise": (
             "Noise",
@@ -315,12 +315,12 @@ DIFF_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "verdict": (
             "Verdict",
-            "Whether what changed may be read as the effect of a change: comparable; comparable, but with what "
-            "differs beside it; not comparable, and then no cause is told.",
+            "Whether the difference may be read as the effect of a change: comparable; comparable, with a list of "
+            "other differences; not comparable, and then no cause is given.",
         ),
         "own_time": (
             "Own time",
-            "By how much an event lengthens its step. Each nanosecond of a step has one owner, so own times add up to "
+            "How much an event lengthens its step. Each nanosecond of a step has one owner, so own times add up to "
             "its parts. Communication beside computation owns none of it.",
         ),
         "by_number": ("By number", "(n1 − n0) × the mean own time of a launch: there are more or fewer of them."),
@@ -330,7 +330,7 @@ DIFF_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "by_overlap": (
             "By overlap",
-            "The rest of a kernel that both runs have: more or less of it is hidden, or runs beside its like.",
+            "The rest of a kernel that both runs have: more or less of it is hidden, or runs next to its own kind.",
         ),
         "by_kernel": ("By other kernels", "Own time of kernels that one run alone has: new, gone, or replaced."),
         "exposed": (

@@ -304,10 +304,10 @@ function select(label, items, chosen, told, onChange) {
 
 /** @param {import("./joins.js").Joins} joins */
 function joinWords({ joins, apart }) {
-  if (!joins.length && !apart.length) return "Neither step has anything whose start could be joined.";
+  if (!joins.length && !apart.length) return "No start in either step could be joined.";
   const told = apart.slice(0, 4).map(({ name, before, after }) => `${name} (${before} → ${after})`);
   const rest = apart.length > 4 ? ` and ${apart.length - 4} more` : "";
-  const not = apart.length ? ` Not joined, for one step has more of them: ${told.join(", ")}${rest}.` : "";
-  const both = joins.length ? `${plural(joins.length, "start")} in both; a line stands where there is room.` : "";
+  const not = apart.length ? ` Not joined, because one step has more of them: ${told.join(", ")}${rest}.` : "";
+  const both = joins.length ? `${plural(joins.length, "start")} in both; lines join them if there is room.` : "";
   return `${both}${not}`;
 }
