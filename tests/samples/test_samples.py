@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,13 @@ TOLD = {
 }
 
 
+def told(run: Run, *command: str | Path) -> dict[str, Any]:
+    code, text, err = run(*command, "--json")
+    assert code == 0, err
+    document: dict[str, Any] = json.loads(text)
+    return document
+
+
 @pytest.mark.parametrize("name", ["train", "job", "inference", "pair"])
 def test_each_command_names_what_is_planted(
     name: Name, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -53,15 +61,49 @@ def test_each_command_names_what_is_planted(
             assert TOLD[each.finding, command.split()[1]] in printed[command], command
 
 
-def test_advice_on_a_sample_saves_what_its_causes_cost(run: Run, tmp_path: Path) -> None:
-    sample = write_sample("train", str(tmp_path / "train"))
-    code, text, err = run("advise", tmp_path / "train" / "train.json.gz", "--json")
-    assert code == 0, err
-    gains = {found["rule"]: found["gain"] for found in json.loads(text)["findings"]}
-    assert len(sample.planted) == 3
+@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize(("name", "num"), [("train", 3), ("inference", 2)])
+def test_advice_on_a_sample_saves_what_its_causes_cost(
+    name: Name, num: int, seed: int, run: Run, tmp_path: Path
+) -> None:
+    sample = write_sample(name, str(tmp_path / name), seed=seed)
+    found = {
+        each["rule"]: each["gain"] for each in told(run, "advise", tmp_path / name / f"{name}.json.gz")["findings"]
+    }
+    assert len(sample.planted) == num
     for each in sample.planted:
-        gain = gains[each.finding]
+        gain = found[each.finding]
         assert gain["low_ns"] <= each.cost_ns <= gain["high_ns"], each
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_the_straggler_and_the_change_cost_what_stragglers_and_diff_say(seed: int, run: Run, tmp_path: Path) -> None:
+    (slow,) = write_sample("job", str(tmp_path / "job"), seed=seed).planted
+    (cause,) = told(run, "stragglers", tmp_path / "job")["causes"]
+    assert cause["ranks"] == [5] and cause["saved_ns"] == pytest.approx(slow.cost_ns, rel=0.02)
+    (late,) = write_sample("pair", str(tmp_path / "pair"), seed=seed).planted
+    diff = told(run, "diff", tmp_path / "pair" / "before", tmp_path / "pair" / "after")
+    assert diff["before"]["median_ns"] - diff["after"]["median_ns"] == pytest.approx(late.cost_ns, rel=0.02)
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_what_if_on_the_sample_of_training_saves_what_its_causes_cost(seed: int, run: Run, tmp_path: Path) -> None:
+    sample = write_sample("train", str(tmp_path / "train"), seed=seed)
+    cost_ns = {each.finding: 3 * each.cost_ns for each in sample.planted}
+    for finding, change in (
+        ("unfused-elementwise", ("--scale", "module:GELU=0.125")),
+        ("sync-every-step", ("--no-blocking", "aten::item")),
+    ):
+        answer = told(run, "whatif", tmp_path / "train" / "train.json.gz", *change)
+        assert change[1].split("=")[0] in answer["headline"]
+        assert answer["saved_ns"] == pytest.approx(cost_ns[finding], rel=0.02)
+
+
+def test_the_sample_of_inference_says_which_steps_it_means(tmp_path: Path) -> None:
+    write_sample("inference", str(tmp_path / "inference"))
+    text = (tmp_path / "inference" / PLANTED).read_text()
+    assert "16 for 64 requests, by CUDA graph, and 8 for 128." in text
+    assert "A step takes 7.77 ms, the mean of 2 prompts and 24 decode steps with the gaps after them; 2 causes" in text
 
 
 def test_time_is_told_by_module_and_its_backward(tmp_path: Path) -> None:

@@ -35,13 +35,14 @@ class _Cause:
 @dataclass(frozen=True, kw_only=True)
 class _Recipe:
     """what: in a sentence. run: as it was. causes: planted in it. runs: folder of the files -> the run of them; ""
-    of those that are in the sample's own folder."""
+    of those that are in the sample's own folder. mean_of: what a step is the mean of, where steps differ."""
 
     what: str
     run: Training | Serving
     causes: tuple[_Cause, ...]
     runs: Mapping[str, Training | Serving]
     file: str = "rank{0}.json.gz"
+    mean_of: str = ""
 
 
 _TRAIN = Training(reads_norm=True, is_unfused=True, reduces_late=True)
@@ -91,11 +92,11 @@ _RECIPES: dict[Name, _Recipe] = {
         runs={"": _JOB},
     ),
     "inference": _Recipe(
-        what="A server that reads two prompts and then decodes for 64 requests, 24 steps, most by CUDA graphs.",
+        what="A server reads two prompts, then decodes in 24 steps: 16 for 64 requests, by CUDA graph, and 8 for 128.",
         run=_SERVE,
         causes=(
             _Cause(
-                what="The host schedules for 1.2 ms between steps, and the device waits.",
+                what="After each step the host schedules for 1.2 ms where 0.1 ms would do, and the device waits.",
                 finding="decode-gap",
                 commands=("weftrace report {0}/inference.json.gz", "weftrace advise {0}/inference.json.gz"),
                 without={"schedules_slowly": False},
@@ -109,9 +110,10 @@ _RECIPES: dict[Name, _Recipe] = {
         ),
         runs={"": _SERVE},
         file="inference.json.gz",
+        mean_of=", the mean of 2 prompts and 24 decode steps with the gaps after them",
     ),
     "pair": _Recipe(
-        what="Five steps of training on 2 ranks, before and after a change, in folders of these names.",
+        what="Five steps of training on 2 ranks, before and after a change, in the folders before/ and after/.",
         run=_BEFORE,
         causes=(
             _Cause(
@@ -152,10 +154,11 @@ def summary(sample: Sample) -> str:
     """A sample in words, as it stands beside its files and in the terminal."""
     num = len(sample.planted)
     what = "1 cause is planted" if num == 1 else f"{num} causes are planted"
+    step = duration(sample.step_ns) + _RECIPES[sample.name].mean_of
     lines = [
         f"weftrace sample {sample.name}",
         "",
-        f"{sample.what} Simulated, not measured. A step takes {duration(sample.step_ns)}; {what}:",
+        f"{sample.what} Simulated, not measured. A step takes {step}; {what}:",
     ]
     for number, each in enumerate(sample.planted, start=1):
         share = percent(each.cost_ns / sample.step_ns)
