@@ -103,9 +103,9 @@ def remark_block(finding: Finding) -> RenderableType:
     return Text.assemble(("Note: ", WARNING), clean(finding.sentence))
 
 
-def finding_block(number: int, finding: Finding) -> RenderableType:
+def finding_block(number: int, finding: Finding, whole: str) -> RenderableType:
     """All of a finding: what, where, what to do, what it saves and how that is known."""
-    told = told_words(finding)
+    told = told_words(finding, whole)
     head = Text.assemble(f"{number:>2}  ", (clean(finding.title), BOLD))
     style = Style(color="green", bold=True) if finding.worth == "worth it" else DIM
     lines: list[RenderableType] = [Text(clean(told[0].upper() + told[1:]), style=style), Text(clean(finding.sentence))]
@@ -133,10 +133,10 @@ def switch_markdown(remedy: Remedy) -> str:
     return f" {markdown_cell(remedy.switch)}"
 
 
-def told_words(finding: Finding) -> str:
-    """What a finding saves, in few words: "saves up to 3.4 ms (9 %)"."""
-    gain = finding.gain
-    return f"saves {gain.words}" if gain is not None and finding.worth == "worth it" else finding.worth
+def told_words(finding: Finding, whole: str) -> str:
+    """What a finding saves of the whole, in few words: "saves up to 3.4 ms per step (9 %)"."""
+    gain, per = finding.gain, " per step" if whole == "a step" else ""
+    return f"saves {gain.words_per(per)}" if gain is not None and finding.worth == "worth it" else finding.worth
 
 
 def head_markdown(report: AdviceReport, most: int = 3) -> str:
@@ -144,7 +144,7 @@ def head_markdown(report: AdviceReport, most: int = 3) -> str:
     lines = []
     for number, each in enumerate(short_findings(report, most), 1):
         do = "" if each.remedy is None else f" {each.remedy.remedy}"
-        lines.append(f"{number}. {markdown_cell(f'{each.title}: {told_words(each)}.{do}')}")
+        lines.append(f"{number}. {markdown_cell(f'{each.title}: {told_words(each, report.whole)}.{do}')}")
     return "\n".join(lines)
 
 
@@ -158,7 +158,7 @@ def head_block(report: AdviceReport, most: int = 3) -> RenderableType | None:
     lines: list[RenderableType] = []
     for number, each in enumerate(short_findings(report, most), 1):
         do = each.remedy.remedy if each.remedy is not None else each.sentence
-        head = (f"{number}  ", DIM), (clean(each.title), BOLD), ": ", clean(told_words(each))
+        head = (f"{number}  ", DIM), (clean(each.title), BOLD), ": ", clean(told_words(each, report.whole))
         lines += [Text.assemble(*head), Padding(Text(clean(do), style=DIM), (0, 0, 0, 3))]
     return Group(section("What to do first", "for details: weftrace advise"), *lines) if lines else None
 
@@ -218,7 +218,7 @@ def _card(finding: Finding, whole: str, zeros_ns: Mapping[tuple[int | None, int 
         rule=finding.rule,
         kind=finding.kind,
         title=finding.title,
-        told=told_words(finding),
+        told=told_words(finding, whole),
         sentence=finding.sentence if finding.gain is not None else f"{finding.sentence} {saves(finding, whole)}",
         place=place_words(finding),
         remedy="" if remedy is None else remedy.remedy,

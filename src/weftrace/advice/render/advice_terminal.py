@@ -36,7 +36,7 @@ def print_advice(report: AdviceReport, console: Console, *, all_of_it: bool = Fa
     blocks = list(opening("advise", facts_of(report), report.headline))
     blocks += [remark_block(each) for each in report.remarks if each.rule != "leave-it"]
     losses = report.losses if all_of_it else short_findings(report, FEW)
-    blocks += [finding_block(number, each) for number, each in enumerate(losses, 1)]
+    blocks += [finding_block(number, each, report.whole) for number, each in enumerate(losses, 1)]
     blocks += [remark_block(each) for each in report.remarks if each.rule == "leave-it"]
     if report.together is not None:
         blocks.append(Text(together_words(report), style=BOLD))
