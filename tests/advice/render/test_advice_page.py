@@ -35,7 +35,7 @@ def test_findings_stand_in_order_with_what_they_save(open_html: Open, report: Ad
     assert rules == [each.rule for each in report.losses]
     first = report.losses[0]
     assert first.gain is not None and first.remedy is not None
-    assert page.locator(".finding-told").first.inner_text() == f"saves {first.gain.words_per(" per step")}"
+    assert page.locator(".finding-told").first.inner_text() == f"saves {first.gain.words_per(' per step')}"
     assert first.remedy.remedy in page.locator(".finding-text").first.inner_text()
     assert page.locator(".not-found li").count() == len(report.not_found)
 
