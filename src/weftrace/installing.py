@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -25,8 +24,13 @@ EXTRAS = {
 
 
 def install_command(extra: str) -> str:
-    """The command that installs an extra here: `pip install -e '.[hf]'` of a checkout, say."""
+    """The command that installs an extra here: `pip install -e '/home/me/weftrace[hf]'` of a checkout, say."""
     return here().command(extra)
+
+
+def packages_command(*packages: str) -> str:
+    """The command that installs packages here."""
+    return here().packages_command(packages)
 
 
 def upgrade_command(package: str) -> str:
@@ -46,13 +50,20 @@ class Installation:
     def command(self, extra: str) -> str:
         """The command that installs an extra. The packages themselves where weftrace cannot be named: it was not
         installed, or came from an index or a file that is gone."""
-        packages = EXTRAS[extra]
+        named = None if self._is_isolated() else self._named(extra)
+        return self.packages_command(EXTRAS[extra]) if named is None else self.of_packages(named)
+
+    def packages_command(self, packages: Sequence[str]) -> str:
+        """The command that installs packages."""
         if (self.prefix / "pipx_metadata.json").exists():
             return f"pipx inject weftrace {shlex.join(packages)}"
         if (self.prefix / "uv-receipt.toml").exists():
             return f"uv pip install --python {shlex.quote(self.python)} {shlex.join(packages)}"
-        named = self._named(extra)
-        return self.of_packages(shlex.join(packages) if named is None else named)
+        return self.of_packages(shlex.join(packages))
+
+    def _is_isolated(self) -> bool:
+        """Whether pipx or uv keeps this environment as that of one program."""
+        return any((self.prefix / name).exists() for name in ("pipx_metadata.json", "uv-receipt.toml"))
 
     def of_packages(self, arguments: str) -> str:
         """pip's command for these, by the pip that installs into this environment."""
@@ -60,8 +71,8 @@ class Installation:
         if pip is not None and Path(pip).parent == Path(self.python).parent:
             return f"pip install {arguments}"
         if _is_uv(self.prefix) and shutil.which("uv") is not None:
-            return f"uv pip install --python {shlex.quote(_near(self.python))} {arguments}"
-        return f"{shlex.quote(_near(self.python))} -m pip install {arguments}"
+            return f"uv pip install --python {shlex.quote(self.python)} {arguments}"
+        return f"{shlex.quote(self.python)} -m pip install {arguments}"
 
     def _named(self, extra: str) -> str | None:
         """weftrace with the extra, as it was installed: a folder, a file, a repository. None where it is not known."""
@@ -74,7 +85,7 @@ class Installation:
         path = _path_of(url)
         if not path.exists():
             return None
-        named = shlex.quote(f"{_near(str(path), folder='.')}[{extra}]")
+        named = shlex.quote(f"{path}[{extra}]")
         return f"-e {named}" if self.url.get("dir_info", {}).get("editable") else named
 
 
@@ -105,17 +116,6 @@ def _path_of(url: str) -> Path:
     from urllib.request import url2pathname
 
     return Path(url2pathname(urlsplit(url).path))
-
-
-def _near(path: str, *, folder: str = "") -> str:
-    """A path as it is shortest from here, where it lies in this folder. folder: this folder's own name."""
-    try:
-        within = os.path.relpath(path)
-    except ValueError:  # on another drive
-        return path
-    if within == os.curdir:
-        return folder or path
-    return path if within.startswith(os.pardir) else os.path.join(os.curdir, within) if folder else within
 
 
 def _is_uv(prefix: Path) -> bool:

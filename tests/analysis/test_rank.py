@@ -53,7 +53,8 @@ def test_two_files_of_one_rank_are_both_told_and_noted(tmp_path: Path) -> None:
     analysis = job_of(tmp_path, rank_file(0), rank_file(1), rank_file(1, late=500))
     assert [rank.rank for rank in analysis.ranks] == [0, 1, 1]
     assert analysis.notes == (
-        "several files say that they are rank 1: trace2.json is in no sum and shown by itself, the first file counts",
+        "several files say that they are rank 1: trace2.json is in no sum and shown by itself, "
+        "the first by name counts",
     )
     assert [rank.apart is None for rank in analysis.ranks] == [True, True, False]
     assert [clock.offset_ns for clock in analysis.clocks] == [0, 0]  # the first of the two

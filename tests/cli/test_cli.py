@@ -373,6 +373,26 @@ def test_mistakes_get_one_line_that_names_the_file(
     assert name in err and says in err
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "code", "says"),
+    [
+        ("a.json", ["nothere"], 2, "No command and no file is called 'nothere'."),
+        ("-x.json", ["-x.json"], 2, "for the file of that name: weftrace ./-x.json"),
+        ("a.json", ["experts", "demo", "--windows", "2"], 2, "must be at least 8"),
+        ("a.json", ["experts", "demo", "--windows", "20000"], 2, "must be at most 10000"),
+        ("a.json", ["flops", "a.json"], 3, "a.json is a trace, not a model's config.json: weftrace report a.json"),
+    ],
+)
+def test_what_was_meant_is_told(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, arguments: list[str], code: int, says: str
+) -> None:
+    small().write(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    found, _, err = run(*arguments)
+    assert found == code
+    assert says in " ".join(err.replace("│", " ").split())
+
+
 def test_of_many_broken_ranks_ten_are_told_one_by_one(run: Run, tmp_path: Path) -> None:
     for rank in range(14):
         (tmp_path / f"rank{rank}.json").write_text("[]")

@@ -45,6 +45,13 @@ def test_a_trace_comes_through_a_pipe(run: Run, pipe: Any, tmp_path: Path, packe
     assert json.loads(out)["ranks"][0] == {**expected, "path": "standard input"}
 
 
+def test_an_error_calls_it_standard_input(run: Run, pipe: Any) -> None:
+    pipe(b"<\x91\xff\x00\x01\x02" * 20)
+    code, _, err = run("-")
+    assert code == 3
+    assert err.startswith("weftrace: standard input: is not trace JSON: it seems to be binary data.")
+
+
 def test_other_commands_read_it_too_and_workers_of_a_job(run: Run, pipe: Any, tmp_path: Path) -> None:
     train = small().write(tmp_path / "train.json")
     pipe(train.read_bytes())

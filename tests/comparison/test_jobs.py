@@ -61,7 +61,7 @@ def test_files_that_count_in_no_sum_are_left_out_and_told(folder: Path, tmp_path
     assert [Path(failure.path).name for failure in run.failures] == ["rank5.json"]
     assert run.notes[:3] == (
         "rank 2 (rank2.json) holds no device work: left out",
-        "several files say that they are rank 1: rank1.json is left out, the first file counts",
+        "several files say that they are rank 1: rank1.json is left out, the first by name counts",
         "files of different jobs? they record world sizes 4, 8: rank 3 (rank3.json) is left out",
     )
     assert [rank.rank for rank in diff(folder, run, workers=1).before.ranks] == [0, 1]

@@ -181,3 +181,12 @@ def test_the_file_is_closed_when_reading_stops_early(tmp_path: Path, monkeypatch
     next(stream.chunks)
     stream.chunks.close()  # type: ignore[attr-defined]
     assert opened[0].closed
+
+
+def test_what_http_needs_is_told_as_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacks(*_: object) -> None:
+        raise ImportError("HTTPFileSystem requires aiohttp")
+
+    monkeypatch.setattr("fsspec.open", lacks)
+    with pytest.raises(TraceError, match=r"to read http://, run: .* install requests aiohttp$"):
+        list(open_bytes("http://localhost/a.json").chunks)

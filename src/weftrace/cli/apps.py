@@ -10,6 +10,11 @@ from typer.core import TyperCommand, TyperGroup
 #: Earlier name of an option -> its name. They are understood, and no help names them.
 RENAMED = {"--step-by": "--step-events", "--steps-by": "--steps-named"}
 
+_BOUNDS = {
+    "greater than or equal to": "at least", "less than or equal to": "at most", "greater than": "more than",
+    "less than": "less than",
+}  # fmt: skip
+
 
 class Command(TyperCommand):
     """A command whose help is that of `cli.help_pages`."""
@@ -23,7 +28,11 @@ class Command(TyperCommand):
         return _usage(self, ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return list(super().parse_args(ctx, with_new_names(self, ctx, args)))
+        try:
+            return list(super().parse_args(ctx, with_new_names(self, ctx, args)))
+        except typer.BadParameter as error:
+            error.message = _in_words(error.message)
+            raise
 
 
 class Group(TyperGroup):
@@ -57,6 +66,13 @@ def with_new_names(command: Any, context: Any, args: list[str]) -> list[str]:
         new = RENAMED.get(name)
         found.append(f"{new}{equals}{value}" if new in known else arg)
     return found
+
+
+def _in_words(message: str) -> str:
+    """What is wrong with a value, as a person says it: "must be at least 8"."""
+    for bound, words in _BOUNDS.items():
+        message = message.replace(f"Input should be {bound}", f"must be {words}")
+    return message
 
 
 def _usage(command: Any, context: Any) -> list[str]:

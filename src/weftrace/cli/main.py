@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ import typer
 
 from weftrace.cli.apps import App, Group
 from weftrace.errors import USAGE, WeftraceError
+from weftrace.files.standard_input import STANDARD_INPUT, STANDARD_INPUT_NAME
 from weftrace.version import __version__
 from weftrace.wings import SHOWN, add_commands
 
@@ -31,6 +33,13 @@ class Root(Group):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, with_report(args))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            near = get_close_matches(args[0], self.list_commands(ctx))
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            ctx.fail(f"No command and no file is called {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return ["TRACE...", "|", self.subcommand_metavar]
@@ -127,7 +136,10 @@ def main() -> None:
     try:
         _run()
     except WeftraceError as error:
-        typer.echo(f"weftrace: {error}", err=True)
+        said = str(error)
+        if said.startswith(f"{STANDARD_INPUT}: "):
+            said = STANDARD_INPUT_NAME + said.removeprefix(STANDARD_INPUT)
+        typer.echo(f"weftrace: {said}", err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         _tell_stopped(_STOPPED[_INTERRUPTED])
@@ -150,8 +162,12 @@ def _run() -> None:
     except SystemExit as ended:
         if ended.code in _STOPPED:
             _tell_stopped(_STOPPED[ended.code])
-        if ended.code == USAGE and len(sys.argv) == 2 and _is_command(name := sys.argv[1]) and os.path.exists(name):
-            typer.echo(f"weftrace: {name} is a command; for the file of that name: weftrace ./{name}", err=True)
+        if ended.code == USAGE and len(sys.argv) == 2 and os.path.exists(name := sys.argv[1]):
+            kind = "an option" if name.startswith("-") else "a command" if _is_command(name) else ""
+            if kind:
+                typer.echo(
+                    f"weftrace: {name} is read as {kind}; for the file of that name: weftrace ./{name}", err=True
+                )
         sys.stdout.flush()
         raise
 

@@ -20,6 +20,7 @@ import typer
 
 from weftrace.cli.outputs import check_name, check_output, stderr
 from weftrace.errors import UNUSABLE_INPUT
+from weftrace.files.standard_input import STANDARD_INPUT, STANDARD_INPUT_NAME
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -227,7 +228,8 @@ def _teller_of_truncated() -> Callable[[str, str], None]:
 
     def tell(path: str, why: str) -> None:
         if (at := next(number)) < MAX_TOLD:
-            typer.echo(f"weftrace: {path} is cut short: {why}; what it still holds is read", err=True)
+            name = STANDARD_INPUT_NAME if path == STANDARD_INPUT else path
+            typer.echo(f"weftrace: {name} is cut short: {why}; what it still holds is read", err=True)
         elif at == MAX_TOLD:
             typer.echo("weftrace: … and more files that are cut short", err=True)
 

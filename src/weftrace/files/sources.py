@@ -12,8 +12,8 @@ from typing import IO, Any
 from isal import isal_zlib
 
 from weftrace.errors import TraceError, TraceTooLarge
-from weftrace.files.standard_input import STANDARD_INPUT, located
-from weftrace.installing import install_command
+from weftrace.files.standard_input import STANDARD_INPUT, STANDARD_INPUT_NAME, located
+from weftrace.installing import install_command, packages_command
 from weftrace.units import GIB, KIB, size
 
 #: Decompressed bytes read from one file unless the caller says otherwise. Memory does not grow with it (reading is
@@ -39,7 +39,7 @@ class ByteStream:
 
 def file_name(path: str) -> str:
     """The last part of a path: reports are passed around, and where a file lay is nobody's business."""
-    return "standard input" if path == STANDARD_INPUT else PurePath(path).name or path
+    return STANDARD_INPUT_NAME if path == STANDARD_INPUT else PurePath(path).name or path
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
@@ -120,8 +120,10 @@ def _open_remote(path: str) -> IO[bytes]:
     except ImportError as error:
         scheme = path.partition("://")[0].lower()
         extra = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}.get(scheme)
-        helps = "Install the package that serves this kind of path" if extra is None else install_command(extra)
-        raise TraceError(f"{path}: {scheme}:// is not served here ({error}). {helps}") from error
+        if extra is None and scheme not in ("http", "https"):
+            raise TraceError(f"{path}: to read {scheme}://, install the package that serves it ({error}).") from error
+        helps = packages_command("requests", "aiohttp") if extra is None else install_command(extra)
+        raise TraceError(f"{path}: to read {scheme}://, run: {helps}") from error
     except Exception as error:  # fsspec's backends raise types of their own; all mean that the path cannot be read
         raise TraceError(
             f"{path}: cannot be opened: {_said(error)}. Check the path and your credentials for it."

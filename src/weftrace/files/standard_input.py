@@ -12,7 +12,7 @@ from functools import cache
 from weftrace.errors import TraceError
 from weftrace.units import MIB
 
-STANDARD_INPUT = "-"
+STANDARD_INPUT, STANDARD_INPUT_NAME = "-", "standard input"
 _HELP = "Pipe a trace into it: zstdcat train.json.zst | weftrace report -"
 
 

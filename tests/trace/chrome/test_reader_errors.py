@@ -124,7 +124,7 @@ def test_pickles_and_archives_and_tables_are_named_and_never_loaded(tmp_path: Pa
         ("[1, 2, [3]]", "3 were dropped (not an object: 3)"),
         ('[{"a": 1}, {"b": 2}]', "2 were dropped (no ph: not an event: 2)"),
         ('{"traceEvents": []}', "holds no event that can be kept"),
-        ('[{"ph": "X", "name": "k"}]', "1 were dropped (no usable time: 1)"),
+        ('[{"ph": "X", "name": "k"}]', "1 was dropped (no usable time: 1)"),
         ('[{"ph": "C", "ts": 1}, {"ph": "C", "ts": 1}]', "of no use here: 2 counter"),
         ('{"a": ' * 100_000, "cut short"),
         ("[" * 100_000, "holds no event"),

@@ -40,11 +40,13 @@ def database(path: Path, table: str) -> bytes:
         ("results.csv", b'"Index","KernelName","gpu-id"\n', "a table of rocprof", "works on ROCm"),
         ("results.stats.csv", b'"Name","Calls","TotalDurationNs"\n', "a table of rocprof", "works on ROCm"),
         ("cuda_gpu_kern_sum.csv", b"Time (%),Total Time (ns),Instances\n", "a table of nsys stats", "Record the same"),
+        ("out.csv", b" Time (%)  Total Time (ns)  Instances\n", "a table of nsys stats", "Record the same"),
+        ("out.txt", b"\n ** CUDA Kernels (cuda_gpu_kern_sum):\n", "a table of nsys stats", "Record the same"),
         ("results.pftrace", PERFETTO, "a trace of Perfetto", "ui.perfetto.dev draws it"),
         ("trace", PERFETTO, "a trace of Perfetto", "ui.perfetto.dev draws it"),
         ("events.out.tfevents.17.host", b"", "an event file of TensorBoard", "end in .pt.trace.json"),
         ("unnamed", TF_EVENT, "an event file of TensorBoard", "end in .pt.trace.json"),
-        ("host.xplane.pb", BINARY, "a profile of TensorFlow or JAX", "the .trace.json.gz that"),
+        ("host.xplane.pb", BINARY, "a profile of TensorFlow or JAX", "reads traces of torch.profiler"),
         ("snapshot.pickle", pickle.dumps({"segments": [], "device_traces": []}), "a snapshot of torch's memory",
          "weftrace memory {path}"),
         ("py.json", b'{"$schema":"https://www.speedscope.app/file-format-schema.json"}', "a profile of speedscope",
@@ -77,6 +79,14 @@ def test_json_of_rocprof_1_is_not_taken_for_ranks(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text(json.dumps({"traceEvents": events}))
     with pytest.raises(TraceError, match=r"is JSON of rocprof, not of torch\.profiler"):
         open_trace(tmp_path / "results.json")
+
+
+def test_a_trace_of_jax_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "jax.json"
+    names = {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/device:GPU:0"}}
+    path.write_text(json.dumps({"traceEvents": [names, {"ph": "X", "pid": 1, "name": "fusion.1", "ts": 1, "dur": 5}]}))
+    with pytest.raises(TraceError, match="looks like a trace of JAX or TensorFlow; weftrace reads those of torch"):
+        open_trace(path)
 
 
 def test_a_trace_is_a_trace_whatever_it_is_called(tmp_path: Path) -> None:

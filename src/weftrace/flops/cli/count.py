@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 import typer
 
 from weftrace.cli import outputs
 from weftrace.cli.requests import command_of
 from weftrace.errors import FlopsError
+from weftrace.files.sources import open_bytes
 from weftrace.flops.cli import options as flops_options
 from weftrace.flops.cli import run_options as flops_run_options
 from weftrace.flops.cli import script as flops_script
@@ -53,6 +55,7 @@ def run(spec: RunSpec, script: ScriptRequest, view: View, to: outputs.Destinatio
         raise typer.BadParameter("is for a script, with --config", param_hint="--model")
     if script.arguments:
         raise typer.BadParameter(f"one model at a time; {script.arguments[0]!r} is too much", param_hint="MODEL")
+    _refuse_a_trace(model)
     kind = model_kind(model)  # the first thing to say, even without torch
     if kind == "user":
         flops_run_options.refuse_beside_own_model(ctx)
@@ -71,6 +74,13 @@ def run(spec: RunSpec, script: ScriptRequest, view: View, to: outputs.Destinatio
         if script.with_traceback and error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
         raise
+
+
+def _refuse_a_trace(model: str) -> None:
+    if not Path(model).is_file() or not model.endswith((".json", ".json.gz", ".json.zst")):
+        return
+    if b'"traceEvents"' in next(open_bytes(model).chunks, b""):
+        raise FlopsError(f"{model} is a trace, not a model's config.json: weftrace report {quote(model)}")
 
 
 command = command_of((RunSpec, ScriptRequest, View, outputs.Destination), run)

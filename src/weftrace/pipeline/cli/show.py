@@ -95,7 +95,9 @@ def _generated(request: Request) -> Schedule:
 
     family_of(request.schedule)
     if request.num_stages is None and request.num_devices is None:
-        raise typer.BadParameter("give one of the two: how large the pipeline is", param_hint="--stages, --devices")
+        raise typer.BadParameter(
+            "give one of the two, how large the pipeline is: for example --stages 8", param_hint="--stages, --devices"
+        )
     if request.num_micro_batches is None:
         raise typer.BadParameter("say how many a step has", param_hint="--micro-batches")
     options = {name: getattr(request, name) for name in ("stages_per_rank", "num_slices")}

@@ -44,6 +44,7 @@ _TEXTS = (
     (0, b"<", "HTML or XML, perhaps a login or error page that was downloaded instead", "Download the trace itself."),
     (0, b"version https://git-lfs", "a Git LFS pointer", "Fetch the file that it stands for with git lfs pull."),
 )
+_CONTROL = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")
 _UTF_16 = re.compile(rb"[\s{\[]\0[^\0]\0|\0[\s{\[]\0[^\0]")  # without a byte-order mark
 
 
@@ -53,6 +54,11 @@ def seems(start: bytes, *, also_text: bool = False) -> tuple[str, str] | None:
         if start[offset:].startswith(signature):
             return what, helps
     return ("UTF-16 text", _RESAVE) if _UTF_16.match(start) else None
+
+
+def _is_binary(start: bytes) -> bool:
+    """Whether bytes are no text of any encoding that extends ASCII."""
+    return bool(_CONTROL.search(start)) or start.decode("utf-8", "replace").count("\ufffd") > len(start) / 10
 
 
 def not_a_trace(
@@ -74,7 +80,10 @@ def not_a_trace(
         return TraceError(
             f"{path}: is {recorder.what}, not a trace of torch.profiler{cut}. {recorder.helps.format(path=path)}"
         )
-    if found := seems(text) or seems(start, also_text=True):
+    found = seems(text)
+    if found is None and _is_binary(text[:_HEAD_BYTES]):
+        found = "binary data", _GIVE
+    if found := found or seems(start, also_text=True):
         return TraceError(f"{path}: is not trace JSON{cut}: it seems to be {found[0]}. {found[1]}")
     if not start.startswith(b"{"):
         return TraceError(

@@ -42,7 +42,7 @@ from weftrace.trace.chrome.facts import (
 from weftrace.trace.chrome.flows import has_orphans, with_flows
 from weftrace.trace.chrome.helpers import MOST_WORKERS, Helpers, default_workers, helpers_can_be
 from weftrace.trace.chrome.peers import with_ranks_of_the_job
-from weftrace.trace.chrome.recorders import rocprof_1
+from weftrace.trace.chrome.recorders import jax, rocprof_1
 from weftrace.trace.chrome.stated import StatedTable, is_plain
 from weftrace.trace.chrome.table import Table
 from weftrace.trace.chrome.tally import Tally
@@ -140,7 +140,10 @@ def read_stream(
     if window is None and not has_frames and is_plain(events):
         if other := rocprof_1(track.name for track in trace.tracks):
             raise TraceError(f"{stream.path}: {other}")
-        return _with_plain(trace, again(), exact=table.exact)
+        with_plain = _with_plain(trace, again(), exact=table.exact)
+        if with_plain.plain is None and (other := jax(track.name for track in trace.tracks)):
+            raise TraceError(f"{stream.path}: {other}")
+        return with_plain
     return trace
 
 
@@ -163,7 +166,8 @@ def _nothing_kept(tally: Tally, truncated: str | None) -> str:
     if truncated:
         parts.append(f"it is damaged: {truncated}")
     if tally.dropped:
-        parts.append(f"{sum(tally.dropped.values()):,} were dropped ({tally.main_losses()})")
+        number = sum(tally.dropped.values())
+        parts.append(f"{number:,} {'was' if number == 1 else 'were'} dropped ({tally.main_losses()})")
     if tally.skipped:
         skipped = ", ".join(f"{count:,} {kind}" for kind, count in tally.skipped.most_common(3))
         parts.append(f"of no use here: {skipped}")

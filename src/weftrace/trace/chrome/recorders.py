@@ -58,7 +58,7 @@ RECORDERS = (
     ),
     Recorder(
         "a table of nsys stats", "tables of nsys stats", f"{_RECORD}.",
-        head=rb'"?(Start \(ns\)|Time ?\(%\))"?,',
+        head=rb'\s*(\*\* [^\n]{0,80}\((cuda|nvtx|osrt)_|"?(Start \(ns\)|Time ?\(%\))"?(,|\s+"?Total Time))',
     ),
     Recorder(
         "a trace of Perfetto in protobuf, as rocprofv3 writes it too", "traces of Perfetto in protobuf",
@@ -73,7 +73,7 @@ RECORDERS = (
     ),
     Recorder(
         "a profile of TensorFlow or JAX (XPlane)", "profiles of TensorFlow or JAX (XPlane)",
-        "Give the .trace.json.gz that was written beside it.", r"\.xplane\.pb$",
+        f"weftrace reads traces of torch.profiler. {_RECORD}.", r"\.xplane\.pb$",
     ),
     Recorder(
         "a snapshot of torch's memory allocator", "snapshots of torch's memory allocator",
@@ -103,6 +103,9 @@ RECORDERS = (
 #: Names of processes in the JSON of rocprof 1, which is a Chrome trace: its device would be taken for a rank.
 _ROCPROF_1 = frozenset(("CPU HIP API", "CPU HSA API"))
 
+#: Names of processes in traces of XLA, which names no kind of event.
+_OF_XLA = re.compile(r"/(device|host):[A-Z]")
+
 
 def recorder_of(path: str, start: bytes = b"") -> Recorder | None:
     """Which tool's file it is, by its name and its first bytes; None where they say nothing."""
@@ -112,6 +115,13 @@ def recorder_of(path: str, start: bytes = b"") -> Recorder | None:
 def rocprof_1(process_names: Iterable[str]) -> str:
     """What a Chrome trace of rocprof 1 is, and what helps; "" of any other."""
     return "" if _ROCPROF_1.isdisjoint(process_names) else f"is JSON of rocprof, not of torch.profiler. {_ON_ROCM}"
+
+
+def jax(process_names: Iterable[str]) -> str:
+    """What a Chrome trace of JAX or TensorFlow is, and what helps; "" of any other."""
+    if not any(map(_OF_XLA.match, process_names)):
+        return ""
+    return f"looks like a trace of JAX or TensorFlow; weftrace reads those of torch.profiler. {_RECORD}."
 
 
 def told_of_files(heads: Iterable[tuple[str, bytes]]) -> str:
