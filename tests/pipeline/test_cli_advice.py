@@ -16,6 +16,7 @@ from rich.console import Console
 import weftrace
 import weftrace.errors
 from tests.cli.test_cli import Run, run
+from tests.pages import page_blocks
 from tests.pipeline.measured.rank_traces import write_ranks
 from tests.pipeline.measured.test_flops_costs import saved as saved_flops
 from tests.pipeline.measured.test_phase_costs import PAIR, trace_of
@@ -74,7 +75,8 @@ def test_recommend_from_a_trace_prints_and_writes_the_choice(run: Run, tmp_path:
     assert document["choice"] == "interleaved-fb" and document["costs"]["basis"] == "phases"
     assert pl.read_csv(table)["name"][0] == "interleaved-fb"
     html = page.read_text()
-    assert "<!doctype html>" in html[:20].lower() and "If a message between ranks needed more than" in html
+    assert html.lower().startswith("<!doctype html>")
+    assert "If a message between ranks needed more than" in str(page_blocks(html))
     with pytest.raises(weftrace.errors.OutputError, match="holds no schedules to draw"):
         weftrace.save(weftrace.load(output), tmp_path / "again.html")
 
@@ -209,7 +211,7 @@ def test_values_are_shown_and_saved_as_their_reports(tmp_path: Path, simulation:
 
 def test_help_tells_what_stands_in_for_what_is_not_given(run: Run) -> None:
     """Not in square brackets within the text, which the help's markup would swallow."""
-    for command, summary in (("step", "[default: (those of one sequence)]"), ("slip", "[default: (the last)]")):
+    for command, summary in (("step", "[default: those of one sequence]"), ("slip", "[default: the last]")):
         code, out, _ = run("pipeline", command, "--help")
         assert code == 0 and summary in " ".join(out.replace("│", " ").split())
 
