@@ -23,7 +23,7 @@ def op(file: TraceFile, name: str, ts: float, dur: float, tid: int = 1) -> Trace
 
 def times_of(file: TraceFile, folder: Path, **options: Any) -> HostTimes:
     trace = open_trace(file.write(folder / "trace.json"), frames=True)
-    return host_times(work_of(trace, **options))  # type: ignore[arg-type]
+    return host_times(work_of(trace, **options))
 
 
 def rows(frame: pl.DataFrame, *columns: str) -> dict[str, tuple[Any, ...]]:
@@ -244,7 +244,7 @@ def test_self_and_total_times_are_those_of_torch_s_own_table(tmp_path: Path) -> 
             layer(given).sum().backward()
     profiler.export_chrome_trace(str(tmp_path / "trace.json"))
     trace = open_trace(tmp_path / "trace.json")
-    found = {row["name"]: row for row in host_times(work_of(trace)).operators.to_dicts()}  # type: ignore[arg-type]
+    found = {row["name"]: row for row in host_times(work_of(trace)).operators.to_dicts()}
     table = {row.key: row for row in profiler.key_averages()}
     assert len(found) > 50 and found.keys() == table.keys()
     for name, row in table.items():

@@ -14,7 +14,7 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -204,13 +204,16 @@ def opened(
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     with Progress(*columns, console=stderr(), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(f"reading {file_name(sources[0])}", total=size)
-        trace = open_trace(
-            *sources,
-            ranks=parse_ranks(ranks),
-            frames=frames,
-            max_bytes=parse_size(max_bytes),
-            workers=workers,
-            on_progress=lambda num_bytes: progress.advance(task, num_bytes),
+        trace = cast(
+            "Trace | Job",
+            open_trace(  # one source may be a Trace
+                *sources,
+                ranks=parse_ranks(ranks),
+                frames=frames,
+                max_bytes=parse_size(max_bytes),
+                workers=workers,
+                on_progress=lambda num_bytes: progress.advance(task, num_bytes),
+            ),
         )
     if not tells_truncated:
         yield trace

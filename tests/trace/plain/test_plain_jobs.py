@@ -37,7 +37,7 @@ def test_a_bare_list_is_read_compressed_and_with_times_in_exponents(tmp_path: Pa
     assert "e+03" in text
     path = tmp_path / "t.json.gz"
     path.write_bytes(gzip.compress(text.encode()))
-    work = works_of(open_trace(path))[0]  # type: ignore[arg-type]
+    work = works_of(open_trace(path))[0]
     assert work.events.filter(pl.col("start_ns") == 1_000_000).height
 
 
@@ -285,7 +285,7 @@ def test_ranks_of_one_file_can_be_chosen(tmp_path: Path) -> None:
     names = job.map(lambda trace: [work.trace.rank for work in works_of(trace)], workers=1)
     assert [outcome.value for outcome in names] == [[1, 3]]
     assert [outcome.failure for outcome in names] == [None]
-    assert [trace.rank for trace in open_trace(tmp_path / "t.json", ranks=[2]).traces()] == [2]  # type: ignore[union-attr]
+    assert [trace.rank for trace in open_trace(tmp_path / "t.json", ranks=[2]).traces()] == [2]
 
 
 def test_a_rank_that_one_file_of_many_does_not_hold_is_told(tmp_path: Path) -> None:
