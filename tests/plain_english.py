@@ -31,7 +31,7 @@ class Idiom:
     """A phrase that stops readers: how to find it, what to say instead, and an example of it.
 
     pattern: a regular expression, matched without regard to case, on one line.
-    except_in: files in which the phrase is a term.
+    except_in: files in which the phrase is a term, or a value of documents.
     """
 
     pattern: str

@@ -47,7 +47,7 @@ def test_numbers_that_hold_nothing_say_nothing() -> None:
             {"num_waves": 2, "last_wave_empty_share": 131 / 132},
             "the last of 2 waves is 99.2 % empty, 49.6 % of all places",
         ),
-        ({"split_k": True}, "its depth is split among blocks (split-K), whose parts must be added"),
+        ({"split_k": True}, "its depth is split among blocks (split-K), and their parts must be added"),
         ({"kernel": KernelPrecision(split_k=True)}, "its depth is split among blocks"),
         ({"copies_ns": 22_000}, "copies of layouts take 22.0 % of its time"),
         (
@@ -66,7 +66,7 @@ def test_clauses_stand_in_one_sentence_before_what_it_reaches_at_best() -> None:
     told = why_below(replace(PLAIN, split_k=True, copies_ns=50_000, best_share=0.55))
     assert told == (
         "40.0 % of the BF16 peak: copies of layouts take 50.0 % of its time; its depth is split among blocks "
-        "(split-K), whose parts must be added. The fastest of its calls reaches 55.0 %."
+        "(split-K), and their parts must be added. The fastest of its calls reaches 55.0 %."
     )
 
 
@@ -74,9 +74,9 @@ def test_fp32_off_the_tensor_cores_is_told_however_near_its_own_peak() -> None:
     simt = KernelPrecision(dtype="fp32", tensor_cores=False, architecture="sm80")
     facts = replace(PLAIN, peak_share=0.9, peak_dtype="fp32", stored_dtype="fp32", chip=A100, kernel=simt)
     assert why_below(facts) == (
-        "90.0 % of the FP32 peak: it computes in FP32, not on tensor cores, whose TF32 peak is 8.0 times FP32's."
+        "90.0 % of the FP32 peak: it computes in FP32, not on tensor cores; their TF32 peak is 8.0 times that of FP32."
     )
-    assert "it does not run on tensor cores, whose BF16 peak is 16.0 times" in why_below(
+    assert "it does not run on tensor cores; their BF16 peak is 16.0 times" in why_below(
         replace(facts, stored_dtype="bf16")
     )
     # FP64, a chip without TF32, a name that does not tell: nothing faster is known
@@ -102,7 +102,7 @@ def test_published_rates_are_of_just_that_product() -> None:
 def test_says_where_the_measured_reasons_do_not_explain_it() -> None:
     little = replace(PLAIN, peak_share=0.024, num_waves=2, last_wave_empty_share=0.727, copies_ns=25_000)
     assert why_below(little).endswith(
-        "25.0 % of its time. That leaves 47.7 % possible: the file does not tell what takes the rest."
+        "25.0 % of its time. That leaves 47.7 % possible: the file does not show what takes the rest."
     )
     assert "possible" not in why_below(replace(little, peak_share=0.3))
     assert "possible" not in why_below(replace(little, split_k=True))

@@ -219,8 +219,8 @@ def test_the_peak_of_what_computes(
     assert ("2:4" in peak.note) == sparse
 
 
-def test_a_peak_that_the_chip_lacks_says_what_stands_in() -> None:
-    assert "stands in" in peak_of("fp8", "fp8", True, A100).note
+def test_a_peak_that_the_chip_lacks_says_what_is_used_instead() -> None:
+    assert "is used instead" in peak_of("fp8", "fp8", True, A100).note
 
 
 def test_a_rate_above_its_peak_has_its_sentence() -> None:

@@ -354,8 +354,8 @@ def test_collectives_that_lack_ranks_are_told(tmp_path: Path) -> None:
     found = late(tmp_path)
     assert column(found, "suffered_ns") == [30 * US, 0] and column(found, "transfer_ns") == [70 * US, 70 * US]
     assert found.notes == (
-        "1 of 1 collectives lack ranks of their group here: who came last is told of those present, and waiting for "
-        "the rest counts as transfer",
+        "1 of 1 collectives lack ranks of their group here: the last to come is the last of those present, "
+        "and waiting for the rest counts as transfer",
     )
 
 

@@ -99,7 +99,7 @@ def test_overlap_on_a_stream_is_a_remark_and_no_fault(tmp_path: Path) -> None:
 def test_host_operators_and_nothing(tmp_path: Path) -> None:
     host = TraceFile().host("aten::mm", 0, 10, cat="cpu_op").trace(tmp_path)
     assert verdict(host)[0] == "doubtful"
-    assert "host operators stand in" in verdict(host)[1]
+    assert "host operators replace them" in verdict(host)[1]
     assert verdict(Trace(events=events_frame({}, 0))) == (
         "doubtful", "no device events and no host operators: nothing to account for",
     )  # fmt: skip
@@ -124,7 +124,7 @@ def test_two_devices_merged_onto_one_are_doubted_aloud(tmp_path: Path) -> None:
         "several devices may be merged onto device 0: 10 of 20 events end before an earlier event of their stream does"
     )
     notes = quality(two_in_one(pid=1).trace(tmp_path)).notes[0]
-    assert notes == "several devices may be merged onto device 0: its events stand in the tracks of devices 0, 1"
+    assert notes == "several devices may be merged onto device 0: its events are in the tracks of devices 0, 1"
 
 
 def test_a_device_that_two_processes_launch_on_is_doubted(tmp_path: Path) -> None:
@@ -166,4 +166,4 @@ def test_unrecorded_time_is_counted_and_a_fifth_of_idle_is_too_much(
     q = quality(file.kernel(GEMM, 720 + late_us, 100, launch=710 + late_us).trace(tmp_path))
     assert (q.verdict, q.unrecorded_ns) == (expected, 500_000)
     assert q.unrecorded_share == pytest.approx(500 / (520 + late_us))
-    assert "of what looks idle) are unrecorded" in q.notes[0] and "record every event" in q.notes[0]
+    assert "of the time that looks idle) are unrecorded" in q.notes[0] and "record every event" in q.notes[0]

@@ -143,7 +143,7 @@ def cpu_only() -> Document:
     one["launch"] |= {"num_linked": 0, "host_blocked": []}
     one["quality"] |= {
         "verdict": "doubtful",
-        "notes": ["no device events in this file: host operators stand in for them, each thread as a stream"],
+        "notes": ["no device events in this file: host operators replace them, each thread as a stream"],
     }
     return document(one)
 

@@ -134,7 +134,7 @@ def test_one_rank_alone_has_its_bandwidth_with_what_is_inside_of_it(tmp_path: Pa
     text = io.StringIO()
     print_report(analyze(file.write(tmp_path / "rank0.json"), timelines=False).document, Console(file=text, width=100))
     part = text.getvalue().partition("\nBandwidth")[2]
-    assert "Of one rank alone" in part and "waiting for other ranks inside" in part
+    assert "With one rank alone" in part and "waiting for other ranks inside" in part
     # 4 MB in 1 ms x 2 x 7/8 = 7 GB/s, of an H800's 160; of an H100's, which the user knows better, 450
     other = analyze(tmp_path / "rank0.json", timelines=False, hardware="H100 SXM").document["bandwidth"]
     assert other is not None and other["rows"][0]["peak_share"] == pytest.approx(7 / 450)

@@ -29,7 +29,7 @@ def printed(report: Report, width: int = 80) -> str:
 def test_the_terminal_tells_rates_parts_and_shapes(tmp_path: Path) -> None:
     text = printed(analyze(rated_file().trace(tmp_path)))
     words = " ".join(text.split())
-    assert "FLOPs are known of 68.8 % of device time; MFU at least 28.0 %, HFU at least 28.0 % of H100 SXM" in words
+    assert "FLOPs are known for 68.8 % of device time; MFU at least 28.0 %, HFU at least 28.0 % of H100 SXM" in words
     assert "FLOPs 68.8 %, bytes alone 23.4 %, no operator 7.8 % (launched outside of every operator)" in words
     assert "mm 4096x4096 4096x4096 2 400.0 62.5 % 687 TFLOP/s 69.5 % of peak" in words
     assert "mm 64x4096 4096x4096 1 40.0" in words
@@ -52,7 +52,7 @@ def test_no_mfu_is_told_without_what_is_rated(tmp_path: Path) -> None:
     assert "MFU at least" not in text and "held against no peak" in text
     asked = analyze(file.trace(tmp_path), hardware="h200")
     text = " ".join(printed(asked).split())
-    assert "Efficiency of the peaks of H200" in text and "FLOPs are known of 68.8 %" in text
+    assert "Efficiency of the peaks of H200" in text and "FLOPs are known for 68.8 %" in text
     with pytest.raises(WeftraceError, match="h9000"):
         analyze(file.trace(tmp_path), hardware="h9000")
 

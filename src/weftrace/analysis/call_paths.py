@@ -91,7 +91,7 @@ def _ranges(trace: Trace, by: By) -> tuple[pl.DataFrame, dict[str, Step], ToldBy
         if num := trace.quality.skipped.get("python_function"):
             if trace.path.endswith(".parquet"):
                 raise TraceError(
-                    f"{trace.path}: Parquet keeps no Python frames, of which its source had {num:,}, and they tell "
+                    f"{trace.path}: Parquet keeps no Python frames. Its source had {num:,}. They are needed for "
                     f"time by {by}: give the profiler's own file."
                 )
             raise TraceError(

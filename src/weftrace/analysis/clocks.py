@@ -56,12 +56,12 @@ class ClockOffset(InNotebook):
     spread_ns: Ns | None
     num_matched: Count
     applied: Annotated[
-        bool, Meta(description="Whether lateness subtracts it: it is beyond what the matches disagree.")
+        bool, Meta(description="Whether lateness subtracts it: it is larger than the disagreement of the matches.")
     ] = False
     drift_ppm: Annotated[float, Meta(description="How much faster it runs; offset_ns is then that of the middle.")] = (
         0.0
     )
-    uncertainty_ns: Annotated[Ns | None, Meta(description="By how much the offset may be wrong.")] = None
+    uncertainty_ns: Annotated[Ns | None, Meta(description="Largest error of the offset.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ class CopyRow(TypedDict):
         Shown("memory"),
     ]
     num_calls: Annotated[Count, Shown("calls")]
-    moved_bytes: Annotated[Count | None, Meta(description="Recorded; null where no event has a size."), Shown("bytes")]
+    moved_bytes: Annotated[Count | None, Meta(description="Recorded; null if no event has a size."), Shown("bytes")]
     num_unsized: Annotated[
         Count | None, Meta(description="Calls without a recorded size; in no rate. Null for none."), Shown("no size")
     ]
@@ -73,18 +73,18 @@ class CopyRow(TypedDict):
     ]
     large_GBps: Annotated[
         Amount | None,
-        Meta(description="The same of calls that move 1 MiB or more: in small ones the start takes most of the time."),
+        Meta(description="The same for calls that move 1 MiB or more: in small ones the start takes most of the time."),
         Shown("GB/s ≥ 1 MiB"),
     ]
     bound: Annotated[str | None, Meta(description="What bounds it: PCIe, HBM, or the link between devices.")]
     peak_GBps: Annotated[
-        Amount | None, Meta(description="Its peak in one direction; null where none is known."), Shown("peak GB/s")
+        Amount | None, Meta(description="Its peak in one direction; null if unknown."), Shown("peak GB/s")
     ]
     peak_share: Annotated[
         Amount | None,
         Meta(
             description="Part of the peak that calls of 1 MiB or more reached, DtoD counted twice: it is read and "
-            "written. Null where no call is that large."
+            "written. Null if no call is that large."
         ),
         Shown("of peak"),
     ]

@@ -71,7 +71,7 @@ def quality(source: Trace | Work, *, unnamed_share: float | None = None, account
     if work.basis == "none":
         doubts.append("no device events and no host operators: nothing to account for")
     if work.basis == "host":
-        doubts.append("no device events in this file: host operators stand in for them, each thread as a stream")
+        doubts.append("no device events in this file: host operators replace them, each thread as a stream")
     if summary := merged_devices(work):
         doubts.append(summary)
     unused = _unused(work.trace)
@@ -106,8 +106,8 @@ def quality(source: Trace | Work, *, unnamed_share: float | None = None, account
         matters = unrecorded_ns > _LEAST_UNRECORDED * (work.end_ns - work.start_ns)
         worth = doubts if matters and unrecorded_share > MUCH_UNRECORDED else remarks
         worth.append(
-            f"{duration(unrecorded_ns)} ({percent(unrecorded_share)} of what looks idle) are unrecorded: work ran that "
-            f"the file lacks; {_what_to_record(account)}"
+            f"{duration(unrecorded_ns)} ({percent(unrecorded_share)} of the time that looks idle) are unrecorded: work "
+            f"ran that the file lacks; {_what_to_record(account)}"
         )
     notes = []
     if work.basis == "ranges":
@@ -166,7 +166,7 @@ def _merged(work: Work) -> str | None:
         for column in ("pid", "launch_pid")
     )
     if len(tracks) > 1:
-        return f"its events stand in the tracks of devices {', '.join(tracks)}"
+        return f"its events are in the tracks of devices {', '.join(tracks)}"
     if len(launching) > 1:
         return f"processes {', '.join(launching)} launch on it"
     alone = events.filter(

@@ -99,8 +99,8 @@ def apart_notes(ranks: Sequence[OneRank], apart: Sequence[Apart | None], fate: C
 _NOTES: Mapping[str, str] = {
     "host": "{names} {hold} no device work: {fate}",
     "duplicate": "several files say that they are rank {listed}: {names} {are} {fate}, the first by name counts",
-    "unknown file": "1 file does not say its rank, and its name does not tell it",
-    "unknown files": "{0[0]} files do not say their rank, and their names do not tell it",
+    "unknown file": "1 file does not say its rank, and its name does not show it",
+    "unknown files": "{0[0]} files do not say their rank, and their names do not show it",
     "world": "files of different jobs? they record world sizes {listed}: {names} {are} {fate}",
     "missing": "{0[0]} of {0[1]} ranks have no file here: sums and means are over those that have",
 }

@@ -106,7 +106,7 @@ class Remedy:
 
     framework: str
     remedy: Annotated[str, Meta(description="One sentence.")]
-    switch: Annotated[str, Meta(description="The code, flag, JSON or variable; empty where there is none.")] = ""
+    switch: Annotated[str, Meta(description="The code, flag, JSON or variable; empty if there is none.")] = ""
     versions: Annotated[str, Meta(description="For which it was checked.")] = ""
     source: str = ""
 
@@ -123,8 +123,8 @@ class Finding(InNotebook):
     evidence: tuple[Number, ...]
     cost_ns: Annotated[int, Meta(ge=0, description="What it costs of a step.")]
     cost_share: Annotated[float, Meta(ge=0, description="cost_ns over the step.")]
-    gain: Annotated[Gain | None, Meta(description="What the remedy saves of a step; null where that is not told.")]
-    not_told: Annotated[str, Meta(description="Why no gain is told; empty where one is.")]
+    gain: Annotated[Gain | None, Meta(description="What the remedy saves of a step; null if unknown.")]
+    not_told: Annotated[str, Meta(description="Why the gain is unknown; empty if it is known.")]
     worth: Worth
     confidence: Confidence
     reason: Annotated[str, Meta(description="Why the confidence is what it is.")]
@@ -184,10 +184,10 @@ class AdviceReport(InNotebook):
     headline: str
     frameworks: Annotated[tuple[str, ...], Meta(description="That the trace shows, the most specific first.")]
     span_ns: Annotated[Ns, Meta(description="Of the recording: the longest of the ranks.")]
-    num_steps: Annotated[Count, Meta(description="Recorded steps that launched device work; 0 where none are.")]
-    step_ns: Annotated[Ns, Meta(description="span_ns over the steps; all of it where there are none.")]
+    num_steps: Annotated[Count, Meta(description="Recorded steps that launched device work; 0 if none did.")]
+    step_ns: Annotated[Ns, Meta(description="span_ns over the steps; all of it if there are none.")]
     is_trusted: Annotated[
-        bool | None, Meta(description="Whether the replay is within its limits; null where nothing was replayed.")
+        bool | None, Meta(description="Whether the replay is within its limits; null if nothing was replayed.")
     ]
     doubts: Annotated[tuple[str, ...], Meta(description="Why it is not, or gives no more than intervals.")]
     findings: Annotated[tuple[Finding, ...], Meta(description="Remarks that cast doubt, then by gain, leave-it last.")]

@@ -51,7 +51,7 @@ class HostTimeRow(TypedDict):
     ]  # fmt: skip
     launched_ns: Annotated[
         Ns | None,
-        Meta(description="Device time of what was launched while it was the innermost: sum of the durations."),
+        Meta(description="Device time of the work launched while it was the innermost: sum of the durations."),
         Shown("device, self"),
     ]
     device_ns: Annotated[
@@ -70,16 +70,16 @@ class HostTimeRow(TypedDict):
     idle_ns: Annotated[
         Ns | None,
         Meta(
-            description="What of its self time and its calls the device was idle in, waiting for just this thread to "
-            "launch something, whatever the cause in the account of idle time."
+            description="The part of its self time and calls in which the device was idle, waiting for just this "
+            "thread to launch something, whatever the cause in the account of idle time."
         ),
         Shown("device idle"),
     ]
     bound: Annotated[
         str,
         Meta(
-            description="launch: something is launched below it, in less device time than it takes itself on the "
-            "host, and in half of its self time and calls or more the device idled for want of launches (causes "
+            description="launch: the work launched below it takes less device time than it takes itself on the "
+            "host. In half of its self time and calls or more, the device idled because nothing was launched (causes "
             "operators, python and launch_call)."
         ),
         Shown("bound by"),

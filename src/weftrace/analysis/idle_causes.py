@@ -48,11 +48,13 @@ class IdleCauses(InNotebook):
     """
 
     threshold_ns: Annotated[Ns, Meta(description="A shorter gap before a kernel launched in time is a kernel gap.")]
-    host_wait_ns: Annotated[Ns, Meta(description="Its event was launched after the gap had begun.")]
+    host_wait_ns: Annotated[Ns, Meta(description="Its event was launched after the start of the gap.")]
     dependency_wait_ns: Annotated[Ns, Meta(description="Launched in time, but an event or another stream held it.")]
     kernel_gap_ns: Annotated[Ns, Meta(description="Launched in time, and the gap is short: back-to-back kernels.")]
     unknown_ns: Annotated[Ns, Meta(description="The launch is not in the trace.")]
-    by_stream: Annotated[pl.DataFrame, As(list[StreamGapsRow]), Meta(description="The same of each stream's own gaps.")]
+    by_stream: Annotated[
+        pl.DataFrame, As(list[StreamGapsRow]), Meta(description="The same for each stream's own gaps.")
+    ]
 
     @property
     def idle_ns(self) -> int:

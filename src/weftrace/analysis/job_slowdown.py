@@ -27,7 +27,7 @@ class WorkerRow(TypedDict):
 
     rank: Annotated[Count, Meta(description="As in the plan.")]
     name: str
-    stage: Annotated[Count | None, Meta(description="Pipeline stage; null where none is known.")]
+    stage: Annotated[Count | None, Meta(description="Pipeline stage; null if unknown.")]
     slowdown: Annotated[
         Amount, Meta(description="S_w: with every other operation at its peers' pace, over all at their peers' pace.")
     ]
@@ -42,9 +42,7 @@ class WorkerRow(TypedDict):
     ]
     saved_ns: Annotated[
         int | None,
-        Meta(
-            description="Of a step, with this rank alone at its peers' pace; null but for those with the largest S_w."
-        ),
+        Meta(description="Of a step, with this rank alone at its peers' pace; only for those with the largest S_w."),
     ]
 
 
@@ -80,7 +78,7 @@ class Cause(InNotebook):
     """One cause of a job's slowdown, and what its repair saves."""
 
     kind: CauseKind
-    ranks: Annotated[tuple[int, ...], Meta(description="Whose it is, the worst first; none where it is of all.")]
+    ranks: Annotated[tuple[int, ...], Meta(description="The ranks that have it, the worst first; none if all have it.")]
     stages: Annotated[tuple[int, ...], Meta(description="Of uneven stages, the longest first.")]
     saved_ns: Annotated[int, Meta(description="Of a step, mean, by repairing this cause alone.")]
     share: Annotated[float, Meta(description="saved_ns over the replayed step.")]
@@ -89,7 +87,7 @@ class Cause(InNotebook):
         tuple[int, ...], Meta(description="Of a step, by repairing each of `ranks`, or `stages`, alone.")
     ]
     first_step: Annotated[int | None, Meta(description="Since when; null: in all steps.")]
-    evidence: Annotated[str, Meta(description="The numbers that tell the kind.")]
+    evidence: Annotated[str, Meta(description="The numbers that show the kind.")]
     sentence: str
 
     def _describe(self) -> Iterator[tuple[str, str]]:
@@ -109,7 +107,7 @@ class JobSlowdown(InNotebook):
     num_ranks: Count
     num_steps: Count
     measured_ns: Annotated[Ns, Meta(description="A step, mean.")]
-    replayed_ns: Annotated[Ns, Meta(description="The same of the replay with measured durations.")]
+    replayed_ns: Annotated[Ns, Meta(description="The same for the replay with measured durations.")]
     ideal_ns: Annotated[Ns, Meta(description="The same with every operation at its peers' pace.")]
     slowdown: Annotated[Amount, Meta(description="S: replayed_ns / ideal_ns.")]
     without_hosts: Annotated[
@@ -117,7 +115,7 @@ class JobSlowdown(InNotebook):
         Meta(description="S of the study, which replays no hosts: the same with no time for them in either."),
     ]
     is_trusted: Annotated[
-        bool, Meta(description="Whether the replay is within 3 % of what was measured, and S not below 0.99.")
+        bool, Meta(description="Whether the replay is within 3 % of the measurement, and S not below 0.99.")
     ]
     lost_gpu_hours: Annotated[
         Amount, Meta(description="Of the recorded steps, over all ranks: (1 - 1/S) of their time.")
@@ -125,7 +123,7 @@ class JobSlowdown(InNotebook):
     worst_share: Annotated[
         Share | None,
         Meta(description="M_w: the part of the slowdown that goes when the slowest 3 % of ranks (one at least) are at "
-                         "their peers' pace; null where there is no slowdown."),
+                         "their peers' pace; null if there is no slowdown."),
     ]  # fmt: skip
     num_worst: Annotated[Count, Meta(description="How many ranks these are.")]
     causes: Annotated[tuple[Cause, ...], Meta(description="The largest first.")]
@@ -135,8 +133,8 @@ class JobSlowdown(InNotebook):
     steps: Annotated[pl.DataFrame, As(list[SlowdownStepRow]), Meta(description="In order of time.")]
     origin_ns: Annotated[
         tuple[tuple[int, ...], ...],
-        Meta(description="By how much each rank alone makes each step longer than at its peers' pace, [ranks][steps]; "
-                         "empty where it is not known of each rank."),
+        Meta(description="How much longer each rank alone makes each step than at its peers' pace, [ranks][steps]; "
+                         "empty if it is not known for each rank."),
     ]  # fmt: skip
     absent: Annotated[
         str,

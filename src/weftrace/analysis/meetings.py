@@ -73,8 +73,8 @@ class Meetings:
         summary = []
         if self.num_pairs_alone:
             summary.append(
-                f"{self.num_pairs_alone:,} sends and receives found no partner: where files "
-                "name none, a pair is told by its ends, if only two are that close"
+                f"{self.num_pairs_alone:,} sends and receives found no partner. If files "
+                "name none, a pair is identified by its ends, if only two are that close"
             )
         if self.num_not_causal:
             summary.append(
@@ -83,7 +83,7 @@ class Meetings:
             )
         if self.num_unlinked:
             summary.append(
-                f"nothing that {counted(self.num_unlinked, 'rank')} recorded tells how far their clocks are from the "
+                f"nothing that {counted(self.num_unlinked, 'rank')} recorded shows how far their clocks are from the "
                 "others': their steps are laid over those of the others"
             )
         return tuple(summary)

@@ -35,11 +35,13 @@ class CodeNode(TypedDict):
 
     name: Annotated[str, Shown(wide=True)]
     parent: Annotated[Count | None, Meta(description="Position of the node above, which comes before; null of a root.")]
-    num_members: Annotated[Count, Meta(description="Nodes that stand in it: more than 1 where siblings are folded.")]
-    num_calls: Annotated[Count, Meta(description="Calls that launched something; 0 where no call is recorded.")]
+    num_members: Annotated[Count, Meta(description="Nodes in it: more than 1 if siblings are folded.")]
+    num_calls: Annotated[Count, Meta(description="Calls that launched something; 0 if no call is recorded.")]
     num_events: Count
     self_ns: Annotated[
-        Ns, Meta(description="Sum of durations of what it launched itself, and none below."), Shown("own")
+        Ns,
+        Meta(description="Sum of durations of the work that it launched itself, without the nodes below."),
+        Shown("own"),
     ]
     total_ns: Annotated[Ns, Meta(description="Sum of durations.")]
     backward_ns: Annotated[Ns, Meta(description="Of total_ns, what backward operators launched.")]
@@ -61,7 +63,7 @@ class CodeNode(TypedDict):
     flops_per_s: NotRequired[
         Annotated[
             Annotated[float, Meta(ge=0)] | None,
-            Meta(description="flops / busy_ns; null where no FLOPs are known."),
+            Meta(description="flops / busy_ns; null if no FLOPs are known."),
             Shown("FLOP/s", term="module_flops"),
         ]
     ]
@@ -101,7 +103,7 @@ class CodeTimes(InNotebook):
     graph_ns: int
 
     def _describe(self) -> Iterator[tuple[str, str]]:
-        yield "by", f"{self.by}, told by {self.told_by}"
+        yield "by", f"{self.by}, from {self.told_by}"
         top = self.nodes.filter(pl.col("parent") < 0).sort("total_ns", descending=True).head(8)
         yield from ((name, duration(total_ns)) for name, total_ns in top.select("name", "total_ns").iter_rows())
         yield OUTSIDE, duration(self.outside.get_column("total_ns").item())

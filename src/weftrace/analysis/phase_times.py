@@ -21,7 +21,7 @@ class PhaseRow(TypedDict):
     name: str
     index: Annotated[Count, Meta(description="Which occurrence of the name in its step it is, from 0.")]
     step: int | None
-    layer: Annotated[int | None, Meta(description="What a plan says of a simulated phase; null where nothing does.")]
+    layer: Annotated[int | None, Meta(description="From the plan of a simulated phase; null if unknown.")]
     micro_batch: Annotated[int | None, Meta(description="As layer.")]
     lane: Annotated[
         Literal["compute", "communication"],

@@ -94,7 +94,7 @@ class EngineStepRow(TypedDict):
     ]
     unrecorded_ns: Annotated[
         Count | None,
-        Meta(description="Time in the window of which the file lacks events; empty where it is not known."),
+        Meta(description="Time in the window with events missing from the file; empty if it is not known."),
         Shown("unrecorded"),
     ]
 

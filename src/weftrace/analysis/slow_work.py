@@ -31,12 +31,12 @@ class SlowRankRow(TypedDict):
     device: Count | None
     path: str
     name: str
-    stage: Annotated[Count | None, Meta(description="Pipeline stage; null where none is known.")]
+    stage: Annotated[Count | None, Meta(description="Pipeline stage; null if unknown.")]
     compute_ns: Annotated[Ns, Meta(description="Mean over the steps that all ranks tell; else of the whole trace.")]
     peers_ns: Annotated[Ns, Meta(description="Mean over the steps of the lower median of its peers', itself included.")]
     ratio: Annotated[Amount, Meta(description="compute_ns / peers_ns.")]
     share_of_steps: Annotated[Share, Meta(description="Steps in which it computes longer than that median.")]
-    phase: Annotated[str | None, Meta(description="The phase in which it loses most; null where none is known.")]
+    phase: Annotated[str | None, Meta(description="The phase in which it loses most; null if unknown.")]
     phase_ratio: Amount | None
     is_slow: Annotated[
         bool,
@@ -66,12 +66,12 @@ class SlowWork(InNotebook):
     varies: Annotated[
         Amount | None,
         Meta(
-            description="The slowest of a step against its peers, median over steps, where no rank is slow in all and "
-            "another one is the slowest most of the time; null where it is not so."
+            description="The slowest of a step against its peers, median over steps, if no rank is slow in all and "
+            "the slowest one usually changes; null otherwise."
         ),
     ]
     num_slowest: Annotated[Count, Meta(description="How many ranks are the slowest of a step.")]
-    num_steps: Annotated[Count, Meta(description="Steps the means are over; 0 where no step is known.")]
+    num_steps: Annotated[Count, Meta(description="Steps the means are over; 0 if no step is known.")]
 
     def _describe(self) -> Iterator[tuple[str, str]]:
         for at, row in enumerate(self.ranks.iter_rows(named=True)):

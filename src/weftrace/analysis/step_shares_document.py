@@ -46,7 +46,9 @@ class ShareColumns(TypedDict):
     num: Annotated[Numbers, Meta(description="Launches; of idle time, gaps.")]
     raw_ns: Annotated[Numbers, Meta(description="Durations.")]
     beside_ns: Annotated[Numbers, Meta(description="Of raw_ns, beside others of its class; empty where all are 0.")]
-    hidden_ns: Annotated[Numbers, Meta(description="Of the rest, hidden by another class; likewise. Own is the rest.")]
+    hidden_ns: Annotated[
+        Numbers, Meta(description="Of the rest, hidden by another class; empty if all are 0. Own is the rest.")
+    ]
 
 
 class StepSharesDocument(TypedDict):

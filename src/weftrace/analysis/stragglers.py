@@ -199,8 +199,8 @@ def _split(members: pl.DataFrame, uncertainty_ns: int) -> _Split:
     lacking = (members.get_column("group_size").fill_null(0).to_numpy()[first] > sizes) & is_counted
     if num_lacking := int(lacking.sum()):
         notes.append(
-            f"{num_lacking:,} of {int(is_counted.sum()):,} collectives lack ranks of their group here: who came "
-            "last is told of those present, and waiting for the rest counts as transfer"
+            f"{num_lacking:,} of {int(is_counted.sum()):,} collectives lack ranks of their group here: the last "
+            "to come is the last of those present, and waiting for the rest counts as transfer"
         )
     members = members.with_columns(
         pl.Series("waiting_ns", waiting),

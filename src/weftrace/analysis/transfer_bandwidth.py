@@ -50,7 +50,7 @@ class BandwidthRow(TypedDict):
     group_size: Annotated[Count | None, Meta(description="Null where it is not recorded."), Shown("ranks")]
     payload_bytes: Annotated[
         Positive,
-        Meta(description="The larger of what a rank gives and gets; of ranks that differ, the most."),
+        Meta(description="The larger of the bytes that a rank sends and receives; if ranks differ, the most."),
         Shown("size"),
     ]
     num_events: Annotated[Count, Meta(description="On all ranks that are here.")]
@@ -65,18 +65,18 @@ class BandwidthRow(TypedDict):
     basis: Annotated[
         TransferBasis,
         Meta(
-            description="What stands for the transfer. `all ranks`: own end - last start of the group on the common "
-            "clock, median over the ranks. `ranks present`: the same, but files of some ranks of the group are absent, "
-            "and waiting for those is inside. `fastest rank`: the clocks disagree by more than a tenth of it, so of "
-            "each collective the shortest duration of a rank. `shortest event`: the collectives could not be matched, "
-            "so the shortest duration on all ranks. `whole`: nothing is known beside the whole. But for the first, "
-            "the time is an upper bound, and the bandwidth a lower one."
+            description="How the transfer is measured. With `all ranks`: own end - last start of the group on the "
+            "common clock, median over the ranks. With `ranks present`: the same, but files of some ranks of the group "
+            "are absent, and waiting for those is inside. With `fastest rank`: the clocks disagree by more than a "
+            "tenth of it, so it is the shortest duration of a rank in each collective. With `shortest event`: the "
+            "collectives could not be matched, so it is the shortest duration on all ranks. With `whole`: only the "
+            "whole is known. Except for the first, the time is an upper bound, and the bandwidth a lower one."
         ),
         Shown("transfer by", term="transfer_basis"),
     ]
     transfer_ns: Annotated[
         Ns | None,
-        Meta(description="Median over the matched collectives; null where nothing stands for the transfer."),
+        Meta(description="Median over the matched collectives; null if the transfer is unknown."),
         Shown("transfer", term="transfer_busbw"),
     ]
     algbw_GBps: Annotated[Amount | None, Meta(description="At transfer_ns."), Shown("algbw GB/s", term="algbw")]
@@ -125,9 +125,9 @@ class BandwidthRow(TypedDict):
     uncertainty_ns: Annotated[
         Ns | None,
         Meta(
-            description="How far off the clocks may make a transfer: the end of the rank that came last against the "
-            "median end of the group, median over its collectives; of kinds that ranks may leave early, of the job's "
-            "others if that is less. Null where nothing was matched."
+            description="How far off the clocks may make a transfer: the end of the last rank against the "
+            "median end of the group, median over its collectives. For kinds that ranks may leave early, it is that "
+            "of the job's other kinds if that is less. Null if nothing was matched."
         ),
     ]
 
@@ -149,18 +149,16 @@ class Bandwidth(InNotebook):
     num_ranks: Annotated[Count, Meta(description="That communicate, and are in the sums of the job.")]
     num_rows_left: Annotated[Count, Meta(description="Rows beyond those that are listed.")]
     left_ns: Annotated[Ns, Meta(description="Sum of the durations of their events.")]
-    num_unsized: Annotated[Count, Meta(description="Events of which no size is recorded: in no row.")]
+    num_unsized: Annotated[Count, Meta(description="Events without a recorded size: in no row.")]
     num_without_factor: Annotated[
         Count,
         Meta(description="Events in rows without busbw: their group's size, or a factor for their kind, is unknown."),
     ]
     num_left_early: Annotated[
-        Count, Meta(description="Collectives that a rank had left before the last came: they tell no transfer.")
+        Count, Meta(description="Collectives that a rank had left before the last came: they show no transfer.")
     ]
 
-    notes: Annotated[
-        tuple[str, ...], OPTIONAL, Meta(description="What is to be known of the rates, in sentences.")
-    ] = ()
+    notes: Annotated[tuple[str, ...], OPTIONAL, Meta(description="Notes on the rates, in sentences.")] = ()
 
     def _describe(self) -> Iterator[tuple[str, str]]:
         for row in self.rows.head(8).iter_rows(named=True):
@@ -172,8 +170,8 @@ def _notes(found: Bandwidth) -> Iterator[str]:
     rows = found.rows
     if found.num_ranks == 1 and rows.height:
         yield (
-            "Of one rank alone, rates are of whole durations, with the waiting for other ranks inside: the transfer "
-            "was at least so fast. The files of the others tell it."
+            "With one rank alone, rates are of whole durations, with the waiting for other ranks inside: the transfer "
+            "was at least so fast. The files of the others show how fast."
         )
     if by_shapes := rows.get_column("sized_by").count():
         yield (

@@ -49,7 +49,7 @@ class ShapeChangeRow(TypedDict):
     ]
     is_noise: Annotated[
         bool | None,
-        Meta(description="Whether a call's time differs by no more than from step to step; null if that is "
+        Meta(description="Whether a call's time differs by no more than steps of one run do; null if that is "
              "not known: of one step, or of a saved report."),
     ]  # fmt: skip
 

@@ -68,7 +68,7 @@ def why_below(facts: ShapeFacts) -> str:
     left = math.prod(share for _, share in measured)
     rest = ""
     if len(reasons) == len(measured) and facts.peak_share < _EXPLAINED * left:
-        rest = f"That leaves {percent(left)} possible: the file does not tell what takes the rest."
+        rest = f"That leaves {percent(left)} possible: the file does not show what takes the rest."
     return " ".join(filter(None, (f"{head}: {'; '.join(reasons)}.", rest, *_at_best(facts))))
 
 
@@ -95,7 +95,7 @@ def _slower_units(facts: ShapeFacts) -> Iterator[str]:
     if stored in ("fp32", "bf16", "fp16") and faster in peaks and "fp32" in peaks and peaks[faster] > peaks["fp32"]:
         times = grouped(peaks[faster] / peaks["fp32"], 1)
         what = "computes in FP32, not on" if stored == "fp32" else "does not run on"
-        yield f"it {what} tensor cores, whose {faster.upper()} peak is {times} times FP32's"
+        yield f"it {what} tensor cores; their {faster.upper()} peak is {times} times that of FP32"
 
 
 def _measured(facts: ShapeFacts) -> Iterator[tuple[str, float]]:
@@ -123,7 +123,7 @@ def _named(facts: ShapeFacts) -> Iterator[str]:
     if facts.beside_share >= _LEAST_SHARED:
         yield f"kernels of other streams ran beside it for {percent(facts.beside_share)} of its time"
     if facts.split_k or facts.kernel.split_k:
-        yield "its depth is split among blocks (split-K), whose parts must be added"
+        yield "its depth is split among blocks (split-K), and their parts must be added"
     if is_older(facts.kernel.architecture, facts.capability) and facts.capability is not None:
         major, minor = facts.capability
         yield f"its kernel was built for {facts.kernel.architecture}, the device is of {major}.{minor}"

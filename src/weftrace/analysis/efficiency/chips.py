@@ -23,8 +23,8 @@ def chip_of(work: Work, wanted: Hardware | str | None = None) -> tuple[Hardware 
     try:
         chip, taken = hardware_of_device(device.name, device.num_sms, device.memory_bytes)
     except WeftraceError as error:
-        return None, (f"No rate is held against a peak: {error}",)
+        return None, (f"No rate is compared with a peak: {error}",)
     if device.num_sms is not None and device.num_sms < _MOST_OF_IT * chip.num_sms:
         part = f"{device.num_sms} of the {chip.num_sms} {work.sm_unit} of {chip.name}"
-        return None, (f"No rate is held against a peak: the file's device has {part}, so it is a part of the chip.",)
+        return None, (f"No rate is compared with a peak: the file's device has {part}, so it is a part of the chip.",)
     return chip, (f"The device was {taken}.",) if taken else ()

@@ -22,7 +22,7 @@ _FLOATS = {"float": "float32", "c10::BFloat16": "bfloat16", "c10::Half": "float1
 
 #: Bytes and FLOPs of one call from which on its shapes cannot be right: no device holds a pebibyte.
 _MOST_BYTES, _MOST_FLOPS = 1 << 50, 1 << 60
-_ALL_PAIRS = "all pairs: a product of masked attention that torch took apart, whose mask was not read"
+_ALL_PAIRS = "all pairs: a product of masked attention that torch took apart; its mask was not read"
 _STATED = "FLOPs as torch.compile states them of the kernel; bytes of each tensor once"
 _UNBELIEVABLE = "its recorded shapes are larger than any device: not counted"
 

@@ -157,7 +157,7 @@ class WindowRateRow(TypedDict):
     flops_per_s: Annotated[Rate, Shown("FLOP/s")]
     mfu: Annotated[Ratio | None, Meta(description="Time of flops at the chip's peaks / span_ns, at least."),
                    Shown("MFU, at least", style="share", term="trace_mfu")]  # fmt: skip
-    hfu: Annotated[Ratio | None, Meta(description="The same of executed FLOPs."),
+    hfu: Annotated[Ratio | None, Meta(description="The same for executed FLOPs."),
                    Shown("HFU, at least", style="share", term="trace_mfu")]  # fmt: skip
 
 
@@ -202,10 +202,12 @@ class Efficiency(InNotebook):
     event, a frame of `EVENT_FLOPS`.
     """
 
-    basis: Annotated[Literal["device", "host"], Meta(description="Whose time it is: operators' on a host, of CPUs.")]
-    hardware: Annotated[str, Meta(description="Accelerator whose peaks count; empty where none is known.")]
+    basis: Annotated[
+        Literal["device", "host"], Meta(description="Time of the device, or of operators on the host, for CPUs.")
+    ]
+    hardware: Annotated[str, Meta(description="Accelerator with the peaks that count; empty if unknown.")]
     peaks: Annotated[
-        Mapping[str, float], Meta(description="Its dense peaks that rates are held against, FLOP/s: dtype -> peak.")
+        Mapping[str, float], Meta(description="Its dense peaks that rates are compared with, FLOP/s: dtype -> peak.")
     ]
     memory_bytes_per_s: Annotated[Rate, Meta(description="Bandwidth of its memory.")]
     total_ns: Annotated[Ns, Meta(description="Sum of the durations of all device events.")]
@@ -216,14 +218,14 @@ class Efficiency(InNotebook):
     recomputed_flops: Annotated[Count, Meta(description="Of them, by calls that a checkpoint ran again.")]
     at_most_flops: Annotated[Count, Meta(description="Of flops, those counted at most: a mask, say, was not recorded.")]
     mfu: Annotated[Ratio | None, Meta(description="Time of flops at peak / span_ns: at least.")]
-    hfu: Annotated[Ratio | None, Meta(description="The same of executed FLOPs.")]
+    hfu: Annotated[Ratio | None, Meta(description="The same for executed FLOPs.")]
     gemm_ns: Annotated[Ns, Meta(description="Device time of matrix products.")]
     gemm_peak_share: Annotated[Ratio | None, Meta(description="Their executed FLOPs at peak / gemm_ns.")]
     tensor_core_gemm_share: Annotated[Share | None, Meta(description="Of gemm_ns, on tensor cores.")]
     unknown_core_gemm_share: Annotated[Share | None, Meta(description="Of gemm_ns, where names do not tell.")]
     tensor_core_share: Annotated[Share | None, Meta(description="Of total_ns, on tensor cores.")]
     num_shapes: Annotated[Count, Meta(description="Rows of the table of shapes; `shapes` may hold the first alone.")]
-    num_rated: Annotated[Count, Meta(description="Of these, those whose FLOPs or bytes are known.")]
+    num_rated: Annotated[Count, Meta(description="Of these, those with known FLOPs or bytes.")]
     num_operators: Annotated[Count, Meta(description="Rows of the table of operators; `operators` may hold the first.")]
     parts: Annotated[pl.DataFrame, As(list[PartRow])]
     shapes: Annotated[pl.DataFrame, As(list[ShapeRow]), Meta(description="Most device time first.")]
@@ -239,8 +241,8 @@ class Efficiency(InNotebook):
         """The totals in a sentence."""
         time = "operators' time on the host" if self.basis == "host" else "device time"
         if not self.flops and not self.executed_flops:
-            return f"FLOPs are known of no {time}."
-        said = [f"FLOPs are known of {percent(self.rated_share)} of {time}"]
+            return f"No {time} has known FLOPs."
+        said = [f"FLOPs are known for {percent(self.rated_share)} of {time}"]
         if self.mfu is not None and self.hfu is not None:
             said.append(f"MFU at least {percent(self.mfu)}, HFU at least {percent(self.hfu)} of {self.hardware}")
         elif self.span_ns:
@@ -251,7 +253,7 @@ class Efficiency(InNotebook):
             said.append(f"matrix products reach {percent(self.gemm_peak_share)} of their peak")
         unknown = self.unknown_core_gemm_share or 0.0
         if self.tensor_core_gemm_share is not None and unknown < _ALL:
-            of = f" (kernels' names do not tell of {percent(unknown)})" if unknown >= 1 - _ALL else ""
+            of = f" (kernels' names do not say for {percent(unknown)})" if unknown >= 1 - _ALL else ""
             said.append(f"{percent(self.tensor_core_gemm_share)} of matrix products' time is on tensor cores{of}")
         above = max(self.mfu or 0, self.hfu or 0, self.gemm_peak_share or 0) > _ABOVE
         return "; ".join(said) + (f". {_WRONG}" if above else ".")

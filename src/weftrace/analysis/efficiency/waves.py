@@ -93,10 +93,10 @@ def untold(device: Device) -> str:
     if _sm(device) is not None:
         return ""
     if device.num_sms is None:
-        return "Waves cannot be told: the file does not say how many SMs its device has."
+        return "Waves are unknown: the file does not say how many SMs its device has."
     if device.warp_size not in (None, _WARP_SIZE):
-        return "Waves cannot be told: ROCm's profiler records neither the registers of a kernel nor those of a CU."
-    return "Waves cannot be told: the file does not say what one SM of its device holds at one time."
+        return "Waves are unknown: ROCm's profiler records neither the registers of a kernel nor those of a CU."
+    return "Waves are unknown: the file does not say what one SM of its device holds at one time."
 
 
 def _sm(device: Device) -> _Sm | None:

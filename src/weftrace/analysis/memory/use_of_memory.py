@@ -49,7 +49,7 @@ class AliveRow(TypedDict):
         Shown("allocated by", wide=True),
     ]
     phase: Annotated[str | None, Meta(description="The annotation in which it was allocated."), Shown("phase")]
-    num_blocks: Annotated[Count | None, Meta(description="Null of what is known as a sum alone."), Shown("blocks")]
+    num_blocks: Annotated[Count | None, Meta(description="Null if only the sum is known."), Shown("blocks")]
     alive_bytes: Annotated[int, Shown("bytes")]
     share: Annotated[float, Meta(description="Of the peak."), Shown("of peak")]
 

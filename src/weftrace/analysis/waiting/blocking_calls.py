@@ -34,7 +34,7 @@ class BlockingCallRow(TypedDict):
         str,
         Meta(
             description="sync: waited for the device; copy: returned when its copy had ended; allocation; full queue: "
-            "a thousand launches were ahead; graph launch; first use: the first launch of a kernel, whose code is "
+            "a thousand launches were ahead; graph launch; first use: the first launch of a kernel: its code is "
             "loaded; long launch: none of these."
         ),
         Shown("reason"),
@@ -45,7 +45,9 @@ class BlockingCallRow(TypedDict):
     total_ns: Annotated[int, Meta(ge=0, description="Time in them."), Shown("time")]
     longest_ns: Annotated[int, Meta(ge=0, description="The longest."), Shown("longest")]
     usual_ns: Annotated[int, Meta(ge=0, description="Median of all calls of this name."), Shown("usual")]
-    idle_ns: Annotated[int, Meta(ge=0, description="What of the time the device was idle in."), Shown("device idle")]
+    idle_ns: Annotated[
+        int, Meta(ge=0, description="The part of the time in which the device was idle."), Shown("device idle")
+    ]
     moved_bytes: Annotated[Count | None, Meta(description="Of copies."), Shown("bytes")]
 
 

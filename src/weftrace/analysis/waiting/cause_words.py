@@ -22,7 +22,7 @@ WORDS: dict[str, str] = {
     "operators": "eager operators",
     "python": "Python code between operators",
     "backward_thread": "a launching thread that recorded nothing",
-    "annotation": "host code of which only an annotation is known",
+    "annotation": "host code with only its annotation known",
     "nothing_recorded": "the host, which recorded nothing",
     "launch_call": "launch calls",
     "launch_latency": "launch latency",

@@ -42,21 +42,21 @@ class IdleCauseRow(TypedDict):
     num_gaps: Annotated[Count, Meta(description="Gaps with any of it."), Shown("gaps")]
     num_main: Annotated[Count, Meta(description="The longest of them, which hold 90 % of it.")]
     main_ns: Annotated[int, Meta(ge=0, description="Their median part in it.")]
-    num_steps: Annotated[Count, Meta(description="Steps with any of it; 0 where no steps are recorded.")]
+    num_steps: Annotated[Count, Meta(description="Steps with any of it; 0 if no steps are recorded.")]
     name: Annotated[
         str,
         Meta(description="The deepest annotation, operator, function or call that holds 60 % of it; empty: none does."),
         Shown("where", wide=True),
     ]
     kind: Annotated[str, Meta(description="What `name` is: annotation, operator, frame or call.")]
-    name_ns: Annotated[int, Meta(ge=0, description="What of the cause lies in it.")]
+    name_ns: Annotated[int, Meta(ge=0, description="The part of the cause that lies in it.")]
     within: Annotated[str, Meta(description="The deepest operator or annotation around it.")]
     child: Annotated[
         str,
-        Meta(description="The largest of what lies in it, or, without a name, of all."),
+        Meta(description="The largest event in it, or, without a name, of all."),
         Shown("most in", wide=True),
     ]
-    child_ns: Annotated[int, Meta(ge=0, description="What of the cause lies in that.")]
+    child_ns: Annotated[int, Meta(ge=0, description="The part of the cause that lies in `child`.")]
 
 
 class HostNodeRow(TypedDict):
@@ -66,7 +66,7 @@ class HostNodeRow(TypedDict):
     parent: Annotated[int, Meta(ge=-1, description="id of the node around it; -1 at the top.")]
     name: str
     kind: Annotated[str, Meta(description="annotation, operator, frame or call.")]
-    ns: Annotated[int, Meta(ge=0, description="Idle time in it, with what is in it.")]
+    ns: Annotated[int, Meta(ge=0, description="Idle time in it, including all that it contains.")]
 
 
 class SeparatedRow(TypedDict):
@@ -78,7 +78,7 @@ class SeparatedRow(TypedDict):
     ns: Annotated[int, Meta(ge=0, description="Their idle time."), Shown("time", style="time")]
     host_ns: Annotated[
         int,
-        Meta(ge=0, description="What of it is the host's part or the launch call."),
+        Meta(ge=0, description="The part of it that is the host's or the launch call's."),
         Shown("of the host", style="time"),
     ]
 
@@ -112,7 +112,7 @@ class IdleAccount(InNotebook):
         pl.DataFrame, As(list[HostNodeRow]), Meta(description="What the host did meanwhile: nodes with 1 % or more.")
     ]
     separated: Annotated[
-        pl.DataFrame, As(list[SeparatedRow]), Meta(description="What gaps stand between, largest first, at most 50.")
+        pl.DataFrame, As(list[SeparatedRow]), Meta(description="The neighbours of gaps, largest first, at most 50.")
     ]
     latency_ns: Annotated[dict[str, int], Meta(description="Launch call -> its usual latency, the median.")]
     pieces: Annotated[IdlePieces | None, UNSAVED] = None
