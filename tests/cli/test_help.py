@@ -79,7 +79,7 @@ def test_a_file_needs_no_command(run: Run, tmp_path: Path, monkeypatch: pytest.M
     code, _, err = run("nowhere.json")
     assert code == 3 and "no such file" in err
     code, _, err = run("reprot")
-    assert code == 2 and "Did you mean 'report'" in err
+    assert code == 2 and "Did you mean report" in err
 
 
 def test_a_command_wins_over_a_file_of_its_name(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ def test_a_gain_below_the_error_of_the_replay_is_not_worth_it(inferred: Inferred
     assert of.worth_of(small) == "not worth it"
     assert of.worth_of(replace(small, high_ns=1_001)) == "worth it"
     assert of.worth_of(replace(small, high_ns=10**9, high_share=0.001)) == "not worth it"
-    assert of.worth_of(None) == "unknown"
+    assert of.worth_of(None) == "not told"
 
 
 def test_a_change_that_selects_nothing_tells_no_gain(inferred: Inferred) -> None:

@@ -23,7 +23,7 @@ Method: TypeAlias = Literal["replay", "bound", "measured"]
 Kind: TypeAlias = Literal["finding", "remark"]
 
 #: Whether a finding is worth acting on: its gain against the error of the replay; untold where no gain is known.
-Worth: TypeAlias = Literal["worth it", "not worth it", "unknown"]
+Worth: TypeAlias = Literal["worth it", "not worth it", "not told"]
 
 Confidence: TypeAlias = Literal["high", "medium", "low"]
 

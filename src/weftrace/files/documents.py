@@ -93,7 +93,7 @@ def _as_columns(value: Any) -> Any:
     columns = {key: [row[key] for row in value] for key in keys}
     is_one = {key: _is_one_value(column) for key, column in columns.items()}
     is_one[keys[0]] &= not all(is_one.values())  # which says how many rows there are
-    return {AS_COLUMNS: {key: column[0] if is_one[key] else _as_columns(column) for key, column in columns.items()}}
+    return {AS_COLUMNS: {key: column[0] if is_one[key] else column for key, column in columns.items()}}
 
 
 def _is_one_value(column: Sequence[Any]) -> bool:
@@ -108,8 +108,13 @@ def _as_rows(value: Any) -> Any:
         return value
     if set(value) != {AS_COLUMNS}:
         return {key: _as_rows(inner) for key, inner in value.items()}
+    if not isinstance(value[AS_COLUMNS], dict):
+        raise ValueError(f"{AS_COLUMNS!r} holds no columns")
     columns = {key: _as_rows(column) for key, column in value[AS_COLUMNS].items()}
     number = max((len(column) for column in columns.values() if isinstance(column, list)), default=0)
+    for key, column in columns.items():
+        if isinstance(column, list) and len(column) != number:
+            raise ValueError(f"{key!r} has {len(column)} values, another column {number}")
     whole = [column if isinstance(column, list) else [column] * number for column in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*whole, strict=True)]
 

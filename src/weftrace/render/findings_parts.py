@@ -136,7 +136,9 @@ def switch_markdown(remedy: Remedy) -> str:
 def told_words(finding: Finding, whole: str) -> str:
     """What a finding saves of the whole, in few words: "saves up to 3.4 ms per step (9 %)"."""
     gain, per = finding.gain, " per step" if whole == "a step" else ""
-    return f"saves {gain.words_per(per)}" if gain is not None and finding.worth == "worth it" else finding.worth
+    if gain is not None and finding.worth == "worth it":
+        return f"saves {gain.words_per(per)}"
+    return "gain unknown" if finding.worth == "not told" else finding.worth
 
 
 def head_markdown(report: AdviceReport, most: int = 3) -> str:

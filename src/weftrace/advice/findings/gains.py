@@ -92,7 +92,7 @@ class Replays:
     def worth_of(self, gain: Gain | None) -> Worth:
         """Whether a gain is more than the replay is off, and more than nothing to speak of."""
         if gain is None:
-            return "unknown"
+            return "not told"
         error_ns = self.error_ns / max(1, self.num_steps) if gain.method != "measured" else 0
         return "not worth it" if gain.high_ns <= error_ns or gain.high_share < LEAST_GAIN else "worth it"
 
