@@ -59,5 +59,5 @@ def test_rows_come_back_whatever_they_hold(tmp_path: Path) -> None:
 @pytest.mark.parametrize("columns", [{"a": [1, 2], "b": [1]}, 5, [1], None])
 def test_columns_that_do_not_fit_together_are_refused(columns: Any, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text(json.dumps({"schema": "x", "rows": {"as_columns": columns}}))
-    with pytest.raises(DocumentError, match="(columns of a table do not fit together: 'b' has 1 values|holds no columns)"):
+    with pytest.raises(DocumentError, match="columns of a table do not fit together"):
         read_document(tmp_path / "bad.json")

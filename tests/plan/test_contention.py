@@ -159,7 +159,7 @@ def test_rows_that_say_nothing_are_refused(wrong: dict[str, Any], expected: str)
 
 def test_rounds_and_tolerance_are_numbers_that_make_sense() -> None:
     plan = Plan.of((op("c", 1_000), op("n", 1_000, on=N)), name="p")
-    with pytest.raises(PlanError, match="max_rounds = 1: a first round sees what overlaps, a second its cost"):
+    with pytest.raises(PlanError, match="max_rounds = 1: a first round sees what overlaps, a second what it costs"):
         with_contention(plan, [BESIDE], max_rounds=1)
     with pytest.raises(PlanError, match="tolerance = nan; it is a share of the makespan"):
         with_contention(plan, [BESIDE], tolerance=float("nan"))

@@ -367,7 +367,7 @@ def test_what_another_recording_wrote_meanwhile_is_not_overwritten(tmp_path: Pat
 
 def test_a_recording_records_within_its_block_alone_and_once(tmp_path: Path) -> None:
     made = record(tmp_path, schedule=Schedule(0, 1, 1, 0))
-    with pytest.warns(CaptureWarning, match=r"step\(\) was called outside the recording's with block"):
+    with pytest.warns(CaptureWarning, match=r"step\(\) was called outside of the recording's with block"):
         for step in range(4):
             work(step)
             made.step()

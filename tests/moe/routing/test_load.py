@@ -161,7 +161,7 @@ def test_requests_say_how_popular_experts_are_and_what_bandwidth_is_reached() ->
     assert slow.setting.summary()["comm"] == "deepep-v1, 0.55 of the published bandwidth"
     with pytest.raises(ProfileError, match=r"spread of popularity of 0\.4 is for routing = 'random'"):
         profile_of(replace(asked, routing="balanced"))
-    with pytest.raises(ProfileError, match=r"bandwidth_reached = 1\.5: it is a part"):
+    with pytest.raises(ProfileError, match=r"bandwidth_reached = 1\.5: a part"):
         profile_of(Request(kind="prefill", bandwidth_reached=1.5))
 
 

@@ -80,7 +80,10 @@ def test_splitting_a_prompt_leaves_attention_unchanged(kind: str, lengths: list[
 
 def test_the_later_part_of_a_prompt_cannot_attend_first() -> None:
     (layer,) = layers_of(MLA, 1)
-    with torch.no_grad(), pytest.raises(ProfileError, match=r"tokens 3 to 5 of prompt 0 need .* the 3 before them"):
+    with (
+        torch.no_grad(),
+        pytest.raises(ProfileError, match=r"tokens 3 to 5 of prompt 0 need .* the 3 tokens before them"),
+    ):
         plain_layer(layer, drawn(3, 16), prompts([Segment(0, 3, 3, 6)]))
     with pytest.raises(ProfileError, match="split at 3 of 6 tokens: inference alone"):
         plain_layer(layer, drawn(3, 16), prompts([Segment(0, 0, 3, 6)]))
