@@ -67,7 +67,7 @@ def check_number(copy: Copy, heading: str) -> None:
     """A recipe says how many files it takes, its test among them, and this is so."""
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     recipe = text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    (summary,) = re.findall(r"^By hand: (\d+) files", recipe, re.MULTILINE)
+    (summary,) = re.findall(r"^Files to edit: (\d+)", recipe, re.MULTILINE)
     assert len(copy.by_hand) + 1 == int(summary), sorted(copy.by_hand)
     for file in copy.by_hand:
         name = re.sub("|".join(NEW), "NAME", Path(file).name)
@@ -268,24 +268,36 @@ OUTPUTS = (
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
 import typer
 
 from weftrace.cli import outputs
+from weftrace.cli.requests import command_of
+from weftrace.options import Option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A trace."""
+
+    trace: Annotated[str, Option("The trace.", is_argument=True, metavar="TRACE")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("census")(command)
+    app.command("census")(command_of((Request, outputs.Destination), run, without=("open",)))
 
 
-def command(trace: str, output: outputs.Files = None, json: outputs.Json = False, quiet: outputs.Quiet = False) -> None:
+def run(request: Request, to: outputs.Destination) -> None:
     """Count the events of a trace by category."""
     import weftrace
     from weftrace.census.counting import census
     from weftrace.census.outputs import OUTPUTS
 
-    wanted = outputs.wanted(output, writes=OUTPUTS[0], inputs=[trace], json=json, quiet=quiet)
-    outputs.deliver(census(weftrace.open(trace)), OUTPUTS[0], wanted)
+    wanted = to.wanted(writes=OUTPUTS[0], inputs=[request.trace])
+    outputs.deliver(census(weftrace.open(request.trace)), OUTPUTS[0], wanted)
 ''',
 }
 

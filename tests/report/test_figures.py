@@ -241,7 +241,7 @@ def test_without_plotly_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         return real(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", without_plotly)
-    with pytest.raises(WeftraceError, match=r"pip install 'plotly>="):
+    with pytest.raises(WeftraceError, match=r"pip install .*(plotly|notebook)"):
         figures.breakdown_figure(documents.document())
 
 

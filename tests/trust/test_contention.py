@@ -121,7 +121,7 @@ def test_few_pairs_fall_back_to_what_is_stated_for_the_device(tmp_path: Path) ->
     h800, h100 = (contention_of(stated(tmp_path / name, name)) for name in ("NVIDIA H800", "NVIDIA H100"))
     assert (h800.basis, sorted({*h800.factor_of.round(2)}), h100.basis) == ("stated", [1.0, 1.02, 1.17], "none")
     assert "as stated for this device: DeepSeek's published training profile" in contention_words(h800)
-    assert "that stays" in contention_words(h100)
+    assert "it stays as it was" in contention_words(h100)
     report = critical_path_report(stated(tmp_path / "NVIDIA H800", "NVIDIA H800"))
     assert report.contention.source.startswith("DeepSeek")
 

@@ -145,5 +145,5 @@ def test_steps_of_ranks_on_clocks_that_nothing_links_are_laid_over_each_other(ap
         assert meetings.num_unlinked == 0 and meetings.notes == () and moved_ns == {0}
     else:
         assert meetings.num_unlinked == 2 and moved_ns == {-apart_ms * MS}
-        assert "nothing that 2 ranks recorded tells" in meetings.notes[0]
+        assert "nothing that 2 ranks recorded shows" in meetings.notes[0]
     assert meetings.members.get_column("ahead_ns").to_list() == [0] * 64

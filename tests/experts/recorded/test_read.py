@@ -366,7 +366,7 @@ def test_a_checkpoint_without_torch_says_what_to_install(tmp_path: Path, monkeyp
     (tmp_path / "a.pt").write_bytes(FILES["tensor.pt"][1])
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "weftrace.experts.runtime.checkpoint", raising=False)
-    with pytest.raises(LoadsError, match=r"pip install 'torch>=[\d.]+'"):
+    with pytest.raises(LoadsError, match=r"pip install .*torch"):
         read_loads(tmp_path / "a.pt")
 
 

@@ -118,5 +118,5 @@ def test_without_plotly_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         return real(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", without_plotly)
-    with pytest.raises(WeftraceError, match=r"pip install weftrace\[notebook\]"):
+    with pytest.raises(WeftraceError, match=r"pip install .*(plotly|notebook)"):
         figures.figure_gpu_load(documents.read(documents.placement()))
