@@ -15,6 +15,7 @@ import weftrace.analysis
 import weftrace.plan
 import weftrace.report
 import weftrace.trace
+from weftrace.cli.outputs import stdout
 from weftrace.notebook import InNotebook
 from weftrace.plan import deepseek_training_layers, longest_chain, simulate, timetable
 
@@ -57,6 +58,14 @@ def test_it_is_short_however_much_there_is() -> None:
         text = re.sub("<img.*?>", "", value._repr_html_())
         assert len(text) < MOST_CHARACTERS, (type(value), len(text))
         assert "shape:" not in text and "DataFrame(" not in text, type(value)
+
+
+def test_what_is_shown_fits_the_cell_of_a_narrow_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.delenv("JUPYTER_COLUMNS", raising=False)
+    assert stdout().width == 88
+    monkeypatch.setenv("JUPYTER_COLUMNS", "120")
+    assert stdout().width == 120
 
 
 def test_it_tells_what_counts() -> None:

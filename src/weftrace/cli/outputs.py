@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PANEL = "What to write"
 PAGE = ".html"
+_NOTEBOOK_COLUMNS = 88  # rich takes 115, which is wider than the cells of a window of 1,000 px
 _TEXT_BROWSERS = frozenset(("w3m", "lynx", "links", "elinks", "www-browser"))
 
 _OPEN = "Show the page in the browser: the .html file of -o, else one that is written here and named."
@@ -215,14 +216,17 @@ def tell_written(path: str | os.PathLike[str]) -> None:
 
 
 def stdout() -> Console:
-    """Where results go: colours and width of the terminal, plain text when piped."""
+    """Where results go: colours and width of the terminal, plain text when piped; in a notebook, as wide as a cell."""
     from rich.console import Console
 
     class Results(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # our reader, `head` say, has seen enough: no failure, as rich's exit code 1 would be
 
-    return Results(soft_wrap=False)
+    results = Results(soft_wrap=False)
+    if results.is_jupyter and "JUPYTER_COLUMNS" not in os.environ:
+        results.width = _NOTEBOOK_COLUMNS
+    return results
 
 
 def stderr() -> Console:
