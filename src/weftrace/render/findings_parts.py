@@ -216,12 +216,13 @@ def _card(finding: Finding, whole: str, zeros_ns: Mapping[tuple[int | None, int 
     remedy, where = finding.remedy, finding.where
     rank = where.ranks[0] if where.ranks else None
     zero = zeros_ns.get((rank, where.device))
+    is_without = finding.kind == "finding" and finding.gain is None  # a remark has no remedy that could save anything
     return FindingCard(
         rule=finding.rule,
         kind=finding.kind,
         title=finding.title,
         told=told_words(finding, whole),
-        sentence=finding.sentence if finding.gain is not None else f"{finding.sentence} {saves(finding, whole)}",
+        sentence=f"{finding.sentence} {saves(finding, whole)}" if is_without else finding.sentence,
         place=place_words(finding),
         remedy="" if remedy is None else remedy.remedy,
         switch="" if remedy is None else remedy.switch,
