@@ -11,6 +11,7 @@ from tests.pipeline.measured.rank_traces import write_ranks
 from tests.tracefile import GEMM, TraceFile
 from weftrace.errors import TraceError
 from weftrace.pipeline import Action, Schedule
+from weftrace.pipeline.measured.run_costs import costs_of_run
 from weftrace.pipeline.measured.runs import has_actions, run_of
 from weftrace.pipeline.measured.sourced_costs import costs_of_trace
 from weftrace.trace import open_trace
@@ -61,6 +62,8 @@ def test_a_whole_backward_is_not_taken_for_an_input_gradient(tmp_path: Path) -> 
     assert (summary.costs.input_ns, summary.costs.weight_ns) == ((10_000, 8_000), (10_000, 8_000))
     assert summary.costs.backward_ns == (20_000, 16_000)
     assert summary.notes[-1].startswith("assumed: W is 0.5 of a full backward")
+    assert costs_of_run(run_of(ranks), pair()).source.endswith("W is 0, because nothing tells W's share")
+    assert "W is 0" not in summary.costs.source
 
 
 def test_on_a_device_an_action_is_what_was_launched_in_its_range(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from weftrace.pipeline.measured.runs import MeasuredRun
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Action, Schedule
 
 Typical = Literal["median", "mean"]
+#: What a run without I and W adds to the source of its costs.
+_UNSPLIT = "; its backwards are B alone: I has all of it and W is 0, because nothing tells W's share"
 _TYPICAL = {"median": pl.median("duration_ns"), "mean": pl.mean("duration_ns")}
 
 
@@ -40,8 +42,8 @@ def costs_of_actions(run: MeasuredRun, num_stages: int | None = None, *, typical
     the mean: a median leaves out what went wrong now and then.
 
     F&B by pair of stages; a pair that did not run gains as much as those that did, all together. What did not run apart
-    follows from what did: without I and W, I is B and W is nothing; without a B, it is I + W. A stage that has no
-    action of a kind has the mean of the others. num_stages: as many as the actions name, by default.
+    follows from what did: without I and W, I is B and W is 0, and `source` says so; without a B, it is I + W. A stage
+    that has no action of a kind has the mean of the others. num_stages: as many as the actions name, by default.
 
     Raises `TraceError` where the actions tell nothing of a forward or of a backward.
     """
@@ -64,7 +66,7 @@ def costs_of_actions(run: MeasuredRun, num_stages: int | None = None, *, typical
         backward_ns=whole,
         overlapped_ns=_pairs(actions, forward, both, typical),
         activation_bytes=1,
-        source=f"{typical}s of {run.source}",
+        source=f"{typical}s of {run.source}{'' if tells_weight(run) else _UNSPLIT}",
     )
 
 
@@ -72,6 +74,14 @@ def tells_weight(run: MeasuredRun) -> bool:
     """Whether actions of the run tell I from W. `costs_of_actions` of one that has B alone are right for schedules that
     split no backward, and for no others."""
     return bool(run.actions.get_column("kind").is_in(("I", "W")).any())
+
+
+def with_share_of_weight(costs: Costs, share: float) -> Costs:
+    """Costs of a run that has B alone, with this part of each B as W."""
+    assert isinstance(costs.backward_ns, tuple), "B was measured, by stage"
+    weight = tuple(round(each * share) for each in costs.backward_ns)
+    gradient = tuple(each - own for each, own in zip(costs.backward_ns, weight, strict=True))
+    return replace(costs, input_ns=gradient, weight_ns=weight, source=costs.source.removesuffix(_UNSPLIT))
 
 
 def _rank_factors(run: MeasuredRun, schedule: Schedule, costs: Costs) -> tuple[float, ...]:

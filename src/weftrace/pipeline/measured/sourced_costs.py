@@ -17,7 +17,7 @@ from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.costs_document import read_costs
 from weftrace.pipeline.measured.phase_costs import costs_of_phases
 from weftrace.pipeline.measured.plain_runs import measured_run
-from weftrace.pipeline.measured.run_costs import costs_of_actions, tells_weight
+from weftrace.pipeline.measured.run_costs import costs_of_actions, tells_weight, with_share_of_weight
 from weftrace.pipeline.measured.runs import MeasuredRun, has_actions
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
@@ -106,12 +106,8 @@ def with_weight_share(costs: Costs, run: MeasuredRun, weight_share: float | None
             f"{run.source}: its backwards are B, the full backward, and the share of W in it is unknown; give the "
             f"share, from 0 to 1{given} (--weight-share): 0.5 is a guess."
         )
-    whole = costs.backward_ns
-    assert isinstance(whole, tuple), "B was measured, by stage"
-    weight = tuple(round(each * weight_share) for each in whole)
-    gradient = tuple(each - own for each, own in zip(whole, weight, strict=True))
     note = f"assumed: W is {weight_share:g} of a full backward, because no action separates it"
-    return replace(costs, input_ns=gradient, weight_ns=weight), (note,)
+    return with_share_of_weight(costs, weight_share), (note,)
 
 
 def costs_of_file(path: str | os.PathLike[str]) -> SourcedCosts:
