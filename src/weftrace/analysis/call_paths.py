@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from weftrace.errors import TraceError
 from weftrace.trace.code_names import By, Step, function_step, module_step, range_steps, stack_step
 from weftrace.trace.containment import open_at_launch
+from weftrace.trace.limits import CODE_DEPTH
 from weftrace.trace.model import Trace, is_annotation
 
 #: Where modules or functions are known from: the profiler's frames, operators of TorchScript, ranges named like
@@ -132,16 +133,21 @@ class _Tree:
     def __init__(self) -> None:
         self.names: list[str] = []
         self.parents: list[int] = []
+        self._depths: list[int] = []
         self._known: dict[tuple[int, str], int] = {}
 
     def below(self, node: int, name: str) -> int:
         found = self._known.get((node, name))
         if found is None:
             found = self._above(node, name)
+            depth = 1 if node < 0 else self._depths[node] + 1
+            if found < 0 and depth > CODE_DEPTH:
+                return node
             if found < 0:
                 found = len(self.names)
                 self.names.append(name)
                 self.parents.append(node)
+                self._depths.append(depth)
             self._known[node, name] = found
         return found
 
@@ -203,7 +209,7 @@ class _Walked:
         if of_forward is None:
             return self.node[row] if row >= 0 else -1
         inner: list[Step] = []
-        while row >= 0 and self.start_ns[row] >= since_ns:
+        while row >= 0 and self.start_ns[row] >= since_ns and len(inner) < CODE_DEPTH:
             inner.append(self.step[row])
             row = self.up[row]
         for step in reversed(inner):

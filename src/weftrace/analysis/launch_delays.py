@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from msgspec import Meta
 
+from weftrace.analysis.intervals import grouped_union
 from weftrace.files.columns import Shown
 from weftrace.files.schemas import Count, Ns
 from weftrace.files.values import As
@@ -174,17 +175,16 @@ def host_stalls(source: Trace | Work, *, threshold_ns: int = DEFAULT_STALL_NS) -
 def _busy(events: pl.DataFrame, threshold_ns: int) -> pl.DataFrame:
     """Stretches of a thread's operators and calls, joined where less than the threshold is quiet between them: few, in
     place of all events at once."""
-    parts = [events.clear().select("pid", "tid", start_ns="ts_ns", end_ns="ts_ns")]
-    busy = events.filter(is_launch() | (pl.col("cat") == "cpu_op")).drop("cat")
-    for mine in busy.partition_by("pid", "tid"):
-        start, dur = mine.get_column("ts_ns").to_numpy(), mine.get_column("dur_ns").to_numpy()
-        order = np.argsort(start, kind="stable")
-        start, reach = start[order], np.maximum.accumulate((start + dur)[order])
-        first = np.flatnonzero(start[1:] - reach[:-1] >= threshold_ns) + 1
-        begins, finishes = start[np.append(0, first)], reach[np.append(first - 1, len(start) - 1)]
-        thread = mine.select("pid", "tid")[np.zeros(len(begins), np.int64)]
-        parts.append(thread.with_columns(start_ns=pl.Series(begins), end_ns=pl.Series(finishes)))
-    return pl.concat(parts)
+    busy = events.filter(is_launch() | (pl.col("cat") == "cpu_op"))
+    pid, tid = (pl.col(name).to_physical().cast(pl.Int64) for name in ("pid", "tid"))
+    busy = busy.select("pid", "tid", "ts_ns", "dur_ns", thread=pid * (1 << 32) + tid)
+    start, least_ns = busy.get_column("ts_ns").to_numpy(), max(threshold_ns - 1, 1)
+    thread, joined = grouped_union(
+        busy.get_column("thread").to_numpy(), start, start + busy.get_column("dur_ns").to_numpy() + least_ns
+    )
+    found = pl.DataFrame({"thread": thread, "start_ns": joined.starts, "end_ns": joined.ends - least_ns})
+    named = found.join(busy.select("thread", "pid", "tid").unique("thread"), on="thread")
+    return named.select("pid", "tid", "start_ns", "end_ns")
 
 
 def _quiet_from(thread: tuple[str, str]) -> pl.Expr:

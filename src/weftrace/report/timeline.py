@@ -46,6 +46,10 @@ MAX_NAMES_CHARS = 4_000_000
 #: Times beyond this distance from the first device event cannot be held exactly by a browser's numbers.
 MAX_DISTANCE_NS = 1 << 52
 
+#: Streams and threads that are drawn, those first on which the device worked, then those with most events: a browser
+#: needs a third of a millisecond for each.
+MAX_TRACKS = 1_000
+
 _COUNTED, _ANNOTATION, _HOST = 0, 1, 2  # what is kept first, when not everything can be kept
 _KEPT_NAMES = {_COUNTED: "device", _ANNOTATION: "annotation", _HOST: "host"}
 
@@ -58,6 +62,7 @@ def timeline_payload(trace: Trace, work_events: pl.DataFrame | None, *, max_even
         `trace.events`), `kind`, `role`, `start_ns`, `end_ns` (absolute; a clipped end is drawn clipped). They are
         device events, or host operators where a file has none. None: all device events, classed by their category.
     max_events: most events to keep. Device events stay first, then annotations, then host ranges, the longest first.
+        Of these, the ones in the `MAX_TRACKS` busiest tracks.
 
     Returns a JSON-able mapping:
         start_ns: absolute time of the first counted event (of the first event where there is none); the others count
@@ -80,6 +85,9 @@ def timeline_payload(trace: Trace, work_events: pl.DataFrame | None, *, max_even
         events = events.filter(is_near)
     kept, left_out = _most_telling(events, max_events)
     del events  # of a large trace most of what was needed so far
+    kept, beyond = _busiest(_with_track(kept))
+    for kind, number in beyond.items():
+        left_out[kind] = left_out.get(kind, 0) + number
     if far:
         left_out["far"] = far
     python_frames = int((trace.events.get_column("cat") == "python_function").sum())
@@ -221,19 +229,36 @@ def _most_telling(events: pl.DataFrame, max_events: int) -> tuple[pl.DataFrame, 
     return kept, {name: count for name, count in left.items() if count}
 
 
-def _placed(events: pl.DataFrame, trace: Trace) -> tuple[list[TimelineTrack], list[TimelineGroup], pl.DataFrame]:
-    """Tracks in drawing order, their groups, and the events sorted so that each drawn row is one slice."""
-    keyed = events.with_columns(pl.col("pid", "tid").cast(pl.String).fill_null(""))
+_TRACK = ["place", "device", "stream", "pid", "tid"]
+
+
+def _with_track(events: pl.DataFrame) -> pl.DataFrame:
+    """The events with the keys of their track, `_TRACK`."""
     on_stream = pl.col("stream").is_not_null()
-    keys = ["place", "device", "stream", "pid", "tid"]
-    keyed = keyed.with_columns(
+    return events.with_columns(pl.col("pid", "tid").cast(pl.String).fill_null("")).with_columns(
         # A stream's work, what is written beside a stream, a host thread: the order in which they are stored.
         pl.when("on_device").then(0).when(on_stream).then(1).otherwise(2).cast(pl.UInt8).alias("place"),
         pl.when(on_stream).then(pl.lit("")).otherwise(pl.col("pid")).alias("pid"),
         pl.when(on_stream).then(pl.lit("")).otherwise(pl.col("tid")).alias("tid"),
     )
-    stored = keyed.select(keys).unique().sort(keys, nulls_last=True).with_row_index("track")
-    keyed = keyed.join(stored, on=keys, how="left", nulls_equal=True)
+
+
+def _busiest(events: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
+    """The events of the tracks that are drawn; of the others, how many are of the device, and how many are not."""
+    tracks = events.group_by(_TRACK).agg(pl.col("order").min(), pl.len().alias("num"))
+    if tracks.height <= MAX_TRACKS:
+        return events, {}
+    drawn = tracks.sort("order", "num", *_TRACK, descending=[False, True, *[False] * 5]).head(MAX_TRACKS)
+    kept = events.join(drawn, on=_TRACK, how="semi", nulls_equal=True)
+    on_device = int(events["on_device"].sum()) - int(kept["on_device"].sum())
+    beyond = {"device": on_device, "track": events.height - kept.height - on_device}
+    return kept, {kind: number for kind, number in beyond.items() if number}
+
+
+def _placed(keyed: pl.DataFrame, trace: Trace) -> tuple[list[TimelineTrack], list[TimelineGroup], pl.DataFrame]:
+    """Tracks in drawing order, their groups, and the events sorted so that each drawn row is one slice."""
+    stored = keyed.select(_TRACK).unique().sort(_TRACK, nulls_last=True).with_row_index("track")
+    keyed = keyed.join(stored, on=_TRACK, how="left", nulls_equal=True)
     keyed = keyed.sort("track", "start_ns", "end_ns", "row", descending=[False, False, True, False])
 
     track = keyed.get_column("track").to_numpy()
@@ -252,12 +277,14 @@ def _placed(events: pl.DataFrame, trace: Trace) -> tuple[list[TimelineTrack], li
         first += count
     labels = _Labels(trace)
     groups: list[TimelineGroup] = []
+    number_of: dict[tuple[object, ...], int] = {}
     tracks: list[TimelineTrack] = []
     for key in sorted(stored.to_dicts(), key=labels.sort_key):
         named, group = labels.of(key)
-        if group not in groups:
+        number = number_of.setdefault(tuple(group.values()), len(groups))
+        if number == len(groups):
             groups.append(group)
-        tracks.append(cast(TimelineTrack, {"group": groups.index(group), **named, "rows": rows_of[key["track"]]}))
+        tracks.append(cast(TimelineTrack, {"group": number, **named, "rows": rows_of[key["track"]]}))
     return tracks, groups, keyed
 
 

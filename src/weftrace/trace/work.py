@@ -21,13 +21,11 @@ from weftrace.trace.device_windows import step_windows
 from weftrace.trace.host_collectives import one_each
 from weftrace.trace.kernels import BUILT_IN, HOST_FAMILY, KINDS, KernelRules, class_of_metadata, classify, load_rules
 from weftrace.trace.launches import link_launches
+from weftrace.trace.limits import DEVICES, EVENTS_PER_DEVICE
 from weftrace.trace.model import GROUP_SIZE, SmUnit, Trace, on_device
 from weftrace.trace.phases import PHASE_SCHEMA, assign_phases, find_phases, find_steps, step_at
 from weftrace.trace.plain.cutting import cut_around
 from weftrace.units import duration
-
-# A file of more devices than that, with fewer events each, is of none: each would be analysed for itself.
-_MANY_DEVICES, _FEW_EVENTS = 256, 200
 
 #: What is accounted: device events; host operators in their place; ranges of a plain Chrome trace; or nothing.
 Basis = Literal["device", "host", "ranges", "none"]
@@ -256,9 +254,9 @@ def works_of(
 def _devices(trace: Trace) -> tuple[int, ...]:
     """Devices with work; device 0 where there is work and nothing tells its device."""
     used = trace.device_ids
-    if len(used) > _MANY_DEVICES:
+    if len(used) > DEVICES:
         number = int(trace.events.select(on_device().sum()).item())
-        if number < _FEW_EVENTS * len(used):
+        if number < EVENTS_PER_DEVICE * len(used):
             raise TraceError(
                 f"{trace.path}: {number:,} device events on {len(used):,} devices: no process drives so many, so what "
                 "its events call a device is none, or it is put together of many ranks. Give the file of each rank."

@@ -200,8 +200,8 @@ def test_a_long_damaged_stretch_is_one_loss_and_reading_resumes(monkeypatch: pyt
 
 
 def test_an_event_beyond_the_limit_is_dropped_and_said_to_be_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chrome_walk, "MAX_EVENT_BYTES", 2000)
-    monkeypatch.setattr(chrome_walk, "_MAX_DAMAGE_BYTES", 1000)
+    monkeypatch.setattr(chrome_walk, "EVENT_BYTES", 2000)
+    monkeypatch.setattr(chrome_walk, "DAMAGE_BYTES", 1000)
     long = event("long", args={"shapes": [{"dim": n} for n in range(2000)]})
     trace = read_text(text_of(FOUR[0], long, *FOUR[1:]), chunk=300)
     assert names(trace) == list("abcd")
@@ -218,7 +218,7 @@ def test_an_unclosed_list_does_not_swallow_the_events_behind_it() -> None:
 
 
 def test_too_much_text_behind_the_events_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chrome_cut, "_MAX_OUTSIDE_BYTES", 1000)
+    monkeypatch.setattr(chrome_cut, "OUTSIDE_BYTES", 1000)
     trace = read_text(text_of(*FOUR)[:-1] + f', "x": "{"y" * 5000}"}}', chunk=500)
     assert names(trace) == list("abcd")
     assert trace.quality.truncated is not None

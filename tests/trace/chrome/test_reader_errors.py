@@ -138,7 +138,7 @@ def test_json_that_is_no_trace(text: str, message: str, tmp_path: Path) -> None:
 
 
 def test_facts_without_end_before_the_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chrome_cut, "_MAX_OUTSIDE_BYTES", 6000)
+    monkeypatch.setattr(chrome_cut, "OUTSIDE_BYTES", 6000)
     with pytest.raises(
         TraceError, match=r"x\.json: holds no event in its first 5\.9 KiB, and was read no further\. Give"
     ):

@@ -24,6 +24,7 @@ from weftrace.plan.inference.threads.host import Hosted, host_calls, host_waits,
 from weftrace.plan.inference.threads.operators import named_by_operator
 from weftrace.plan.inference.values import Inferred, Kept
 from weftrace.trace import Trace
+from weftrace.trace.limits import REPLAYED_THREADS
 from weftrace.trace.work import Work, as_work
 from weftrace.units import counted
 
@@ -50,6 +51,12 @@ def infer(
     skew = skew_ns(on_device)
     on_device = later(on_device, skew)
     calls = host_calls(work, on_device)
+    threads = calls.select("pid", "tid").n_unique()
+    if threads > REPLAYED_THREADS:
+        raise TraceError(
+            f"{work.trace.path or 'this trace'}: {threads:,} threads launch work: what each waited for is told of "
+            f"{REPLAYED_THREADS} at most, so there is no plan to infer."
+        )
     recorded = recorded_waits(work.trace.events, later(work.events, skew), device=work.device)
     # what passes between two ops of a stream, and between a call and what it launched
     gap_ns = median_gap_ns(on_device)

@@ -14,6 +14,7 @@ import msgspec
 from weftrace.trace.chrome.events import MISSING
 from weftrace.trace.chrome.json_text import clean
 from weftrace.trace.chrome.tally import Tally
+from weftrace.trace.limits import ARGUMENT_CHARS, LIST_CHARS
 
 BETWEEN = b"\0"  # of the arguments in a key: no JSON holds it
 
@@ -27,9 +28,6 @@ _VALUES_KEY = "Concrete Inputs"
 
 CALL_BITS = 32
 
-_MAX_CHARS = 4096  # of a text that is no list
-# Of a list: torch leaves a list of over 30 tensors out, older versions wrote the thousand of a foreach operator.
-_MAX_LIST_CHARS = 1 << 16
 _CUT = "…"
 _MAX_DIMS = 8  # of a grid or block, which have three
 _INT32, _INT64 = 1 << 31, 1 << 63
@@ -72,7 +70,9 @@ class Numbered(dict[bytes, int]):
                 return self.number(values)
             if len(key) < _MAX_KNOWN_CHARS and len(_KNOWN) < _MOST_KNOWN:
                 _KNOWN[self._read, key] = values
-        number = self[key] = self.number(values)
+        number = self.number(values)
+        if len(key) <= LIST_CHARS:
+            self[key] = number
         return number
 
     def number(self, values: Values) -> int:
@@ -210,7 +210,7 @@ def _list_of_texts(raw: bytes) -> str | None:
         text = _JSON.encode(_TEXTS.decode(raw))
     except _BROKEN:
         return _list_or_text(raw)
-    return text.decode() if 2 < len(text) <= _MAX_LIST_CHARS and text.isascii() else _list_or_text(raw)
+    return text.decode() if 2 < len(text) <= LIST_CHARS and text.isascii() else _list_or_text(raw)
 
 
 def _list_or_text(raw: bytes) -> str | None:
@@ -224,7 +224,7 @@ def _list_or_text(raw: bytes) -> str | None:
             return _cut(text) or None
     if value is not None and not isinstance(value, list):
         raise ValueError(raw)
-    return _cut(_compact(value), _MAX_LIST_CHARS) if value else None
+    return _cut(_compact(value), LIST_CHARS) if value else None
 
 
 def is_list(text: str) -> bool:
@@ -254,7 +254,7 @@ def _compact(value: object) -> str:
     return clean(msgspec.json.encode(value).decode())
 
 
-def _cut(text: str, most: int = _MAX_CHARS) -> str:
+def _cut(text: str, most: int = ARGUMENT_CHARS) -> str:
     return text if len(text) <= most else text[: most - 1] + _CUT
 
 

@@ -4,7 +4,7 @@ Two speeds share one sink. Sound text is cut at a boundary between events and de
 objects that are nested in one event leaves brackets open, so that a decode that succeeds proves the cut. Text that
 cannot be decoded so is walked through event by event (`walk`).
 
-Memory is bounded by `MAX_EVENT_BYTES` of events and `_MAX_OUTSIDE_BYTES` of what stands around them.
+Memory is bounded by `EVENT_BYTES` of events and `OUTSIDE_BYTES` of what stands around them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from weftrace.trace.chrome.facts import members
 from weftrace.trace.chrome.foreign import not_a_trace, seems
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.walk import EVENT_BEGINS, Sink, walk
-from weftrace.units import KIB, MIB, size
-
-_MAX_OUTSIDE_BYTES = 64 * MIB
+from weftrace.trace.limits import EVENT_LISTS, OUTSIDE_BYTES
+from weftrace.units import KIB, size
 
 _MAX_CUTS = 6  # that are tried
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
@@ -38,15 +37,18 @@ def read_events(stream: ByteStream, sink: Sink, ahead: Ahead | None = None) -> l
     """
     head, rest = _first_list(stream, sink.tally)
     outside = [head]
-    num_outside = 0
+    num_outside = num_lists = 0
     while (after := _read_list(rest, stream, sink, ahead)) is not None:
         buffer = bytearray(after)
         found = _search(buffer, stream.chunks)
         outside.append(bytes(buffer[: found[0]] if found else buffer))
         num_outside += len(outside[-1])
-        if found is None or num_outside > _MAX_OUTSIDE_BYTES:
-            if num_outside > _MAX_OUTSIDE_BYTES:
-                stream.truncated = f"what follows the events exceeds {size(_MAX_OUTSIDE_BYTES)} and was not read"
+        num_lists += 1
+        if found is None or num_outside > OUTSIDE_BYTES or num_lists == EVENT_LISTS:
+            if num_outside > OUTSIDE_BYTES:
+                stream.truncated = f"what follows the events exceeds {size(OUTSIDE_BYTES)} and was not read"
+            elif found is not None:
+                stream.truncated = f"what follows {EVENT_LISTS:,} lists of events was not read"
             elif head.lstrip().startswith(b"{") and not buffer.rstrip(b" \t\r\n\0").endswith(b"}"):
                 stream.truncated = stream.truncated or "what follows the list of events is cut short"
             return outside
@@ -72,7 +74,7 @@ def _first_list(stream: ByteStream, tally: Tally) -> tuple[bytes, bytes]:
     if found is None:
         text = bytes(buffer)
         facts, _ = members(text.decode("utf-8", "replace"))
-        searched = _MAX_OUTSIDE_BYTES if len(text) > _MAX_OUTSIDE_BYTES else None
+        searched = OUTSIDE_BYTES if len(text) > OUTSIDE_BYTES else None
         raise not_a_trace(stream.path, text, list(facts), truncated=stream.truncated, searched=searched)
     if found[0] == found[1]:
         tally.repair("no traceEvents: events were found without it", bytes(buffer[found[0] :][:64]))
@@ -84,7 +86,7 @@ def _search(buffer: bytearray, chunks: Iterator[bytes]) -> tuple[int, int] | Non
     searched = 0
     while (match := _LIST.search(buffer, max(0, searched - 4 * KIB))) is None:
         searched = len(buffer)
-        if searched > _MAX_OUTSIDE_BYTES or (chunk := next(chunks, None)) is None:
+        if searched > OUTSIDE_BYTES or (chunk := next(chunks, None)) is None:
             return None
         buffer += chunk
     return match.span()

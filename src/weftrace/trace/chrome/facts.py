@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from weftrace.trace.chrome.json_text import NotJson, clean, lenient_json
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import MAX_NS
+from weftrace.trace.limits import FACTS, NAME_CHARS
 from weftrace.trace.model import CONFIGURED, GROUP_SIZE, Device
 
 _MEMBER = re.compile(r'[\s,{\]\0]*"((?:[^"\\]|\\.)*+)"\s*:\s*')
 _NOTHING_MORE = re.compile(r"[\s,{}\]\0]*\Z")
-# Facts on which an analysis leans; they are looked for by name when damage hides them.
 #: Where a file says how it was made: an object of plain values, which torch's add_metadata_json can write too.
 CONFIGURATION_KEY = "weftrace"
 _PLAIN = str | int | float | Decimal
+#: What is counted of facts that are too long, or too many.
+MANY_FACTS = f"facts of the file beyond {FACTS:,}, or of over {NAME_CHARS:,} characters, left out"
+# Facts on which an analysis leans; they are looked for by name when damage hides them.
 _NEEDED = ("deviceProperties", "distributedInfo", "baseTimeNanoseconds")
 #: Fields of `Device` that limit one SM, and Kineto's keys: of CUDA, then of ROCm where that has another one.
 #: https://github.com/pytorch/kineto/blob/main/libkineto/src/DeviceProperties.cpp
@@ -99,7 +103,7 @@ def text_of(value: Any) -> str:
 def devices(facts: Mapping[str, Any]) -> Iterator[Device]:
     """The accelerators that `deviceProperties` lists; what has no id is none."""
     properties = facts.get("deviceProperties")
-    for item in properties if isinstance(properties, list) else []:
+    for item in properties[:FACTS] if isinstance(properties, list) else []:
         if isinstance(item, dict) and (number := small_count(item.get("id"))) is not None:
             memory = _integer(item.get("totalGlobalMem"))
             yield Device(
@@ -131,18 +135,21 @@ def _group_size(groups: object) -> int | None:
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def info(facts: Mapping[str, Any]) -> dict[str, str]:
+def info(facts: Mapping[str, Any], tally: Tally) -> dict[str, str]:
     """The plain values of the file, as texts, with NCCL's version, which Kineto puts beside the rank; and how it was
     made, where weftrace wrote it or captured it."""
-    summary = {clean(key): clean(str(value)) for key, value in facts.items() if isinstance(value, _PLAIN)}
+    plain = {clean(key): clean(str(value)) for key, value in facts.items() if isinstance(value, _PLAIN)}
+    if configured := _configuration(facts):
+        plain.pop(CONFIGURATION_KEY, None)  # JSON within a text is the same once more
+    every = plain | configured
+    summary = dict(islice(((k, v) for k, v in every.items() if len(k) + len(v) <= NAME_CHARS), FACTS))
+    if left_out := every.keys() - summary:
+        tally.repair(MANY_FACTS, min(left_out), len(left_out))
     if nccl := text_of(distributed(facts).get("nccl_version")):
         summary.setdefault("nccl_version", nccl)
     if size := _group_size(distributed(facts).get("pg_config")):
         summary.setdefault(GROUP_SIZE, str(size))
-    configured = _configuration(facts)
-    if configured:
-        summary.pop(CONFIGURATION_KEY, None)  # JSON within a text is the same once more
-    return summary | configured
+    return summary
 
 
 def _configuration(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -42,12 +42,19 @@ def with_flows(trace: Trace, stream: ByteStream, facts: Mapping[str, Any], *, ex
     read_events(stream, sink)
     flows = sink.frame().with_columns(pl.col("ts_ns") + base_ns(facts))
     rows = trace.events.select(*_PLACE, "cat", "correlation").with_row_index("row")
-    ends = rows.filter(_is_orphan()).join(flows.filter("is_end"), on=_PLACE).select("row", "flow_id")
-    starts = flows.filter(~pl.col("is_end")).join(ends.select("flow_id").unique(), on="flow_id", how="semi")
-    starts = rows.filter(is_launch()).join(starts, on=_PLACE).select("row", "flow_id")
-    found = pl.concat([ends, starts]).sort("row", "flow_id").unique("row", keep="first")
+    orphans = rows.filter(_is_orphan())
+    ends = flows.filter("is_end").join(orphans, on=_PLACE, how="semi")
+    starts = flows.filter(~pl.col("is_end")).join(ends, on="flow_id", how="semi")
+    found = pl.concat([_joined(orphans, ends), _joined(rows.filter(is_launch()), starts)]).sort("row", "flow_id")
+    found = found.unique("row", keep="first")
     flow_id = rows.select("row").join(found, on="row", how="left", maintain_order="left").get_column("flow_id")
     return replace(trace, events=trace.events.with_columns(flow_id.alias("flow_id")))
+
+
+def _joined(rows: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
+    """The first arrow at the place of each row that has one, however many events and arrows are there."""
+    first = flows.group_by(_PLACE).agg(pl.col("flow_id").min())
+    return rows.join(first, on=_PLACE).select("row", "flow_id")
 
 
 def _is_orphan() -> pl.Expr:

@@ -33,7 +33,7 @@ class FrameColumns:
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
-        self._names, self._threads = Codes(), Codes()
+        self._names, self._threads = Codes(tally), Codes(tally)
         self.tables = Tables({"name": self._names, "thread": self._threads})
         self._parts: dict[str, list[NDArray[Any]]] = defaultdict(list)
 

@@ -4,9 +4,11 @@ kept for those events alone, and what many events say alike has a number.
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,9 +28,12 @@ from weftrace.trace.chrome.events import MISSING, NOTHING, Args, Event
 from weftrace.trace.chrome.peers import PEER_OF, with_peer
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import Ints
+from weftrace.trace.limits import NAME_CHARS
 from weftrace.trace.model import DEVICE_CATEGORIES, LAUNCH_CATEGORIES
 
 _INT64 = 1 << 63
+#: What is counted where a name is too long.
+CUT_NAME = f"name cut to {NAME_CHARS:,} characters"
 
 # Categories of old profilers, and their names today (Kineto's libkineto/src/ActivityType.cpp has today's).
 CATEGORY = {
@@ -75,11 +80,28 @@ _READ: dict[str, Callable[[Args], int]] = {
 
 
 class Codes(dict[Any, int]):
-    """Values numbered in the order in which they appear."""
+    """Values numbered in the order in which they appear; a text that is too long for a name is cut, and counted."""
+
+    def __init__(self, tally: Tally, known: Mapping[Any, int] = MappingProxyType({})) -> None:
+        super().__init__(known)
+        self._tally = tally
 
     def __missing__(self, key: Any) -> int:
+        if (name := short(key, self._tally)) is not key:
+            return self[name]
         code = self[key] = len(self)
         return code
+
+
+def short(name: Any, tally: Tally) -> Any:
+    """A name, or a thread's pair of them, that is short enough: itself, unless it must be cut."""
+    if isinstance(name, tuple):
+        parts = tuple(short(part, tally) for part in name)
+        return name if all(map(operator.is_, parts, name)) else parts
+    if not isinstance(name, str) or len(name) <= NAME_CHARS:
+        return name
+    tally.repair(CUT_NAME, name)
+    return name[: NAME_CHARS - 1] + "…"
 
 
 class Gathered(NamedTuple):
@@ -117,7 +139,9 @@ class _Processes(dict[Any, "_ThreadsOf"]):
         self._codes = codes
 
     def __missing__(self, pid: int | str) -> _ThreadsOf:
-        threads = self[pid] = _ThreadsOf(pid, self._codes)
+        threads = _ThreadsOf(pid, self._codes)
+        if isinstance(pid, int) or len(pid) <= NAME_CHARS:
+            self[pid] = threads
         return threads
 
 
@@ -127,7 +151,9 @@ class _ThreadsOf(dict[Any, int]):
         self._pid, self._codes = pid, codes
 
     def __missing__(self, tid: int | str) -> int:
-        code = self[tid] = self._codes[(self._pid, tid)]
+        code = self._codes[(self._pid, tid)]
+        if isinstance(tid, int) or len(tid) <= NAME_CHARS:
+            self[tid] = code
         return code
 
 
@@ -136,11 +162,11 @@ class Gatherer:
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
-        self._names, self._cats, self._threads = Codes(), Codes(), Codes()
+        self._names, self._cats, self._threads = Codes(tally), Codes(tally), Codes(tally)
         self._processes = _Processes(self._threads)
-        self._texts = {column: Codes({None: 0}) for column in _TEXTS}
+        self._texts = {column: Codes(tally, {None: 0}) for column in _TEXTS}
         self._numbered = {"launch": launches(tally), "call": calls(tally)}
-        values = Codes({None: 0})
+        values = Codes(tally, {None: 0})
         self._calls = Calls(self._numbered["call"], values, tally)
         self.tables = Tables(
             {"name": self._names, "cat": self._cats, "thread": self._threads, "input_values": values, **self._texts}

@@ -40,7 +40,7 @@ class MemoryColumns:
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
-        self._threads = Codes()
+        self._threads = Codes(tally)
         self.tables = Tables({"thread": self._threads})
         self._parts: dict[str, list[NDArray[Any]]] = defaultdict(list)
         self._num_pending = 0

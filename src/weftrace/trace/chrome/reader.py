@@ -129,7 +129,7 @@ def read_stream(
         window_ns=window and (window[0] + origin_ns, window[1] + origin_ns),
         backend=text_of(world.get("backend")) or None,
         simulated=facts.get("weftrace_simulated") is True,
-        info=info(facts),
+        info=info(facts, tally),
         quality=tally.quality(stream.truncated),
         frames=None if table.frames is None else table.frames.frame(origin_ns),
         memory=memory,

@@ -11,7 +11,7 @@ import numpy as np
 from weftrace.trace.chrome.columns import Columns
 from weftrace.trace.chrome.events import MISSING, NO_ARGS, Event, decode_list
 from weftrace.trace.chrome.frames import FrameColumns
-from weftrace.trace.chrome.gather import label
+from weftrace.trace.chrome.gather import label, short
 from weftrace.trace.chrome.memory_events import MEMORY, MemoryColumns
 from weftrace.trace.chrome.tally import Tally
 from weftrace.trace.chrome.times import MAX_NS, Bools, Ints, TooFine, decimal_us, exact_ns, times_ns
@@ -232,10 +232,11 @@ class Table(EventSink):
             self.tally.skip("metadata")
             return
         kind, _, fact = event.name.partition("_")
-        facts = self._tracks.setdefault((label(event.pid), label(event.tid) if kind == "thread" else None), {})
+        place = label(event.pid), label(event.tid) if kind == "thread" else None
+        facts = self._tracks.setdefault(short(place, self.tally), {})
         value = {"name": event.args.name, "labels": event.args.labels, "sort_index": event.args.sort_index}[fact]
         if isinstance(value, str) or (isinstance(value, int) and MISSING < value < -MISSING):
-            facts[fact] = value
+            facts[fact] = short(value, self.tally)
 
 
 @dataclass(slots=True, frozen=True)

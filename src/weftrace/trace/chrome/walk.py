@@ -14,10 +14,9 @@ from weftrace.trace.chrome.facts import members
 from weftrace.trace.chrome.json_text import NotJson, lenient_json, nested
 from weftrace.trace.chrome.mend import mended
 from weftrace.trace.chrome.tally import Tally
-from weftrace.units import KIB, MIB, size
+from weftrace.trace.limits import DAMAGE_BYTES, EVENT_BYTES
+from weftrace.units import KIB, size
 
-MAX_EVENT_BYTES = 8 * MIB
-_MAX_DAMAGE_BYTES = 1 * MIB  # of damaged text that waits for more, to find the next event
 _MAX_QUICK = 1 << 14  # characters in which an event that is read quickly ends
 _MAX_NESTING = 200  # levels that may be skipped at once in text that nests too deeply to be decoded
 
@@ -101,7 +100,7 @@ class _Walker:
             unfinished = nested(text, at, depth=0) is None if error.too_deep else error.unfinished
             if self.last or not unfinished:
                 return self._damage(f"not JSON ({error.reason})", may_hold_end=not unfinished)
-            return len(text) - at >= MAX_EVENT_BYTES and self._damage(f"longer than {size(MAX_EVENT_BYTES)}")
+            return len(text) - at >= EVENT_BYTES and self._damage(f"longer than {size(EVENT_BYTES)}")
         is_event = "ph" in value
         sound = isinstance(value.get("ph"), str) and "traceEvents" not in value
         if not sound and len(_PHASE.findall(text, at, end)) > is_event:
@@ -146,7 +145,7 @@ class _Walker:
             self.at = empty.end()
             return True
         may_go_on = _MAY_CLOSE.match(text, at) or _MAY_BE_EMPTY.match(text, at)
-        if not self.last and len(text) - at < _MAX_DAMAGE_BYTES and may_go_on:
+        if not self.last and len(text) - at < DAMAGE_BYTES and may_go_on:
             return False
         self.closed = _CLOSES.match(text, at) is not None
         self.at = at + 1 if self.closed else _end(_BRACKETS, text, at)
@@ -165,7 +164,7 @@ class _Walker:
     def _damage(self, reason: str, *, may_hold_end: bool = True) -> bool:
         """Count what is damaged and go on behind it. may_hold_end: the list may end in what is damaged."""
         text, at = self.text, self.at
-        enough = self.last or len(text) - at > _MAX_DAMAGE_BYTES
+        enough = self.last or len(text) - at > DAMAGE_BYTES
         found = _next_event(text, at + 1, last=enough)
         if found is None and not enough:
             return False

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from weftrace.trace.limits import RANKS
 from weftrace.trace.model import Track
 from weftrace.trace.plain.groups import find_groups
 from weftrace.trace.plain.laying import lay_steps
@@ -17,7 +18,6 @@ from weftrace.trace.plain.ops import WAITING, WHOLE, classes, parsed_names, with
 from weftrace.trace.plain.values import PLAIN_SCHEMA, Plain
 from weftrace.trace.plain.workers import find_ranks
 
-_MOST_RANKS = 8_192  # what tells more is no rank
 _TELLING = ("rank", "pp", "dp", "tp", "step", "micro_batch")
 
 
@@ -32,7 +32,7 @@ def read_plain(
     if not _is_job(rows):
         return None
     ranks = find_ranks(rows, tracks, rank=rank)
-    if len(ranks.workers) > _MOST_RANKS:
+    if len(ranks.workers) > RANKS:
         return None
     rows = rows.with_columns(ranks.worker)
     if ranks.chunk is not None:
