@@ -16,8 +16,10 @@ import importlib
 import json
 import os
 import pkgutil
+import resource
 import runpy
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -33,6 +35,8 @@ import pytest
 from tests.compile_once import share_compiled_functions
 
 ROOT = Path(__file__).resolve().parents[1]
+#: Variables of a call's environment that limit its process: see `_limit`.
+SECONDS, SPARE_BYTES = "WARM_SECONDS", "WARM_SPARE_BYTES"
 LIBRARIES = (
     "fsspec", "isal", "jinja2", "msgspec", "numba", "numpy", "polars", "rich.table", "torch", "torch._dynamo",
     "torch.distributed.tensor", "torch.testing._internal", "typer._adapters", "typer.rich_utils",
@@ -129,6 +133,7 @@ def _answer(call: socket.socket) -> NoReturn:
         for number, file in enumerate(files):
             os.dup2(file, number)
             os.close(file)
+        _limit(environment.pop(SECONDS, ""), environment.pop(SPARE_BYTES, ""))
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)
@@ -139,6 +144,17 @@ def _answer(call: socket.socket) -> NoReturn:
     ended = os.waitstatus_to_exitcode(status)
     call.sendall(bytes([ended if ended >= 0 else 128 - ended]))
     os._exit(0)
+
+
+def _limit(seconds: str, spare_bytes: str) -> None:
+    """End this process with a signal after so many seconds of processor time, or ten times as many of any; let it have
+    no more address space than now and so many bytes."""
+    if seconds:
+        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
+        signal.alarm(10 * int(seconds))
+    if spare_bytes:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + int(spare_bytes),) * 2)
 
 
 def _read(file: IO[bytes], length: int) -> bytes:

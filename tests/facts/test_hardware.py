@@ -261,7 +261,7 @@ def test_a_wrong_file_is_refused_and_named(tmp_path: Path, old: str, new: str, s
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
-    with pytest.raises(WeftraceError, match=r"nowhere\.toml: cannot read"):
+    with pytest.raises(WeftraceError, match=r"nowhere\.toml: cannot be read"):
         load_hardware(tmp_path / "nowhere.toml")
 
 

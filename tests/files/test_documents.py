@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+import zstandard
 
+from tests.fuzz import is_thorough
 from tests.report import documents
 from weftrace.errors import DocumentError
-from weftrace.files.documents import document_text, read_document, write_document
+from weftrace.files.documents import SEAL, document_text, read_bytes, read_document, toml_of, write_document
 from weftrace.files.schemas import schemas
 
 
@@ -61,3 +66,84 @@ def test_columns_that_do_not_fit_together_are_refused(columns: Any, tmp_path: Pa
     (tmp_path / "bad.json").write_text(json.dumps({"schema": "x", "rows": {"as_columns": columns}}))
     with pytest.raises(DocumentError, match="columns of a table do not fit together"):
         read_document(tmp_path / "bad.json")
+
+
+def refused(path: Path, data: bytes) -> str:
+    path.write_bytes(data)
+    with pytest.raises(DocumentError) as error:
+        read_document(path)
+    return str(error.value).replace(f"{path}: ", "")
+
+
+def test_a_changed_value_is_told_and_another_format_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    document = {"schema": "weftrace.x/1", "weftrace": "1", "a": [1, 2.0, None], "b": {"2": "é", "10": float("nan")}}
+    write_document(document, path)
+    text = path.read_bytes()
+    whole = read_document(path)
+    assert whole == {**document, "b": {"2": "é", "10": None}}
+    path.write_text(json.dumps(json.loads(text), indent=7))
+    assert read_document(path) == whole
+    assert refused(path, text.replace(b"2.0", b"3.0")).startswith("was changed since weftrace wrote it")
+    path.write_text(json.dumps({key: each for key, each in json.loads(text).items() if key != "sha256"} | {"a": 5}))
+    assert read_document(path)["a"] == 5
+
+
+def test_each_flipped_bit_of_a_document_is_told_or_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    write_document(documents.document(documents.rank(documents.layers(2), number=0)), path)
+    whole, text = read_document(path), path.read_bytes()
+    rng = random.Random(0)
+    for bit in rng.sample(range(8 * len(text)), 1_000 if is_thorough() else 100):
+        flipped = bytearray(text)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        try:
+            assert read_document(path) | {SEAL: 0} == whole | {SEAL: 0}, bit
+        except DocumentError:
+            continue
+
+
+def test_a_document_of_no_use_is_refused_before_it_takes_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weftrace.files.documents.MOST_VALUES", 1_000)
+    path = tmp_path / "x.json"
+    path.write_bytes(gzip.compress(b'{"a": "' + b"x" * 3_000_000))
+    with pytest.raises(DocumentError, match=r"has more than 976.6 KiB"):
+        read_bytes(path, most=1_000_000)
+    assert refused(path, b"[" * 500_000) == "holds more than 1,000 values, the most that are read of a document"
+    monkeypatch.undo()
+    assert refused(path, b'{"a":' * 5_000) == "not a document: nested too deeply"
+    assert refused(path, b'{"as_columns":{"a":' * 900 + b"1" + b"}}" * 900).startswith("not a document: nested")
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "-1e999", "1e+000400"])
+def test_a_number_that_is_too_large_is_refused_with_its_place(number: str, tmp_path: Path) -> None:
+    summary = refused(tmp_path / "x.json", f'{{"a": [1, {{"b": {number}}}]}}'.encode())
+    assert summary.endswith(" - at `$.a[1].b`") and len(summary) < 100
+
+
+@pytest.mark.parametrize("column", [{"x": 1}, {"as_columns": {"a": [1, 2, 3]}}])
+def test_a_column_is_a_list_or_one_plain_value(column: Any, tmp_path: Path) -> None:
+    """An object in each of a million rows would be walked a million times."""
+    text = json.dumps({"rows": {"as_columns": {"a": [1, 2], "b": column}}})
+    assert "columns of a table do not fit together" in refused(tmp_path / "x.json", text.encode())
+
+
+def test_only_a_text_that_ends_early_is_called_cut(tmp_path: Path) -> None:
+    assert "cut off" in refused(tmp_path / "x.json", b'{"schema": "weftr')
+    assert "not JSON" in refused(tmp_path / "x.json", b'{"schema": "\\ud800"}')
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, zstandard.ZstdCompressor(write_checksum=True).compress])
+def test_damaged_compression_is_told(packed: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    whole = packed(json.dumps({"schema": "x", "rows": list(range(9_000))}).encode())
+    for data in (whole[: len(whole) // 2], whole[:60] + bytes([whole[60] ^ 8]) + whole[61:]):
+        assert "cut off" in refused(tmp_path / "x.json.gz", data)
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 9_000, "a = " + "9" * 5_000, "a = 1979-13-01", "a = ", "[[a]"])
+def test_no_toml_is_told_in_one_line(text: str) -> None:
+    with pytest.raises(DocumentError, match=r"^f\.toml: not TOML: .{5,180}; a hint$"):
+        toml_of(text, "f.toml", hint="; a hint")

@@ -652,7 +652,7 @@ def test_a_wrong_file_is_refused_and_named(tmp_path: Path, text: str, says: str)
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
-    with pytest.raises(RulesError, match=r"nowhere\.toml: cannot read"):
+    with pytest.raises(RulesError, match=r"nowhere\.toml: cannot be read"):
         load_rules(tmp_path / "nowhere.toml")
     (tmp_path / "latin.toml").write_bytes(b"# caf\xe9\n")
     with pytest.raises(RulesError, match=r"latin\.toml: not UTF-8"):

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from weftrace.cli.apps import App, Group
-from weftrace.errors import USAGE, WeftraceError
+from weftrace.errors import UNUSABLE_INPUT, USAGE, WeftraceError
 from weftrace.files.standard_input import STANDARD_INPUT, STANDARD_INPUT_NAME
 from weftrace.version import __version__
 from weftrace.wings import SHOWN, add_commands
@@ -139,8 +139,15 @@ def main() -> None:
         said = str(error)
         if said.startswith(f"{STANDARD_INPUT}: "):
             said = STANDARD_INPUT_NAME + said.removeprefix(STANDARD_INPUT)
-        typer.echo(f"weftrace: {said}", err=True)
+        typer.echo(f"weftrace: {_shortened(said)}", err=True)
         sys.exit(error.exit_code)
+    except MemoryError:
+        typer.echo(
+            "weftrace: there is not enough memory for this input. Free some, raise the limit (ulimit -v), or give "
+            "less: a part of the files, or one with fewer steps.",
+            err=True,
+        )
+        sys.exit(UNUSABLE_INPUT)
     except KeyboardInterrupt:
         _tell_stopped(_STOPPED[_INTERRUPTED])
         sys.exit(_INTERRUPTED)
@@ -171,6 +178,13 @@ def _run() -> None:
         sys.stdout.flush()
         raise
 
+
+def _shortened(said: str) -> str:
+    """An error without the middle of a text of the input that it repeats, where that is long."""
+    return said if len(said) <= _MOST_SAID else f"{said[: _MOST_SAID // 2]} … {said[-_MOST_SAID // 2 :]}"
+
+
+_MOST_SAID = 2_000  # characters of an error
 
 #: What a full disk, a quota or a broken device says. Outputs of ours that meet it say so themselves, with their names.
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

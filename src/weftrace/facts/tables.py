@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from weftrace.errors import WeftraceError
+from weftrace.files.documents import read_text, toml_of
 
 
 def read_tables(path: Path, key: str, *, what: str, error: type[WeftraceError], hint: str = "") -> list[dict[str, Any]]:
@@ -15,14 +15,7 @@ def read_tables(path: Path, key: str, *, what: str, error: type[WeftraceError], 
     what: what the tables are, for errors ("kernel rules"). hint: added where the file is not TOML. Raises `error`,
     naming the file, where it cannot be read, is not TOML, or holds anything else.
     """
-    try:
-        document = tomllib.loads(path.read_text("utf-8"))
-    except OSError as cause:
-        raise error(f"{path}: cannot read {what}: {cause.strerror or cause}") from cause
-    except UnicodeDecodeError as cause:
-        raise error(f"{path}: not UTF-8 text, byte {cause.start}: {cause.reason}") from cause
-    except tomllib.TOMLDecodeError as cause:
-        raise error(f"{path}: not TOML: {cause}{hint}") from cause
+    document = toml_of(read_text(path, error=error), str(path), error=error, hint=hint)
     unknown = sorted(set(document) - {key})
     if unknown:
         raise error(f"{path}: unknown key {unknown[0]!r}; {what} are tables under [[{key}]]")

@@ -1,26 +1,42 @@
-"""Documents: JSON values of one schema, to and from files, plain or compressed."""
+"""Documents: JSON values of one schema, to and from files, plain or compressed; and the texts of other small files.
+
+What weftrace writes is sealed: the field `sha256` is the digest of all others, as compact JSON in their order. So a
+file may be formatted anew, and a changed value is told. A file without that field is taken as it is.
+"""
 
 from __future__ import annotations
 
-import gzip
+import hashlib
+import json
+import math
 import os
-import zlib
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
-import zstandard
 
-from weftrace.errors import DocumentError, WeftraceError
+from weftrace.errors import DocumentError, TraceError, TraceTooLarge, WeftraceError
 from weftrace.files.output import write_output
+from weftrace.files.sources import unpacked
 from weftrace.files.standard_input import located
+from weftrace.units import GIB, MIB, size
 
+#: Decompressed bytes of a document, and values in it: decoded, each takes some 60 bytes.
+MOST_BYTES, MOST_VALUES = 2 * GIB, 100_000_000
+#: Decompressed bytes of a file that a person writes: rules, a question, a schedule.
+MOST_TEXT_BYTES = 16 * MIB
 _INDENTED = 4_000_000  # bytes of a document up to which it is indented, and holds tables as rows
 _LONG_TABLE = 100  # rows from which on a longer document holds a table as columns
 _SCALARS = (str, int, float, type(None))
+_PIECE = 1 << 18
+_HEAD = re.compile(rb'\{"schema":"[^"\\]*"(,"weftrace":"[^"\\]*")?')  # of what `document_text` writes
 #: Holds the columns of a table, name -> values, or one value that all rows have.
 AS_COLUMNS = "as_columns"
+#: The field that seals a document.
+SEAL = "sha256"
 
 
 def read_document(
@@ -29,28 +45,35 @@ def read_document(
     """The document of a JSON file: plain, gzip or zstd, told by content.
 
     schema: what its field `schema` must be; None for any. Raises `error`, naming the file and what is wrong with it,
-    where it cannot be read, is damaged, is not JSON, or is another document.
+    where it cannot be read, is damaged, is not JSON, is larger than `MOST_BYTES` or `MOST_VALUES`, was changed since
+    weftrace wrote it, holds a number that cannot be computed with, or is another document.
     """
+    text = read_bytes(path, error=error)
+    if text.count(b",") + text.count(b"[") + text.count(b"{") > MOST_VALUES:
+        raise error(f"{path}: holds more than {MOST_VALUES:,} values, the most that are read of a document")
     try:
-        text = _decompressed(Path(located(path)).read_bytes())
         document = msgspec.json.decode(text)
-    except OSError as cause:
-        raise error(f"{path}: cannot be read: {cause.strerror or cause}") from cause
-    except (EOFError, zlib.error, zstandard.ZstdError) as cause:
-        raise error(f"{path}: a compressed file that is cut off or damaged: {cause}") from cause
     except (msgspec.DecodeError, UnicodeDecodeError) as cause:
-        is_cut = "truncated" in str(cause)
+        is_cut = "truncated" in str(cause) and not text.rstrip().endswith((b"}", b"]"))
+        why = "cut off before its end: write it again" if is_cut else f"not JSON: {cause}{_place_of(cause, text)}"
+        raise error(f"{path}: {why}") from cause
+    except RecursionError as cause:
+        raise error(f"{path}: not a document: nested too deeply") from cause
+    named = schema or "weftrace"
+    if not isinstance(document, dict):
+        raise error(f"{path}: not a {named} document but a JSON {_json_name(document)}")
+    if (seal := document.pop(SEAL, None)) is not None and seal != _digest(msgspec.json.encode(document)):
         raise error(
-            f"{path}: {'cut off before its end: write it again' if is_cut else f'not JSON: {cause}'}"
-        ) from cause
+            f"{path}: was changed since weftrace wrote it: its {SEAL} does not fit. If nobody edited it, it is "
+            f"damaged: write it again. After an edit, remove its field {SEAL}."
+        )
     if AS_COLUMNS.encode() in text:
         try:
             document = _as_rows(document)
         except (ValueError, TypeError, AttributeError, RecursionError) as cause:
             raise error(f"{path}: the columns of a table do not fit together: {cause}") from cause
-    named = schema or "weftrace"
-    if not isinstance(document, dict):
-        raise error(f"{path}: not a {named} document but a JSON {_json_name(document)}")
+        if not isinstance(document, dict):
+            raise error(f"{path}: not a {named} document but a JSON {_json_name(document)}")
     if schema is not None and document.get("schema") != schema:
         raise error(f"{path}: not a {schema} document: its schema is {document.get('schema')!r}")
     return document
@@ -74,12 +97,68 @@ def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) ->
 
 
 def document_text(document: Mapping[str, Any]) -> bytes:
-    """A document as JSON, with a line end: indented, unless it is too long to be read by eye. Then long tables stand as
-    columns, {"as_columns": {name: values}}, in half the room; `read_document` makes rows of them again."""
+    """A document as JSON, sealed, with a line end: indented, unless it is too long to be read by eye. Then long tables
+    stand as columns, {"as_columns": {name: values}}, in half the room; `read_document` makes rows of them again."""
     text = msgspec.json.encode(document)
     if len(text) <= _INDENTED:
-        return msgspec.json.format(text, indent=1) + b"\n"
-    return msgspec.json.encode(_as_columns(document)) + b"\n"
+        return msgspec.json.format(_sealed(text), indent=1) + b"\n"
+    return _sealed(msgspec.json.encode(_as_columns(document))) + b"\n"
+
+
+def _sealed(text: bytes) -> bytes:
+    """A document's compact text with its seal; as it is where its first field is no schema."""
+    head = _HEAD.match(text)
+    return (
+        text
+        if head is None
+        else b'%b,"%b":"%b"%b' % (head[0], SEAL.encode(), _digest(text).encode(), text[head.end() :])
+    )
+
+
+def _digest(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
+
+
+# --- other small files ----------------------------------------------------------------------------------------------
+
+
+def read_bytes(
+    path: str | os.PathLike[str], *, error: type[WeftraceError] = DocumentError, most: int = MOST_BYTES
+) -> bytes:
+    """The decompressed bytes of a file. Raises `error` where it cannot be read, is damaged, or has more than `most`."""
+    try:
+        with open(located(path), "rb") as file:
+            stream = unpacked(iter(partial(file.read, _PIECE), b""), os.fspath(path), max_bytes=most)
+            data = b"".join(stream.chunks)
+    except (OSError, ValueError) as cause:  # ValueError: a path with a zero byte
+        raise error(f"{path}: cannot be read: {getattr(cause, 'strerror', None) or cause}") from cause
+    except TraceTooLarge as cause:
+        raise error(f"{path}: has more than {size(most)}, the most that is read of such a file") from cause
+    except TraceError as cause:  # compressed too often
+        raise error(str(cause)) from cause
+    if stream.truncated:
+        raise error(f"{path}: a compressed file that is cut off or damaged: {stream.truncated}")
+    return data
+
+
+def read_text(path: str | os.PathLike[str], *, error: type[WeftraceError] = DocumentError) -> str:
+    """The text of a file that a person writes. Raises `error` as `read_bytes` does, and where it is not UTF-8."""
+    try:
+        return read_bytes(path, error=error, most=MOST_TEXT_BYTES).decode("utf-8")
+    except UnicodeDecodeError as cause:
+        raise error(f"{path}: not UTF-8 text, byte {cause.start}: {cause.reason}") from cause
+
+
+def toml_of(text: str, what: str, *, error: type[WeftraceError] = DocumentError, hint: str = "") -> dict[str, Any]:
+    """What a TOML text holds. what: names it in errors, which end with the hint. Raises `error` where it is none."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as cause:  # a number of 5,000 digits; lists in lists
+        why = "nested too deeply" if isinstance(cause, RecursionError) else cause
+        raise error(f"{what}: not TOML: {why}{hint}") from cause
+
+
+# --- tables as columns ------------------------------------------------------------------------------------------------
 
 
 def _as_columns(value: Any) -> Any:
@@ -115,16 +194,37 @@ def _as_rows(value: Any) -> Any:
     for key, column in columns.items():
         if isinstance(column, list) and len(column) != number:
             raise ValueError(f"{key!r} has {len(column)} values, another column {number}")
+        if isinstance(column, dict):
+            raise ValueError(f"{key!r} is an object, and a column a list or the one value of all rows")
     whole = [column if isinstance(column, list) else [column] * number for column in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*whole, strict=True)]
 
 
-def _decompressed(data: bytes) -> bytes:
-    if data[:2] == b"\x1f\x8b":
-        return gzip.decompress(data)
-    if data[:4] == b"\x28\xb5\x2f\xfd":
-        return zstandard.ZstdDecompressor().decompressobj().decompress(data)
-    return data
+# --- what is wrong ----------------------------------------------------------------------------------------------------
+
+
+def _place_of(cause: Exception, text: bytes) -> str:
+    """Where the number is that a decoder refused without a place, as the end of a sentence."""
+    if "out of range" not in str(cause):
+        return ""
+    try:
+        found = next(_infinite(json.loads(text, parse_int=float, parse_float=float), "$"), "")
+    except (ValueError, RecursionError):
+        return ""
+    return f" - at `{found}`" if found else ""
+
+
+def _infinite(value: Any, place: str) -> Iterator[str]:
+    """The places of infinite numbers."""
+    inside: Iterable[tuple[str, Any]] = ()
+    if isinstance(value, dict):
+        inside = ((f"{place}.{key}", each) for key, each in value.items())
+    elif isinstance(value, list):
+        inside = ((f"{place}[{at}]", each) for at, each in enumerate(value))
+    elif isinstance(value, float) and math.isinf(value):
+        yield place
+    for where, each in inside:
+        yield from _infinite(each, where)
 
 
 def _json_name(value: object) -> str:

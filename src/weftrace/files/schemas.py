@@ -15,12 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, TypedDict, get_args, get_type_hints
+from typing import Annotated, Any, NotRequired, TypedDict, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
-from weftrace.files.documents import AS_COLUMNS
+from weftrace.files.documents import AS_COLUMNS, SEAL
 from weftrace.files.values import document_type
 from weftrace.outputs import Output
 from weftrace.wings import SHOWN
@@ -109,9 +109,13 @@ def schemas() -> Iterator[DocumentSchema]:
 
 
 def schema_for(output: Output) -> DocumentSchema:
-    """Of the document that an output with a title writes: its type, after the two fields that every document has."""
+    """Of the document that an output with a title writes: its type, after the fields that every document has."""
     own = document_type(output.kind or output.value)
-    head = {"schema": str, "weftrace": Annotated[str, Meta(description="Version of weftrace that wrote it.")]}
+    head = {
+        "schema": str,
+        "weftrace": Annotated[str, Meta(description="Version of weftrace that wrote it.")],
+        SEAL: NotRequired[Annotated[str, Meta(description="SHA-256 of all other fields as compact JSON.")]],
+    }
     made = TypedDict(own.__name__, {**head, **get_type_hints(own, include_extras=True)})  # type: ignore[misc]
     made.__doc__ = own.__doc__
     return DocumentSchema(document=made, schema=output.schema, title=output.title)

@@ -162,6 +162,7 @@ def _plain_key(key: Any) -> Any:
 
 
 _MOST = 1 << 63  # what a column of a table holds is below it
+_MOST_UNBOUNDED = 10**100  # what is computed of more may not be finite
 
 
 def from_document(
@@ -191,6 +192,8 @@ def _built(kind: Any, document: Any, place: str) -> Any:
     if document is None or kind is Any or origin is Literal:
         return document
     if origin is Annotated and UNBOUNDED in args[1:]:
+        if not -_MOST_UNBOUNDED < document < _MOST_UNBOUNDED:
+            raise msgspec.ValidationError(f"a whole number of over 100 digits - at `{place}`")
         return document
     if isinstance(document, int) and not -_MOST <= document < _MOST:
         raise msgspec.ValidationError(f"a whole number of over 64 bits - at `{place}`")

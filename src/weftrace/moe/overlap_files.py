@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from weftrace.errors import ProfileError
+from weftrace.files.documents import read_text, toml_of
 from weftrace.moe.operations import WORKS, Direction, Lane, Operation, Overlap, Part
 from weftrace.moe.requests import PHASES, ModelPhase
 
@@ -45,7 +46,7 @@ def load_overlap(name: str, kind: ModelPhase | None = None) -> Overlap:
     if found:
         lists = [_shipped_list(text, what, num_chunks) for what, text in found]
     elif plain.endswith(".toml"):
-        lists = [overlap_of(_read(plain), plain, num_chunks=num_chunks)]
+        lists = [overlap_of(read_text(plain, error=ProfileError), plain, num_chunks=num_chunks)]
     else:
         raise ProfileError(f"no overlap {plain!r}; there are {', '.join(known_overlaps())}, or give a .toml file")
     for each in lists:
@@ -61,10 +62,7 @@ def overlap_of(text: str, what: str, *, num_chunks: int | None = None) -> Overla
 
     Raises `ProfileError` for what is no such list.
     """
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ProfileError(f"{what}: not TOML: {error}") from error
+    raw = toml_of(text, what, error=ProfileError)
     given = raw.pop("operation", None)
     if unknown := sorted(set(raw) - set(_KEYS)):
         raise ProfileError(f"{what}: unknown key {unknown[0]!r}; the keys are {', '.join(_KEYS)}, operation")
@@ -176,13 +174,6 @@ def _split(name: str) -> tuple[str, int | None]:
     """ "chunked:8" -> "chunked", 8."""
     found = re.fullmatch(r"(.+):(\d{1,4})", name)
     return (name, None) if found is None else (found[1], int(found[2]))
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProfileError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 @cache

@@ -27,6 +27,7 @@ from typing import Any
 import polars as pl
 
 from weftrace.errors import DocumentError, ScheduleError
+from weftrace.files.documents import read_text
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule, need_schedule
 
 VERSION = 1
@@ -163,12 +164,7 @@ def read_schedule(path: str | os.PathLike[str]) -> Schedule:
     Raises `DocumentError` where the file cannot be read, or holds no schedule.
     """
     what = os.fspath(path)
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise DocumentError(f"{what}: cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise DocumentError(f"{what}: is no text: {error}") from error
+    text = read_text(path)
     try:
         if what.lower().endswith(".csv"):
             return from_torch_csv(text, name=Path(path).stem, what=what)

@@ -6,6 +6,7 @@ Keys and defaults are those of DeepSpeed 0.19.8; every other block of the file i
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from weftrace.errors import FlopsError
+from weftrace.files.documents import read_text
 
 BLOCK = "flops_profiler"
 
@@ -51,15 +53,13 @@ def read_deepspeed_config(path: str | Path) -> DeepSpeedFlopsConfig:
     """The configuration in a JSON file. Raises `FlopsError` where it cannot be read, has no block, or a value is
     wrong.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FlopsError(f"{path}: cannot be read: {error}") from error
+    text = read_text(path, error=FlopsError)
     try:
         document = json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, path))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits; lists in lists
+        why = "nested too deeply" if isinstance(error, RecursionError) else error
         raise FlopsError(
-            f"{path}: not JSON: {error}. DeepSpeed takes no comments and no trailing commas either"
+            f"{path}: not JSON: {why}. DeepSpeed takes no comments and no trailing commas either"
         ) from error
     return parse_deepspeed_config(document, str(path))
 
@@ -121,8 +121,7 @@ def _size(where: str, name: str, value: Any) -> int | None:
 def _once(pairs: list[tuple[str, Any]], path: str | Path) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, number in Counter(name for name, _ in pairs).items() if number > 1)
         raise FlopsError(f"{path}: the key {twice!r} stands twice in one object; remove one")
     return found
 

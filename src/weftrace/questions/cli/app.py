@@ -14,6 +14,7 @@ from msgspec import Meta
 from weftrace.cli import completion, options, outputs
 from weftrace.cli.requests import command_of
 from weftrace.errors import QueryError
+from weftrace.files.documents import read_text
 from weftrace.options import Option
 
 EPILOG = f"""[bold]Examples[/bold]
@@ -147,7 +148,4 @@ def _split(given: list[str], sql_file: str | None) -> tuple[list[str], str]:
 def _read(path: str) -> str:
     if path == "-":
         return sys.stdin.read()
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise QueryError(f"{path}: cannot be read as SQL: {error}") from error
+    return read_text(path, error=QueryError)

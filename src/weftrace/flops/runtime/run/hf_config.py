@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from weftrace.errors import FlopsError
+from weftrace.files.documents import read_text
 from weftrace.installing import install_command, upgrade_command
 
 
@@ -18,15 +19,11 @@ def read_config(source: str) -> Any:
     """
     file = Path(source)
     file = file / "config.json" if file.is_dir() else file
+    if not file.exists():
+        raise FlopsError(f"{file}: no such file; give a config.json or a folder that holds one (nothing is downloaded)")
     try:
-        found = json.loads(file.read_bytes())
-    except FileNotFoundError as error:
-        raise FlopsError(
-            f"{file}: no such file; give a config.json or a folder that holds one (nothing is downloaded)"
-        ) from error
-    except OSError as error:
-        raise FlopsError(f"{file}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is one of them
+        found = json.loads(read_text(file, error=FlopsError))
+    except (ValueError, RecursionError) as error:
         raise FlopsError(f"{file}: is no JSON: {error}") from error
     if not isinstance(found, dict):
         raise FlopsError(f"{file}: a configuration is a JSON object with a model_type, not {_kind(found)}")
