@@ -100,6 +100,10 @@ class CaptureWarning(UserWarning):
     """Something of a recording went wrong while the run that it records went on."""
 
 
+class UncheckedWarning(UserWarning):
+    """A file was saved before files had a digest, so nobody can tell whether it is damaged."""
+
+
 class OutputError(WeftraceError):
     """An output cannot be written."""
 

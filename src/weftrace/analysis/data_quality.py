@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from weftrace.analysis.kernel_times import kernel_table
 from weftrace.analysis.waiting.idle_account import IdleAccount, idle_account
+from weftrace.files.parquet import UNCHECKED
 from weftrace.files.schemas import Count, Ns, Share
 from weftrace.files.values import OPTIONAL
 from weftrace.notebook import InNotebook
@@ -118,6 +119,8 @@ def quality(source: Trace | Work, *, unnamed_share: float | None = None, account
             f"{work.num_overlapping:,} events start before their predecessor on the stream ended "
             "(programmatic dependent launch, graph branches); times are unions, so nothing counts twice"
         )
+    if read.unchecked:
+        notes.append(f"the file cannot be checked: {UNCHECKED}")
     if work.trace.simulated:
         notes.append("simulated by weftrace, not measured")
     return Quality(

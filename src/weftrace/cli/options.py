@@ -215,6 +215,7 @@ def opened(
                 on_progress=lambda num_bytes: progress.advance(task, num_bytes),
             ),
         )
+    _tell_unchecked(trace)
     if not tells_truncated:
         yield trace
     elif isinstance(trace, Job):
@@ -223,6 +224,26 @@ def opened(
         if trace.quality.truncated:
             _teller_of_truncated()(trace.path, trace.quality.truncated)
         yield trace
+
+
+def _tell_unchecked(source: Trace | Job) -> None:
+    """Say once on stderr which Parquet files have no digest."""
+    from weftrace.trace import Job
+
+    if isinstance(source, Job):
+        old = [path for path in source.paths if path.endswith(".parquet")]
+        if old:
+            from weftrace.trace.parquet import is_unchecked
+
+            old = [path for path in old if is_unchecked(path)]
+    else:
+        old = [source.path] if source.quality.unchecked else []
+    if old:
+        from weftrace.files.parquet import UNCHECKED
+        from weftrace.units import counted
+
+        more = f" and {counted(len(old) - 1, 'other file')}" if len(old) > 1 else ""
+        typer.echo(f"weftrace: {old[0]}{more} cannot be checked: {UNCHECKED}", err=True)
 
 
 def _teller_of_truncated() -> Callable[[str, str], None]:

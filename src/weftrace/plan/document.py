@@ -4,34 +4,35 @@ Document `weftrace.plan/2`: an object with `schema`, the facts of `Plan`, and `o
 of `Op`: `resource` is an object of `rank` and `stream`; `after` lists ids or row numbers, and objects with the fields
 of `Wait` for waits that say more. Fields that have their default value are left out.
 
-Parquet: the columns of `Plan.ops`, and `after`, a list of each op's waits; the facts are JSON in the file's metadata.
+Parquet: the columns of `Plan.ops`, and `after`, a list of each op's waits; the facts are JSON in the file's metadata,
+and a digest tells damage (`weftrace.files.parquet`).
 """
 
 from __future__ import annotations
 
-import io
 import json
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
 
-from weftrace.errors import PlanError
+from weftrace.errors import PlanError, TraceError, UncheckedWarning
 from weftrace.files.output import write_output
+from weftrace.files.parquet import UNCHECKED, parquet_bytes, read_table
 from weftrace.files.schemas import DocumentSchema
+from weftrace.files.sources import DEFAULT_MAX_BYTES, open_bytes
 from weftrace.plan.model import Plan
-from weftrace.plan.ops import OP_SCHEMA, WAIT_SCHEMA, Op, Resource, Wait
+from weftrace.plan.ops import OP_DEFAULTS, OP_SCHEMA, WAIT_SCHEMA, Op, Resource, Wait
 
 SCHEMA = "weftrace.plan/2"
 _KEY = "weftrace.plan"
 _FACTS = tuple(field for field in fields(Plan) if field.name not in ("ops", "waits"))
 _AFTER = pl.List(pl.Struct({name: WAIT_SCHEMA[name] for name in WAIT_SCHEMA if name != "op"}))
-_BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 
 _FIELDS: dict[type, frozenset[str]] = {
     Plan: frozenset(("ops", *(field.name for field in _FACTS))),
@@ -116,21 +117,24 @@ def plan_of(document: Mapping[str, Any], what: str = "") -> Plan:
 
 def save_parquet(plan: Plan, path: str | os.PathLike[str]) -> None:
     """Write a plan as Parquet (zstd), whole or not at all. Raises `OutputError` where the file cannot be written."""
-    buffer = io.BytesIO()
     ops = plan.ops.with_columns(_after(plan))
-    ops.write_parquet(buffer, compression="zstd", metadata={_KEY: json.dumps({"schema": SCHEMA, **_facts(plan)})})
-    write_output(path, [buffer.getvalue()])
+    write_output(path, [parquet_bytes(ops, {_KEY: json.dumps({"schema": SCHEMA, **_facts(plan)})})])
 
 
-def load_parquet(path: str | os.PathLike[str]) -> Plan:
-    """Read a plan that `save_parquet` wrote. Raises `PlanError` where the file is not such a plan, or is damaged."""
+def load_parquet(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_BYTES) -> Plan:
+    """Read a plan that `save_parquet` wrote. max_bytes: limit on its size in memory.
+
+    Raises `PlanError` where the file is not such a plan, is damaged, or too large. Warns where a plan was saved before
+    plans had a digest, so that damage cannot be told.
+    """
     try:
-        stored = Path(path).read_bytes()
-        text = pl.read_parquet_metadata(io.BytesIO(stored)).get(_KEY)
-        frame = pl.read_parquet(io.BytesIO(stored)) if text is not None else pl.DataFrame()
-    except _BROKEN as error:
-        said = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise PlanError(f"{path}: not a plan that can be read: {said}") from error
+        stored = b"".join(open_bytes(path, max_bytes=max_bytes).chunks)
+    except TraceError as error:
+        raise PlanError(str(error)) from error
+    table = read_table(
+        stored, str(path), max_bytes=max_bytes, error=PlanError, too_large=PlanError, remedy="Save the plan again."
+    )
+    text, frame = table.metadata.get(_KEY), table.rows
     if text is None or frame.schema != pl.Schema({**OP_SCHEMA, "after": _AFTER}):
         raise PlanError(
             f"{path}: is Parquet, but not a plan that this weftrace saved. A trace is opened with weftrace.open."
@@ -138,14 +142,21 @@ def load_parquet(path: str | os.PathLike[str]) -> Plan:
     try:
         facts = json.loads(text)
         head = msgspec.convert({**facts, "ops": ()}, PlanDocument)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise PlanError(f"{path}: its data about the plan is not in weftrace's form: {error}") from error
     if head.schema != SCHEMA:
         raise PlanError(f"{path}: this plan is of another version. Read it with the weftrace that wrote it.")
+    for column in OP_DEFAULTS:
+        if missing := frame.get_column(column).null_count():
+            raise PlanError(f"{path}: {missing:,} ops have no {column}. Save the plan again.")
+    if not table.is_checked:
+        warnings.warn(f"{path}: {UNCHECKED}", UncheckedWarning, stacklevel=2)
     after = frame.select(op=pl.int_range(pl.len(), dtype=pl.UInt32), after="after").filter(
         pl.col("after").list.len() > 0
     )
     waits = after.explode("after").unnest("after")
+    if missing := sum(waits.null_count().row(0)):
+        raise PlanError(f"{path}: {missing:,} values of waits are missing. Save the plan again.")
     return Plan(ops=frame.drop("after"), waits=waits, **{field.name: getattr(head, field.name) for field in _FACTS})
 
 

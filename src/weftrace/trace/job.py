@@ -378,5 +378,5 @@ def read(
     if str(path).endswith(".parquet") or (str(path) == STANDARD_INPUT and _is_parquet(path)):
         from weftrace.trace.parquet import load_parquet
 
-        return load_parquet(path)
+        return load_parquet(path, max_bytes=max_bytes)
     return read_chrome(path, frames=frames, max_bytes=max_bytes, on_progress=on_progress, workers=workers)

@@ -169,6 +169,7 @@ class ReadQuality(InNotebook):
     skipped: kind -> well-formed events that weftrace does not use (flow arrows, instants, counters, Python stacks).
     truncated: where and why the file ended early, or None.
     examples: reason -> the first event of that kind, shortened, for a person to look up.
+    unchecked: whether damage could not be told: of Parquet that weftrace wrote before it gave files a digest.
     """
 
     dropped: Mapping[str, int] = field(default_factory=dict)
@@ -176,6 +177,7 @@ class ReadQuality(InNotebook):
     skipped: Mapping[str, int] = field(default_factory=dict)
     truncated: str | None = None
     examples: Mapping[str, str] = field(default_factory=dict)
+    unchecked: bool = False
 
     @property
     def num_dropped(self) -> int:

@@ -1,29 +1,30 @@
 """A read trace kept as Parquet, so that a big file is parsed once: load(save(trace)) == trace.
 
-The events are the columns; all else that a `Trace` knows is JSON in the file's key-value metadata. What is loaded is
-checked, since a file may come from anywhere: it holds data only, and nothing of it is executed.
+The events are the columns; all else that a `Trace` knows is JSON in the file's key-value metadata. A digest tells
+damage (`weftrace.files.parquet`). What is loaded is checked, since a file may come from anywhere: it holds data only,
+and nothing of it is executed.
 """
 
 from __future__ import annotations
 
 import base64
-import io
 import json
 import os
+from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
 import polars as pl
 
-from weftrace.errors import TraceError, TraceTooLarge
+from weftrace.errors import TraceError
 from weftrace.files.output import write_output
+from weftrace.files.parquet import MAGIC, lacks_digest, parquet_bytes, read_table
 from weftrace.files.sources import DEFAULT_MAX_BYTES, open_bytes
 from weftrace.trace.chrome.facts import rank_in_name
 from weftrace.trace.chrome.stated import SPELLINGS
 from weftrace.trace.model import EVENT_SCHEMA, MEMORY_SCHEMA, Device, ReadQuality, Trace, Track
 from weftrace.trace.plain.tables import trace_of_table
 from weftrace.trace.plain.values import PLAIN_SCHEMA, Plain, Worker
-from weftrace.units import size
 
 #: Version of the layout, counted up when a reader of the one before could not read it.
 FORMAT = 1
@@ -39,8 +40,7 @@ _ADDED = frozenset(
     )
 )  # fmt: skip
 _NEVER_NULL = ("name", "cat", "pid", "tid", "ts_ns", "dur_ns")
-_BYTES_PER_EVENT = sum(8 if dtype == pl.Int64() else 4 for dtype in EVENT_SCHEMA.values())
-_BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, OverflowError)
+_AGAIN = "Convert the profiler's file again: weftrace convert"
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -83,6 +83,7 @@ def save_parquet(trace: Trace, path: str | os.PathLike[str]) -> None:
         skipped=dict(quality.skipped),
         truncated=quality.truncated,
         examples=dict(quality.examples),
+        unchecked=quality.unchecked,
     )
     events = trace.events.select(*EVENT_SCHEMA)
     if (plain := trace.plain) is not None:
@@ -90,14 +91,8 @@ def save_parquet(trace: Trace, path: str | os.PathLike[str]) -> None:
         events = events.hstack(plain.rows.select(pl.all().name.prefix(_PLAIN)))
     metadata = {_KEY: json.dumps({"format": FORMAT, **msgspec.to_builtins(facts)})}
     if trace.memory is not None:
-        metadata[_MEMORY_KEY] = base64.b64encode(_stored(trace.memory.select(*MEMORY_SCHEMA), {})).decode()
-    write_output(path, [_stored(events, metadata)])
-
-
-def _stored(rows: pl.DataFrame, metadata: dict[str, str]) -> bytes:
-    buffer = io.BytesIO()  # some bytes a row
-    rows.write_parquet(buffer, compression="zstd", metadata=metadata)
-    return buffer.getvalue()
+        metadata[_MEMORY_KEY] = base64.b64encode(parquet_bytes(trace.memory.select(*MEMORY_SCHEMA), {})).decode()
+    write_output(path, [parquet_bytes(events, metadata)])
 
 
 def load_parquet(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_BYTES) -> Trace:
@@ -105,40 +100,31 @@ def load_parquet(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_B
 
     Its `path` is this file's.
 
-    max_bytes: limit on the size of the events in memory.
+    max_bytes: limit on the size of the events in memory, strings included.
     Raises TraceError when the file is not such a trace, is damaged or is of a later format; TraceTooLarge past
     `max_bytes`.
     """
+    name = str(path)
     stream = open_bytes(path, max_bytes=max_bytes)
     stored = b"".join(stream.chunks)
-    if not stored.startswith(b"PAR1"):
+    if not stored.startswith(MAGIC):
         raise TraceError(f"{path}: is not Parquet. Give a file that weftrace convert wrote, or the profiler's JSON.")
-    file = io.BytesIO(stored)
-    try:
-        metadata = pl.read_parquet_metadata(file)
-        text = metadata.get(_KEY)
-        if text is None:
-            return _of_ranges(str(path), file, max_bytes)
-        facts = _facts(str(path), text)
-        events = _events(str(path), file, max_bytes)
-        plain = facts.plain and _plain(str(path), file, facts.plain)
-        memory = _memory(str(path), metadata.get(_MEMORY_KEY), max_bytes)
-    except _BROKEN as error:
-        raise TraceError(
-            f"{path}: is damaged or cut short, and Parquet cannot be read in part ({_first_line(error)}). "
-            "Convert the profiler's file again: weftrace convert"
-        ) from error
+    table = read_table(stored, name, max_bytes=max_bytes, remedy=_AGAIN)
+    if (text := table.metadata.get(_KEY)) is None:
+        return trace_of_table(table.rows, name, spellings=SPELLINGS, rank=rank_in_name(name))
+    facts = _facts(name, text)
+    events = _events(name, table.rows)
+    plain = facts.plain and _plain(name, table.rows, facts.plain)
+    memory = _memory(name, table.metadata.get(_MEMORY_KEY), max_bytes)
     kept: dict[str, Any] = {field: getattr(facts, field) for field in _Facts.__struct_fields__ if field != "format"}
-    return Trace(events=events, path=str(path), memory=memory, **kept | {"plain": plain})
+    if not table.is_checked:
+        kept["quality"] = replace(facts.quality, unchecked=True)
+    return Trace(events=events, path=name, memory=memory, **kept | {"plain": plain})
 
 
-def _of_ranges(path: str, file: io.BytesIO, max_bytes: int) -> Trace:
-    """The table of ranges that a file of another writer holds."""
-    file.seek(0)
-    if (rows := pl.scan_parquet(file).select(pl.len()).collect().item()) * _BYTES_PER_EVENT > max_bytes:
-        raise TraceTooLarge(f"{path}: {rows:,} rows expand past the limit of {size(max_bytes)}. Raise --max-bytes.")
-    file.seek(0)
-    return trace_of_table(pl.read_parquet(file), path, spellings=SPELLINGS, rank=rank_in_name(path))
+def is_unchecked(path: str | os.PathLike[str]) -> bool:
+    """Whether a file of this machine is a trace that was saved before traces had a digest."""
+    return lacks_digest(path, _KEY)
 
 
 def _facts(path: str, text: str) -> _Facts:
@@ -158,23 +144,13 @@ def _facts(path: str, text: str) -> _Facts:
         ) from error
 
 
-def _events(path: str, file: io.BytesIO, max_bytes: int) -> pl.DataFrame:
-    schema = pl.read_parquet_schema(file)
-    absent = _ADDED - schema.keys()
+def _events(path: str, rows: pl.DataFrame) -> pl.DataFrame:
+    absent = _ADDED - set(rows.columns)
     for column, dtype in EVENT_SCHEMA.items():
-        if column not in absent and schema.get(column) != dtype:
-            found = f"is {schema[column]}" if column in schema else "is missing"
+        if column not in absent and rows.schema.get(column) != dtype:
+            found = f"is {rows.schema[column]}" if column in rows.schema else "is missing"
             raise TraceError(f"{path}: column {column} {found}, where weftrace writes {dtype}. Convert the file again.")
-    file.seek(0)
-    num_events = pl.scan_parquet(file).select(pl.len()).collect().item()
-    if num_events * _BYTES_PER_EVENT > max_bytes:
-        raise TraceTooLarge(
-            f"{path}: {num_events:,} events expand past the limit of {size(max_bytes)}. If you trust the file, raise "
-            "--max-bytes."
-        )
-    file.seek(0)
-    events = pl.read_parquet(file, columns=[column for column in EVENT_SCHEMA if column not in absent])
-    events = events.select(
+    events = rows.select(
         pl.lit(None, dtype).alias(column) if column in absent else column for column, dtype in EVENT_SCHEMA.items()
     )
     for column in _NEVER_NULL:
@@ -189,31 +165,27 @@ def _memory(path: str, text: str | None, max_bytes: int) -> pl.DataFrame | None:
     """What was allocated and freed; None where the file has none. Raises TraceError where it is another table."""
     if text is None:
         return None
-    file = io.BytesIO(base64.b64decode(text, validate=True))
-    if pl.read_parquet_schema(file) != MEMORY_SCHEMA:
+    try:
+        stored = base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise TraceError(f"{path}: its memory events are damaged ({error}). {_AGAIN}") from error
+    memory = read_table(stored, f"{path}: memory events", max_bytes=max_bytes, remedy=_AGAIN).rows
+    if memory.schema != MEMORY_SCHEMA:
         raise TraceError(f"{path}: its memory events are not what weftrace writes. Convert the profiler's file again.")
-    file.seek(0)
-    if (rows := pl.scan_parquet(file).select(pl.len()).collect().item()) * _BYTES_PER_EVENT > max_bytes:
-        raise TraceTooLarge(f"{path}: {rows:,} memory events expand past the limit of {size(max_bytes)}.")
-    file.seek(0)
-    memory = pl.read_parquet(file)
     for column in ("ts_ns", "pid", "tid", "bytes"):
         if missing := memory.get_column(column).null_count():
             raise TraceError(f"{path}: {missing:,} memory events have no {column}. Convert the profiler's file again.")
     return memory
 
 
-def _plain(path: str, file: io.BytesIO, facts: _PlainFacts) -> Plain:
+def _plain(path: str, rows: pl.DataFrame, facts: _PlainFacts) -> Plain:
     """What the events of a plain trace are. Raises TraceError where a column is missing or of another type."""
-    schema = pl.read_parquet_schema(file)
     for column, dtype in PLAIN_SCHEMA.items():
-        if schema.get(_PLAIN + column) != dtype:
+        if rows.schema.get(_PLAIN + column) != dtype:
             raise TraceError(f"{path}: column {_PLAIN}{column} is not the {dtype} that weftrace writes. Convert again.")
-    file.seek(0)
-    rows = pl.read_parquet(file, columns=[_PLAIN + column for column in PLAIN_SCHEMA])
     if (rows.get_column(f"{_PLAIN}worker").drop_nulls() >= len(facts.workers)).any():
         raise TraceError(f"{path}: an event is of a rank that the file does not list. Convert the file again.")
-    rows = rows.rename({_PLAIN + column: column for column in PLAIN_SCHEMA})
+    rows = rows.select(pl.col(_PLAIN + column).alias(column) for column in PLAIN_SCHEMA)
     return Plain(workers=facts.workers, rows=rows, notes=facts.notes, moved=facts.moved)
 
 
