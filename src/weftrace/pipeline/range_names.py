@@ -9,7 +9,8 @@ Only a range's name survives in the JSON of every torch (arguments of `record_fu
         stage3(F)                                    the chunk in it, in the house's alphabet
       0F4&7B1                                        an F&B holds the chunks of both directions, in turns where the
         stage0(F)  stage7(B)  stage0(F)  stage7(B)     module offers its phases, else one after the other
-      sum of replicas                                gradients of stages that live on several ranks
+      reduce gradients                               of stages of DDP or fully_shard, over data-parallel ranks
+      sum of replicas                                gradients of replicas of stages, and of tied parameters
 
 The outer name tells one action from every other: `action_in` reads it, and a trace is so matched with its schedule. The
 inner name is the same for all micro-batches of a stage: the phase, of which a report has a row (the innermost range is
@@ -28,6 +29,7 @@ from weftrace.pipeline.schedule import Action
 STEP: Final = "pipeline step"
 MESSAGES: Final = "messages"
 WAIT: Final = "wait"
+REDUCE: Final = "reduce gradients"
 REPLICAS: Final = "sum of replicas"
 
 _ACTION = re.compile(r"(\d+)(F|B|I|W)(\d+)(\^?)(?:&(\d+)B(\d+))?")

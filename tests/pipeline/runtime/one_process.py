@@ -26,7 +26,7 @@ class OneProcess:
 
     def summed(self, stage: int) -> Grads:
         """One micro-batch after the other, in their order: what a plain loop leaves."""
-        return _added([grads[stage] for grads in self.grads_of])
+        return added([grads[stage] for grads in self.grads_of])
 
     def summed_as(self, schedule: Schedule, stage: int) -> Grads:
         """In the schedule's order: each replica's micro-batches as their gradients are made, then the replicas."""
@@ -42,8 +42,8 @@ class OneProcess:
                     else action.kind in "WB" and action.stage == stage
                 )
             ]
-            found.append(_added([self.grads_of[number][stage] for number in order if number is not None]))
-        return _added(found)
+            found.append(added([self.grads_of[number][stage] for number in order if number is not None]))
+        return added(found)
 
 
 def run_alone(stages: Sequence[nn.Module], loss: Loss, inputs: Sequence[Any], targets: Sequence[Any]) -> OneProcess:
@@ -76,7 +76,7 @@ def apart(first: Grads, second: Grads) -> float:
     )
 
 
-def _added(parts: Sequence[Grads]) -> Grads:
+def added(parts: Sequence[Grads]) -> Grads:
     total: Grads = list(parts[0])
     for part in parts[1:]:
         total = [

@@ -46,16 +46,13 @@ class RankChunks:
     def __init__(
         self, schedule: Schedule, modules: Mapping[int, nn.Module], rank: int, loss: Loss | None, mail: Mailbox
     ) -> None:
-        held = stages_on(schedule, rank)
-        if sorted(modules) != held:
-            raise ScheduleError(
-                f"rank {rank} holds stages {held} in schedule {schedule.name!r}, and was given {sorted(modules)}."
-            )
         self.rank = rank
         self.modules = modules
         self._last = schedule.num_stages - 1
         store = WeightGradStore()
-        self._engines = {stage: StageEngine(module, stage, store=store) for stage, module in modules.items()}
+        self._engines = {
+            stage: StageEngine(module, stage, store=store, reduced_by_caller=True) for stage, module in modules.items()
+        }
         split = schedule.on_rank(rank).filter(pl.col("kind") == "I")
         self._split = set(split.select("stage", "micro_batch").rows())  # chunks whose backward comes in two
         self._carried = Carried(schedule, modules)
@@ -159,6 +156,15 @@ class RankChunks:
         grads = self._carried.without_state_grads(stage, micro_batch, found)
         if stage > 0:
             self._mail.put((True, stage - 1, micro_batch), grads, self._ranks_of[micro_batch][stage - 1])
+
+
+def need_stages(schedule: Schedule, given: Mapping[int, nn.Module], rank: int) -> None:
+    """Raises `ScheduleError` where a rank was given other stages than the schedule has on it."""
+    held = stages_on(schedule, rank)
+    if sorted(given) != held:
+        raise ScheduleError(
+            f"rank {rank} holds stages {held} in schedule {schedule.name!r}, and was given {sorted(given)}."
+        )
 
 
 def value_of(values: Values | None, micro_batch: int, what: str) -> Any:

@@ -18,23 +18,28 @@ from typing import Any, Literal
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
 from torch.profiler import record_function
 
 from weftrace.errors import PipelineRunError, ScheduleError
 from weftrace.pipeline.notation import to_text
 from weftrace.pipeline.passes.without_backward import forward_only
-from weftrace.pipeline.range_names import MESSAGES, REPLICAS, STEP, WAIT
+from weftrace.pipeline.range_names import MESSAGES, REDUCE, REPLICAS, STEP, WAIT
 from weftrace.pipeline.runtime.boundary import tensors_of
-from weftrace.pipeline.runtime.chunks import Loss, RankChunks, StepState, Values, need_no_more, value_of
+from weftrace.pipeline.runtime.chunks import (
+    Loss,
+    RankChunks,
+    StepState,
+    Values,
+    need_no_more,
+    need_stages,
+    value_of,
+)
+from weftrace.pipeline.runtime.gradients import Gradients
 from weftrace.pipeline.runtime.link import Link
 from weftrace.pipeline.runtime.p2p import Mailbox
 from weftrace.pipeline.runtime.program import program_of
-from weftrace.pipeline.runtime.replicas import (
-    gradients_of_this_step,
-    parameters_by_stage,
-    replicated_stages,
-    sum_over_replicas,
-)
+from weftrace.pipeline.runtime.tied import Tie
 from weftrace.pipeline.schedule import Schedule
 
 _Mode = Literal["step", "forward"]
@@ -70,16 +75,22 @@ class PipelineRuntime:
         to an input that needs a gradient, as a ReLU(inplace=True) that comes first would. The modules lie on their
         device already, and each replica of a stage begins with the same parameters. Stages of one rank may share
         parameters; buffers, such as a BatchNorm's, are each rank's own.
+        A stage may be of DistributedDataParallel, or one on which fully_shard was called: its gradients are reduced
+        once in a step, after its last weight gradient, and averaged over its data-parallel ranks.
     loss: called with an output of the last stage and its target, gives a scalar. Gradients are of the sum of all
-        micro-batches' losses: divide in it for a mean. Needed where a rank that holds the last stage calls `step`.
-    group: the ranks of the pipeline, in their order; None for all. Nobody else sends by it while a step runs. A
-        schedule of one rank needs none, nor torch.distributed at all.
+        micro-batches' losses: divide in it for a mean. Needed where a rank that holds the last stage calls `step`. The
+        parameters of a loss that is a module learn as those of the last stage do.
+    group: the ranks of the pipeline, in their order, as a group or a mesh of one dimension; None for all. Nobody else
+        sends by it while a step runs. A schedule of one rank needs none, nor torch.distributed at all.
+    tied: parameters of different stages that are one, such as an embedding and a head, by stage and name; the same on
+        all ranks: `[{0: "embed.weight", 7: "head.weight"}]`. They begin alike, and each gets the sum of all gradients.
     device: of the stages; None for that of their first parameter.
     keep_outputs: whether results hold the outputs; where they are large, a training step need not keep them.
     changing_shapes: say so where the shapes that stages give to each other change from step to step although those of
         the model's inputs do not. Shapes are then sent with every message, and each waits for it.
 
-    Raises `ScheduleError` where the schedule cannot run or stages are missing, `PipelineRunError` where the group has
+    Raises `ScheduleError` where the schedule cannot run, stages are missing, or one shards or sums its gradients in
+    another way, `PipelineRunError` where the group has
     another size, or other ranks another schedule. A failure while running is a `PipelineRunError` too: the rank that
     fails says which action failed. When its process ends, or destroys the group and holds it no longer, the ranks that
     wait for it fail as well, at once, and say what they waited for (on gloo; on NCCL that is up to torch's watchdog).
@@ -91,12 +102,14 @@ class PipelineRuntime:
         stages: Mapping[int, nn.Module],
         *,
         loss: Loss | None = None,
-        group: dist.ProcessGroup | None = None,
+        group: dist.ProcessGroup | DeviceMesh | None = None,
+        tied: Sequence[Mapping[int, str]] = (),
         device: torch.device | str | None = None,
         keep_outputs: bool = True,
         changing_shapes: bool = False,
     ) -> None:
         self.schedule = schedule
+        group = group.get_group() if isinstance(group, DeviceMesh) else group
         self.rank = _rank_in(schedule, group)
         self._programs = {
             "step": program_of(schedule, self.rank), "forward": program_of(forward_only(schedule), self.rank),
@@ -108,7 +121,10 @@ class PipelineRuntime:
         home = torch.device(device) if device is not None else _device_of(stages)
         self._link = Link(self.rank, group, _travels_on(group, home))
         self._mail = Mailbox(self._link, home)
-        self._chunks = RankChunks(schedule, dict(stages), self.rank, loss, self._mail)
+        need_stages(schedule, stages, self.rank)
+        ties = [Tie(dict(names)) for names in tied]
+        self._gradients = Gradients(schedule, self._programs["step"], stages, loss, ties, self._link)
+        self._chunks = RankChunks(schedule, self._gradients.modules, self.rank, self._gradients.loss, self._mail)
         self._has_loss = loss is not None
         self._keep_outputs = keep_outputs
         self._changing_shapes = changing_shapes
@@ -118,6 +134,7 @@ class PipelineRuntime:
         del group  # what the traceback of a failure holds keeps the group open
         with self._once_failed_always_failed():
             _require_same_schedule(schedule, self._link)
+            self._gradients.check_ties()
 
     def step(self, inputs: Values | None = None, targets: Values | None = None) -> StepResult:
         """Forward and backward of all micro-batches; their gradients are added to what the parameters have.
@@ -134,14 +151,12 @@ class PipelineRuntime:
             )
         need_no_more(inputs, self.schedule.num_micro_batches, "input")
         need_no_more(targets, self.schedule.num_micro_batches, "target")
-        with self._once_failed_always_failed():
-            stages = replicated_stages(self.schedule, self.rank)
-            parameters = parameters_by_stage([self._chunks.modules[stage] for stage in stages])
-            with gradients_of_this_step([parameter for own in parameters for parameter in own]):
-                result = self._run("step", inputs, targets)
-                with _range(REPLICAS, bool(stages)):
-                    for stage, own in zip(stages, parameters, strict=True):
-                        sum_over_replicas(own, self.schedule, stage, self._link)
+        with self._once_failed_always_failed(), self._gradients.of_this_step():
+            result = self._run("step", inputs, targets)
+            with _range(REDUCE, self._gradients.are_reduced):
+                self._gradients.finish()
+            with _range(REPLICAS, self._gradients.are_summed):
+                self._gradients.sum()
         return result
 
     def forward(self, inputs: Values | None = None) -> StepResult:
@@ -149,7 +164,24 @@ class PipelineRuntime:
         first. inputs: as of `step`."""
         need_no_more(inputs, self.schedule.num_micro_batches, "input")
         with self._once_failed_always_failed(), torch.no_grad():
-            return self._run("forward", inputs, None)
+            result = self._run("forward", inputs, None)
+            self._gradients.finish()
+        return result
+
+    def grad_norm(self, norm_type: float = 2.0) -> Tensor:
+        """The norm of the gradients of the whole pipeline, the same on all ranks, which call it together.
+
+        Each parameter counts once, though it be on several ranks, tied, shared by stages, or in parts (DTensor).
+        """
+        with self._once_failed_always_failed():
+            return self._gradients.norm(norm_type)
+
+    def clip_grad_norm(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
+        """Scale the gradients so that `grad_norm` is at most max_norm, as torch's `clip_grad_norm_` does. Returns the
+        norm before."""
+        norm = self.grad_norm(norm_type)
+        self._gradients.scale((max_norm / (norm + 1e-6)).clamp(max=1.0))
+        return norm
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -183,6 +215,7 @@ class PipelineRuntime:
         except BaseException:
             self._has_failed = True
             self._mail.close()
+            self._gradients.abandon()
             raise
 
     def _run(self, mode: _Mode, inputs: Values | None, targets: Values | None) -> StepResult:
@@ -190,7 +223,9 @@ class PipelineRuntime:
         mail = self._mail
         with record_function(STEP):
             self._agree(mode, step)
-            for turn in self._programs[mode].turns:
+            self._gradients.begin()
+            reduces = mode == "step" and self._gradients.are_reduced
+            for at, turn in enumerate(self._programs[mode].turns):
                 with _range(MESSAGES, bool(turn.post or turn.done)):
                     mail.post(turn.post)
                     mail.finish(turn.done)
@@ -198,6 +233,8 @@ class PipelineRuntime:
                     mail.wait_for(turn.needs)
                 if turn.action is not None:
                     self._chunks.run(turn.action, step)
+                    if reduces:
+                        self._gradients.after(at, turn.action)
         return StepResult(losses=step.losses, outputs=step.outputs, peak_received=mail.peak_received)
 
     def _agree(self, mode: _Mode, step: StepState) -> None:

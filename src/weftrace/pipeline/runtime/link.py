@@ -65,10 +65,15 @@ class Link:
         if self.group is None:
             return [*numbers], [*numbers]
         both = torch.tensor([numbers, [-number for number in numbers]], dtype=torch.int64, device=self.device)
-        works = self._begun(lambda group: [dist.all_reduce(both, dist.ReduceOp.MAX, group, async_op=True)], doing)
-        self.finish(works, doing)
-        most, least = both.tolist()
+        most, least = self.reduced(both, dist.ReduceOp.MAX, doing).tolist()
         return [-number for number in least], most
+
+    def reduced(self, tensor: Tensor, how: Any, doing: str) -> Tensor:
+        """The tensor reduced over all ranks: how, by a `ReduceOp`."""
+        if self.group is not None:
+            works = self._begun(lambda group: [dist.all_reduce(tensor, how, group, async_op=True)], doing)
+            self.finish(works, doing)
+        return tensor
 
     def close(self) -> None:
         """Let the group go."""

@@ -15,15 +15,10 @@ from torch import Tensor, nn
 
 from weftrace.errors import PipelineRunError
 from weftrace.pipeline.runtime.link import Link
-from weftrace.pipeline.schedule import Schedule, stages_on
+from weftrace.pipeline.schedule import Schedule
 
 #: Gradients are exchanged in pieces of about this size, so that no copy of all of them is held.
 PIECE_BYTES = 32 << 20
-
-
-def replicated_stages(schedule: Schedule, rank: int) -> list[int]:
-    """Stages of a rank that other ranks hold too, in the order in which all ranks sum them."""
-    return stages_on(schedule, rank) if schedule.num_replicas > 1 else []
 
 
 @contextmanager
@@ -61,10 +56,10 @@ def sum_over_replicas(parameters: Sequence[nn.Parameter], schedule: Schedule, st
     if any(other != found[0] for other in found):
         counts = ", ".join(f"{numbers:,} in {number:,} parameters" for number, numbers in found)
         raise PipelineRunError(f"the replicas of stage {stage} on ranks {ranks} differ: they have {counts}.")
-    has = torch.tensor([_grad(parameter) is not None for parameter in parameters], dtype=torch.uint8)
+    has = torch.tensor([grad_of(parameter) is not None for parameter in parameters], dtype=torch.uint8)
     some = torch.stack(exchange(has)).amax(0).tolist() if parameters else []
     with torch.no_grad():
-        for piece in _pieces([parameter for parameter, any_has in zip(parameters, some, strict=True) if any_has]):
+        for piece in pieces_of([parameter for parameter, any_has in zip(parameters, some, strict=True) if any_has]):
             _sum(piece, exchange)
 
 
@@ -78,17 +73,29 @@ def parameters_by_stage(modules: Sequence[nn.Module]) -> list[list[nn.Parameter]
     ]
 
 
-def _grad(parameter: nn.Parameter) -> Tensor | None:
-    return getattr(parameter, "main_grad", parameter.grad)
+def grad_of(parameter: nn.Parameter) -> Tensor | None:
+    grad: Tensor | None = getattr(parameter, "main_grad", parameter.grad)
+    return grad
+
+
+def local(tensor: Tensor) -> Tensor:
+    """What this rank holds of it: all, unless it is a DTensor."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def local_grad(parameter: nn.Parameter) -> Tensor:
+    """What this rank holds of its gradient, laid out as the parameter is; zeros where it has none. To be written to."""
+    grad = grad_of(parameter)
+    if grad is None:
+        parameter.grad = grad = torch.zeros_like(parameter)
+    elif hasattr(grad, "placements") and grad.placements != parameter.placements:  # type: ignore[attr-defined]
+        parameter.grad = grad = grad.redistribute(placements=parameter.placements)  # type: ignore[attr-defined]
+    return local(grad)
 
 
 def _sum(piece: Sequence[nn.Parameter], exchange: Callable[[Tensor], list[Tensor]]) -> None:
     """The gradients of a piece, as one tensor. Those that were there are written to, not replaced."""
-    grads = []
-    for parameter in piece:
-        if (grad := _grad(parameter)) is None:
-            parameter.grad = grad = torch.zeros_like(parameter)
-        grads.append(grad)
+    grads = [local_grad(parameter) for parameter in piece]
     total, *others = exchange(torch.cat([grad.reshape(-1) for grad in grads]))
     for other in others:
         total = total + other
@@ -96,16 +103,17 @@ def _sum(piece: Sequence[nn.Parameter], exchange: Callable[[Tensor], list[Tensor
         grad.copy_(summed.view_as(grad))
 
 
-def _pieces(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
+def pieces_of(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
     """Neighbours of one dtype and device, up to `PIECE_BYTES`."""
     piece: list[nn.Parameter] = []
     size = 0
     for parameter in parameters:
         alike = not piece or (piece[0].dtype, piece[0].device) == (parameter.dtype, parameter.device)
-        if piece and (not alike or size + parameter.nbytes > PIECE_BYTES):
+        num_bytes = local(parameter).nbytes
+        if piece and (not alike or size + num_bytes > PIECE_BYTES):
             yield piece
             piece, size = [], 0
         piece.append(parameter)
-        size += parameter.nbytes
+        size += num_bytes
     if piece:
         yield piece

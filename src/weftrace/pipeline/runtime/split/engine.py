@@ -6,20 +6,22 @@ gradients cross between stages as values, as they must between processes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.distributed._composable.contract import _get_registry
 from torch.profiler import record_function
 
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.range_names import chunk_name
+from weftrace.pipeline.runtime.data_parallel import is_sharded, need_no_hooks
 from weftrace.pipeline.runtime.phases import (
+    Compute,
     Exchange,
+    Phase,
     Run,
     Step,
     alone,
@@ -54,9 +56,12 @@ class StageEngine:
 
     notes: what could not be done as a schedule says, each once.
 
-    Raises `ScheduleError` for a module of DDP or FSDP, or with DTensors. Its methods raise it where an action comes
-    before what it needs, or twice; where gradients do not match the outputs in number; where a module cannot be split;
-    and where a tensor that W needs was written to since I.
+    reduced_by_caller: whether the caller keeps hooks of FSDP from reducing until all backwards of a step are done. A
+        module in which fully_shard was called runs as a whole, because its hooks would not see phases.
+
+    Raises `ScheduleError` for a module of DDP or FSDP, or with DTensors, unless reduced_by_caller. Its methods raise it
+    where an action comes before what it needs, or twice; where gradients do not match the outputs in number; where a
+    module cannot be split; and where a tensor that W needs was written to since I.
     """
 
     def __init__(
@@ -66,8 +71,11 @@ class StageEngine:
         *,
         store: WeightGradStore | None = None,
         unused_input_grad: Literal["none", "zeros"] = "none",
+        reduced_by_caller: bool = False,
     ) -> None:
-        _need_plain(module, stage)
+        if not reduced_by_caller:
+            need_no_hooks(module, f"stage {stage}")
+        self._is_whole = is_sharded(module)
         self.module = module
         self.stage = stage
         self.store = WeightGradStore() if store is None else store
@@ -82,7 +90,11 @@ class StageEngine:
     @property
     def interleaves(self) -> bool:
         """Whether the module offers phases that communicate, so that F&B really overlaps."""
-        return any(isinstance(phase, Exchange) for phase in phases_of(self.module))
+        return any(isinstance(phase, Exchange) for phase in self._phases)
+
+    @property
+    def _phases(self) -> Sequence[Phase]:
+        return [Compute("", self.module)] if self._is_whole else phases_of(self.module)
 
     def forward(self, micro_batch: int, inputs: Any, *, split: bool = True) -> Any:
         """F. inputs: a tuple for positional arguments, a dict for keywords, or one tensor; entries may be None.
@@ -111,7 +123,10 @@ class StageEngine:
                 f"stage {self.stage}, micro-batch {micro_batch}: W before its I, or for the second time"
             )
         self._owed.remove(micro_batch)
-        self.store.accumulate((self.stage, micro_batch))
+        key = (self.stage, micro_batch)
+        if not self.store.holds(key) and any(each.requires_grad for each in self.module.parameters()):
+            self._note(f"stage {self.stage}: I leaves nothing to W, because no weight of it can be told apart")
+        self.store.accumulate(key)
 
     def forward_backward(
         self, forward: int, inputs: Any, backward: int, output_grads: Any = None, *,
@@ -129,16 +144,14 @@ class StageEngine:
             grads, outputs = interleaved(*runs, (chunk_name(other.stage, "B"), chunk_name(self.stage, "F")))
             return outputs, grads
         mute = self if not self.interleaves else other
-        note = f"stage {mute.stage} offers no phases that communicate: its F&B is F, then B"
-        if note not in self.notes:
-            self.notes += (note,)
+        self._note(f"stage {mute.stage} offers no phases that communicate: its F&B is F, then B")
         with record_function(chunk_name(self.stage, "F")):
             outputs = alone(runs[1])
         with record_function(chunk_name(other.stage, "B")):
             return outputs, alone(runs[0])
 
     def _forward(self, micro_batch: int, inputs: Any, split: bool) -> Run[Any]:
-        phases = phases_of(self.module)
+        phases = self._phases
         if not torch.is_grad_enabled():
             return (yield from run_forward(phases, inputs, None))[1]
         self._must_be(micro_batch, held=False)
@@ -159,6 +172,10 @@ class StageEngine:
             self._owed.add(micro_batch)
         return mapped(graph.inputs, self._taken)
 
+    def _note(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes += (note,)
+
     def _taken(self, leaf: Any) -> Any:
         if not has_gradient(leaf):
             return None
@@ -174,36 +191,3 @@ def _into_main_grad(parameter: Tensor) -> None:
     if parameter.grad is not None:
         parameter.main_grad.add_(parameter.grad)  # type: ignore[attr-defined]
         parameter.grad = None
-
-
-#: Classes whose hooks wait for one backward of the whole module; by name, so that none has to be imported.
-_SYNCHRONIZE = ("DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule", "ReplicateModule")
-
-
-def _need_plain(module: nn.Module, stage: int) -> None:
-    """Raise `ScheduleError` for a stage whose gradients are sharded or summed by hooks of its own.
-
-    A pipeline runs several backwards, in parts: gradients would be summed too often, too early or not at all.
-    """
-    found = [
-        f"{f'its module {name}' if name else 'it'} {why}"
-        for name, part in module.named_modules()
-        for why in _synchronizes(part)
-    ]
-    found += [f"its parameter {name} is a DTensor" for name, each in module.named_parameters() if _is_dtensor(each)]
-    if found:
-        raise ScheduleError(
-            f"stage {stage}: {found[0]}. Its gradients would be wrong, because a pipeline runs many backwards, in "
-            "parts: give the plain module, and sum its gradients over data-parallel ranks yourself after step()."
-        )
-
-
-def _synchronizes(module: nn.Module) -> Iterator[str]:
-    """Whatever makes a module's own hooks sum its gradients, or shard them."""
-    yield from (f"is a {kind.__name__}" for kind in type(module).__mro__ if kind.__name__ in _SYNCHRONIZE)
-    if "replicate" in (_get_registry(module) or ()):
-        yield "went through replicate()"
-
-
-def _is_dtensor(parameter: nn.Parameter) -> bool:
-    return any(kind.__name__ == "DTensor" for kind in type(parameter.data).__mro__)

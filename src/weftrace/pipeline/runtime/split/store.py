@@ -69,6 +69,10 @@ class WeightGradStore:
     def keep(self, key: Key, kept: Kept) -> None:
         self._kept.setdefault(key, deque()).append(kept)
 
+    def holds(self, key: Key) -> bool:
+        """Whether I left something."""
+        return key in self._kept
+
     def keys(self) -> list[Key]:
         """What is pending, in the order of its I."""
         return list(self._kept)
