@@ -1,4 +1,5 @@
-"""Compile inner loops with Numba: once per machine, into a cache on disk (beside the source, or NUMBA_CACHE_DIR).
+"""Compile inner loops with Numba: once per machine, into a cache on disk (beside the source, or NUMBA_CACHE_DIR). Where
+none can be written, each process compiles them for itself, and a `CompileWarning` says so.
 
 A compiled function calls only compiled functions of its own file. Numba's cache looks at the file of the function
 alone, so a caller in another file would keep running an old version.
@@ -10,17 +11,22 @@ and `compiled_when_slow` compiles nothing as long as the interpreter is quick en
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
-from functools import wraps
+from contextlib import suppress
+from functools import cache, wraps
+from multiprocessing import parent_process
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
 from numba import _dynfunc  # type: ignore[attr-defined]
-from numba.core import types
+from numba.core import caching, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+
+from weftrace.errors import CompileWarning
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -32,7 +38,12 @@ def compiled(function: Function, signature: Any = None) -> Function:
     while it runs.
     """
     njit: Any = numba.njit
-    return cast(Function, _once(njit(signature, cache=True, nogil=True, pipeline_class=_WholeCompiler)(function)))
+    dispatcher = _once(njit(nogil=True, pipeline_class=_WholeCompiler)(function))
+    dispatcher._cache = cast(Any, _Cache)(function)
+    if signature is not None:
+        dispatcher.compile(signature)
+        dispatcher.disable_compile()
+    return cast(Function, dispatcher)
 
 
 def compiled_part(function: Function) -> Function:
@@ -76,6 +87,12 @@ def is_compiled(function: Callable[..., Any]) -> bool:
     return any(Path(whole.stats.cache_path).glob(f"*.{whole.__name__}-*.nbi"))
 
 
+def is_kept(function: Callable[..., Any]) -> bool:
+    """Whether the compiled version of such a function can be kept on disk."""
+    whole: Any = getattr(function, "compiled", function)
+    return not isinstance(whole._cache._impl.locator, _Beside)
+
+
 def interpreted(function: Any, known: dict[str, Any] | None = None) -> Callable[..., Any]:
     """The plain Python of a compiled function, calling the plain Python of the functions that it calls."""
     known = {} if known is None else known
@@ -89,6 +106,53 @@ def interpreted(function: Any, known: dict[str, Any] | None = None) -> Callable[
             if hasattr(value, "py_func"):
                 names[name] = interpreted(value, known)
     return cast(Callable[..., Any], known[plain.__name__])
+
+
+class _Beside(caching.InTreeCacheLocator):
+    """The folder beside the source where Numba finds none to write in; an installer may have compiled into it."""
+
+    def ensure_cache_path(self) -> None:
+        pass
+
+
+class _Files(caching.CompileResultCacheImpl):
+    _locator_classes = [*caching.CompileResultCacheImpl._locator_classes, _Beside]  # noqa: RUF012 # as of the class above
+
+
+class _Cache(caching.FunctionCache):
+    """Numba's cache of a function, where a failure costs the time to compile it and no more."""
+
+    _impl_class = _Files
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = None
+        try:
+            found = cast(Any, super()).load_overload(sig, target_context)
+        except Exception:  # unpickling a damaged file raises anything; the next save writes it anew
+            with suppress(OSError):
+                cast(Any, self).flush()
+        if found is None and isinstance(self._impl.locator, _Beside):  # before it takes its time
+            _tell_not_kept("no folder for it can be written")
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if isinstance(self._impl.locator, _Beside):
+            return
+        try:
+            cast(Any, super()).save_overload(sig, data)
+        except Exception as error:  # a full disk, files of another user, a damaged one that cannot be emptied
+            _tell_not_kept(getattr(error, "strerror", None) or type(error).__name__)
+
+
+@cache  # once per process
+def _tell_not_kept(why: str) -> None:
+    if parent_process() is None:  # which tells it for all of its workers
+        warnings.warn(
+            f"what is compiled here cannot be kept ({why}), so each run compiles it again, which takes up to a minute. "
+            "Let NUMBA_CACHE_DIR name a folder that can be written.",
+            CompileWarning,
+            stacklevel=2,
+        )
 
 
 def _once(dispatcher: Any) -> Any:

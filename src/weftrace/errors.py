@@ -114,3 +114,7 @@ class ClusterError(WeftraceError):
 
 class ClusterWarning(UserWarning):
     """A cluster can be used, and will keep whoever waits for it waiting."""
+
+
+class CompileWarning(UserWarning):
+    """Compiled functions cannot be kept on disk: each run compiles them again."""

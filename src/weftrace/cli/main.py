@@ -9,14 +9,16 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any
 
 import typer
 
 from weftrace.cli.apps import App, Group
+from weftrace.cli.streams import make_usable
 from weftrace.errors import UNUSABLE_INPUT, USAGE, WeftraceError
 from weftrace.files.standard_input import STANDARD_INPUT, STANDARD_INPUT_NAME
 from weftrace.version import __version__
@@ -131,10 +133,13 @@ def main() -> None:
     # A command leaves few cycles behind: to search all that it imports for them is a tenth of a short report's time.
     gc.set_threshold(_FEW_SEARCHES)
     atexit.register(gc.freeze)  # so that nothing is searched as the process ends
-    if sys.stdout is None:  # closed by who started us (>&-): nobody listens
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 # for as long as the program runs
+    make_usable()
+    warnings.showwarning = partial(_show_warning, warnings.showwarning)
     try:
-        _run()
+        try:
+            _run()
+        finally:
+            sys.stdout.flush()
     except WeftraceError as error:
         said = str(error)
         if said.startswith(f"{STANDARD_INPUT}: "):
@@ -151,19 +156,25 @@ def main() -> None:
     except KeyboardInterrupt:
         _tell_stopped(_STOPPED[_INTERRUPTED])
         sys.exit(_INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output, `head` say, has seen enough
-        sys.stderr.close()
-        sys.exit(0)
     except OSError as error:
         if error.errno not in _CANNOT_WRITE or error.filename is not None:
             raise
         typer.echo(f"weftrace: standard output cannot be written: {error.strerror}.", err=True)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else it is tried again at the end, and fails
         sys.exit(USAGE)
 
 
+def _show_warning(
+    usual: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any, **more: Any
+) -> None:
+    """One line for a warning of ours, without the place in our code."""
+    if category.__module__ == WeftraceError.__module__:
+        typer.echo(f"weftrace: {message}", err=True)
+    else:
+        usual(message, category, *where, **more)
+
+
 def _run() -> None:
-    """The command. Exits as it does, when all that it has printed is out."""
+    """The command. Exits as it does."""
     try:
         program(_asked())()
     except SystemExit as ended:
@@ -175,7 +186,6 @@ def _run() -> None:
                 typer.echo(
                     f"weftrace: {name} is read as {kind}; for the file of that name: weftrace ./{name}", err=True
                 )
-        sys.stdout.flush()
         raise
 
 
@@ -187,7 +197,7 @@ def _shortened(said: str) -> str:
 _MOST_SAID = 2_000  # characters of an error
 
 #: What a full disk, a quota or a broken device says. Outputs of ours that meet it say so themselves, with their names.
-_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 _INTERRUPTED, _TERMINATED = (128 + number for number in (signal.SIGINT, signal.SIGTERM))
 _STOPPED = {_INTERRUPTED: "interrupted", _TERMINATED: "terminated"}
 

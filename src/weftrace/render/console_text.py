@@ -23,46 +23,8 @@ _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 # One column for one column, so that a table or a picture keeps its shape.
 _ASCII = str.maketrans(
-    {
-        "µ": "u",
-        "–": "-",
-        "—": "-",
-        "−": "-",
-        "±": "~",
-        "·": ".",
-        "×": "x",
-        "…": "~",
-        "≤": "<",
-        "→": ">",
-        "◀": "<",
-        "▶": ">",
-        "‹": "<",
-        "›": ">",
-        "■": "#",
-        "█": "#",
-        "▓": "%",
-        "▒": ":",
-        "░": ".",
-        "▞": "m",
-        "▏": "|",
-        "│": "|",
-        "┃": "|",
-        "─": "-",
-        "━": "=",
-        "╌": "-",
-        "┼": "+",
-        "┬": "+",
-        "├": "+",
-        "╷": "|",
-        "▁": ".",
-        "▂": ":",
-        "▃": ":",
-        "▄": "*",
-        "▅": "*",
-        "▆": "*",
-        "▇": "#",
-        "’": "'",
-    }
+    "µμ–—−±·×÷…≤≥→◀▶‹›⊃∩⌊⌋†▴▾“”’■█▓▒░▞▏│┃╷─━╌┼┬├▁▂▃▄▅▆▇",
+    'uu---~.x/~<>><><>>&[]+^v""\'##%:.m||||-=-+++.::***#',
 )
 
 
@@ -163,10 +125,17 @@ class AsciiOnly:
 
 
 def ascii_text(text: str) -> str:
-    """`text` in ASCII, taking the same number of columns."""
-    if text.isascii():
-        return text
-    return "".join(c if c.isascii() else "?" * cell_len(c) for c in text.translate(_ASCII))
+    """`text` in ASCII, taking the same number of columns; a byte of a file's name that is no UTF-8 becomes `\\xff`."""
+    return text if text.isascii() else "".join(map(_ascii_of, text.translate(_ASCII)))
+
+
+def _ascii_of(character: str) -> str:
+    if character.isascii():
+        return character
+    if 0 <= ord(character) - 0xDC00 < 0x100:  # what Python makes of such a byte
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    plain = unicodedata.normalize("NFKD", character)[0]  # e of é, 2 of ²
+    return plain if plain.isascii() and cell_len(character) == 1 else "?" * cell_len(character)
 
 
 def suited(content: RenderableType, console: Console) -> RenderableType:

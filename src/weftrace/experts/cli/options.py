@@ -130,10 +130,10 @@ def counted(what: str) -> Iterator[Callable[[int, int], None]]:
 
 def _tell_of_compiling() -> None:
     """Say so where what follows takes long for a reason that will not come back."""
-    from weftrace.compiled import is_compiled
+    from weftrace.compiled import is_compiled, is_kept
     from weftrace.experts.packing.packing_kernels import pack_layers
 
-    if not is_compiled(pack_layers):
+    if is_kept(pack_layers) and not is_compiled(pack_layers):
         typer.echo(
             "weftrace: compiling the solvers, once per machine, about 20 s; `weftrace experts warm` does it beforehand",
             err=True,
