@@ -81,7 +81,7 @@ def test_size_counts_rows_texts_and_categories() -> None:
     ):
         for stored in (parquet_bytes(rows, {}), unsealed(rows)):
             assert len(stored) < 100_000
-            with pytest.raises(TraceTooLarge, match=r"^t: .*rows expand to"):
+            with pytest.raises(TraceTooLarge, match=r"^t: .*its rows expand to"):
                 read_table(stored, "t", max_bytes=10_000_000)
     assert read_table(parquet_bytes(rows, {}), "t", max_bytes=50_000_000).rows.equals(rows)
 

@@ -206,7 +206,7 @@ def test_a_file_that_expands_too_far_is_refused(tmp_path: Path) -> None:
     events = full_trace().events.head(1)
     path = saved(tmp_path, events.select(pl.all().repeat_by(1_000_000).explode()), facts())
     assert path.stat().st_size < 100_000
-    with pytest.raises(TraceTooLarge, match="1,000,000 rows"):
+    with pytest.raises(TraceTooLarge, match="its rows expand to"):
         load_parquet(path, max_bytes=10_000_000)
 
 
@@ -262,5 +262,5 @@ def test_memory_events_are_checked(tmp_path: Path) -> None:
     ):
         with pytest.raises(TraceError, match=said):
             load_parquet(stored(wrong, text))
-    with pytest.raises(TraceTooLarge, match="memory events: 9,000 rows expand"):
+    with pytest.raises(TraceTooLarge, match="memory events: its rows expand"):
         load_parquet(stored(pl.concat([sound] * 9_000)), max_bytes=200_000)

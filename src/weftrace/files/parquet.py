@@ -81,7 +81,8 @@ def read_table(
             rows, metadata = decoded(stored, max_bytes)
         else:
             with Apart(max_bytes) as apart:
-                rows, metadata = apart(decoded, stored, max_bytes, num_bytes=len(stored))
+                sent, metadata = apart(_sent, stored, max_bytes, num_bytes=len(stored))
+            rows = pl.read_ipc(io.BytesIO(sent))
             if _SIZE in metadata:
                 raise ValueError("its digest is gone")
     except TraceTooLarge as found:
@@ -100,29 +101,46 @@ def decoded(stored: bytes, max_bytes: int) -> tuple[pl.DataFrame, dict[str, str]
     Only for a file with a digest that is right, or within `Apart`.
     """
     metadata = pl.read_parquet_metadata(io.BytesIO(stored))
-    scan = pl.scan_parquet(io.BytesIO(stored))
-    num_rows = scan.select(pl.len()).collect().item()
-    need_room(max(int(metadata.get(_SIZE, 0)), num_rows * _bytes_per_row(scan.collect_schema())), num_rows, max_bytes)
-    rows = pl.read_parquet(io.BytesIO(stored))
-    if _SIZE not in metadata:
-        need_room(bytes_in_memory(rows), num_rows, max_bytes)
+    if (stated := metadata.get(_SIZE)) is not None:
+        _need_room(int(stated), max_bytes)
+        return pl.read_parquet(io.BytesIO(stored)), metadata
+    rows = scanned(stored, max_bytes).collect()
+    _need_room(bytes_in_memory(rows), max_bytes)
     return rows, metadata
 
 
-def need_room(num_bytes: int, num_rows: int, max_bytes: int) -> None:
-    """Raise TraceTooLarge, which names no file, where rows are larger than allowed."""
+def scanned(stored: bytes, max_bytes: int) -> pl.LazyFrame:
+    """A Parquet file's rows, not read yet, with as much memory as so many nulls need. Raises as `decoded` does."""
+    scan = pl.scan_parquet(io.BytesIO(stored))
+    nulls = pl.DataFrame(
+        {name: pl.repeat(None, 64, dtype=of, eager=True) for name, of in scan.collect_schema().items()}
+    )
+    _need_room(scan.select(pl.len()).collect().item() * int(nulls.estimated_size()) // 64, max_bytes)
+    return scan
+
+
+def _sent(stored: bytes, max_bytes: int) -> tuple[bytes, dict[str, str]]:
+    """What `decoded` gives, in the form that travels fastest."""
+    rows, metadata = decoded(stored, max_bytes)
+    buffer = io.BytesIO()
+    rows.write_ipc(buffer, compression="lz4")
+    return buffer.getvalue(), metadata
+
+
+def _need_room(num_bytes: int, max_bytes: int) -> None:
     if num_bytes > max_bytes:
         raise TraceTooLarge(
-            f"{num_rows:,} rows expand to {size(num_bytes)}, past the limit of {size(max_bytes)}. If you trust the "
-            "file, raise --max-bytes."
+            f"its rows expand to {size(num_bytes)}, past the limit of {size(max_bytes)}. If you trust the file, raise "
+            "--max-bytes."
         )
 
 
 def bytes_in_memory(rows: pl.DataFrame) -> int:
     """What rows take, strings and the values of categories included."""
-    names = [name for name, dtype in rows.schema.items() if dtype == pl.Categorical]
-    texts = sum(int(rows.get_column(name).unique().cast(pl.String).str.len_bytes().sum()) for name in names)
-    return int(rows.estimated_size()) + texts
+    texts = sum(
+        int(each.unique().cast(pl.String).str.len_bytes().sum()) for each in rows if each.dtype == pl.Categorical
+    )
+    return texts + sum(int(each.estimated_size()) for each in rows)  # the frame's own leaves out rows that are alike
 
 
 def lacks_digest(path: str | os.PathLike[str], key: str) -> bool:
@@ -144,9 +162,3 @@ def _digest(stored: memoryview, at: int) -> bytes:
     sha256.update(b"0" * _DIGITS)
     sha256.update(stored[at + _DIGITS :])
     return sha256.hexdigest().encode()
-
-
-def _bytes_per_row(schema: pl.Schema) -> int:
-    """What a row of nulls takes, the least."""
-    nulls = pl.DataFrame({name: pl.repeat(None, 64, dtype=dtype, eager=True) for name, dtype in schema.items()})
-    return int(nulls.estimated_size()) // 64

@@ -128,9 +128,12 @@ def load_parquet(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_B
     plans had a digest, so that damage cannot be told.
     """
     try:
-        stored = b"".join(open_bytes(path, max_bytes=max_bytes).chunks)
+        stream = open_bytes(path, max_bytes=max_bytes)
+        stored = b"".join(stream.chunks)
     except TraceError as error:
         raise PlanError(str(error)) from error
+    if stream.truncated:
+        raise PlanError(f"{path}: {stream.truncated}. Save the plan again.")
     table = read_table(
         stored, str(path), max_bytes=max_bytes, error=PlanError, too_large=PlanError, remedy="Save the plan again."
     )

@@ -107,6 +107,8 @@ def load_parquet(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_B
     name = str(path)
     stream = open_bytes(path, max_bytes=max_bytes)
     stored = b"".join(stream.chunks)
+    if stream.truncated:
+        raise TraceError(f"{path}: {stream.truncated}, and Parquet cannot be read in part. {_AGAIN}")
     if not stored.startswith(MAGIC):
         raise TraceError(f"{path}: is not Parquet. Give a file that weftrace convert wrote, or the profiler's JSON.")
     table = read_table(stored, name, max_bytes=max_bytes, remedy=_AGAIN)

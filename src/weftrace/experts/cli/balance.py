@@ -40,7 +40,7 @@ def _run(request: BalanceRequest, to: outputs.Destination) -> None:
     if request.old is not None:
         _refuse_unused(request)
     most_moved = experts_options.parse_fraction(request.max_moves, "--max-moves")
-    history = experts_options.read_history(request.loads, request.window_steps)
+    history = experts_options.read_history(request.loads, request.window_steps, request.max_bytes)
     if request.last is not None and request.last > history.num_windows:
         raise typer.BadParameter(f"there are {history.num_windows} windows, not {request.last}", param_hint="--last")
     pins = experts_options.parse_pins(request.pin, history.layers)

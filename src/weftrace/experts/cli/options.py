@@ -15,6 +15,8 @@ from weftrace.cli import options, outputs
 if TYPE_CHECKING:
     from weftrace.experts import LoadHistory, Placement
 
+DEFAULT_MAX_BYTES = "8GiB"
+
 
 def parse_numbers(text: str | None, name: str) -> list[float] | None:
     """ "1,1,0.8" or "1*2,0.8" -> [1.0, 1.0, 0.8]."""
@@ -81,11 +83,11 @@ def inputs_of(loads: str, *others: str | None) -> list[str]:
     return [*files_of([loads])[0], *(other for other in others if other is not None)]
 
 
-def read_history(source: str, window_steps: int) -> LoadHistory:
+def read_history(source: str, window_steps: int, max_bytes: str) -> LoadHistory:
     """Recorded loads in windows; what was left out of them is said on stderr."""
     from weftrace.experts import read_loads, windows_of
 
-    history = read_loads(source)
+    history = read_loads(source, max_bytes=options.parse_size(max_bytes))
     if window_steps > 1:
         history = windows_of(history, window_steps)
     for note in history.notes:

@@ -23,7 +23,7 @@ def _run(request: ReplayRequest, to: outputs.Destination) -> None:
 
     inputs = experts_options.inputs_of(request.loads)
     wanted = to.wanted(writes=REPLAY, inputs=inputs)
-    history = experts_options.read_history(request.loads, request.window_steps)
+    history = experts_options.read_history(request.loads, request.window_steps, request.max_bytes)
     with experts_options.counted("replaying") as on_progress:
         replayed = replay(
             history, num_slots=request.slots, num_gpus=request.gpus, num_nodes=request.nodes,

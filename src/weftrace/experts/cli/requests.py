@@ -8,7 +8,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from weftrace.experts.cli.options import parse_gpus, parse_numbers, parse_whole_numbers
+from weftrace.cli.options import MaxBytes
+from weftrace.experts.cli.options import DEFAULT_MAX_BYTES, parse_gpus, parse_numbers, parse_whole_numbers
 from weftrace.files.schemas import Count, Positive
 from weftrace.options import Option
 
@@ -79,6 +80,7 @@ class BalanceRequest:
     ] = None  # fmt: skip
     time_budget: Annotated[float, Meta(ge=0.0), Option("Seconds to search for better.", metavar="S")] = 1.0
     window_steps: WindowSteps = 1
+    max_bytes: MaxBytes = DEFAULT_MAX_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,3 +101,4 @@ class ReplayRequest:
     split: Annotated[str, Option("even or uneven parts for the copies of an expert.")] = "even"
     seed: Annotated[Count, Option("Of the bootstrap.")] = 0
     window_steps: WindowSteps = 1
+    max_bytes: MaxBytes = DEFAULT_MAX_BYTES

@@ -192,7 +192,7 @@ def _recordings(
             else:
                 found.append((name, steps_of(values, name)))
     if parquet:
-        steps = parquet_steps(parquet, num_experts, tokens_per_window)
+        steps = parquet_steps(parquet, num_experts, tokens_per_window, max_bytes=max_bytes)
         pairs = (
             [(parquet[0].path, steps)]
             if isinstance(steps, Steps)

@@ -6,55 +6,66 @@ row i is the same token in every layer. One file a layer and iteration; or one f
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
-from weftrace.errors import LoadsError
+from weftrace.errors import LoadsError, TraceTooLarge
 from weftrace.experts.arrays import Floats, Ints
 from weftrace.experts.recorded.files import RecordedFile
 from weftrace.experts.recorded.steps import Steps, scattered
 from weftrace.experts.recorded.tables import table_steps
+from weftrace.files.apart import Apart, ApartError
+from weftrace.files.parquet import BROKEN, decoded, scanned
 
 _CHOICES = ("indices", "topk_ids", "topk_indices", "topk_idx", "expert_ids", "expert_indices", "experts")
 _LAYER_IN_NAME = re.compile(r"layers?[_.=-]?(\d+)", re.IGNORECASE)
 _STEP_IN_NAME = re.compile(r"(?:iter|iteration|step|window)[_.=-]?(\d+)", re.IGNORECASE)
-_BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 
 
 def parquet_steps(
-    files: Sequence[RecordedFile], num_experts: int | None, tokens_per_window: int | None
+    files: Sequence[RecordedFile], num_experts: int | None, tokens_per_window: int | None, *, max_bytes: int
 ) -> Steps | list[Steps]:
     """The loads of Parquet files: one `Steps` of all files of tokens, or one of each file where they are tables.
 
     tokens_per_window: rows that make a window, of each iteration; None makes a window of an iteration's every token.
     num_experts: N; None takes the highest that any token chose, plus 1, so that unused last experts would be missed.
+    max_bytes: limit on the rows of a file in memory. Another process reads them, which a broken file may end.
     """
     parts: list[pl.DataFrame] = []
     tables: list[Steps] = []
     left_over = 0
-    for file in files:
-        try:
-            schema = pl.read_parquet_schema(io.BytesIO(file.data))
-            choice = _choice(schema)
-            if choice is None:
-                tables.append(table_steps(pl.read_parquet(io.BytesIO(file.data)), file.path, num_experts))
-                continue
-            counts, cut = _counted(file, schema, choice, tokens_per_window)
-        except _BROKEN as error:
-            what = (str(error).splitlines() or [type(error).__name__])[0]
-            raise LoadsError(f"{file.path}: not a readable Parquet file: {what}") from error
-        parts.append(counts)
-        left_over += cut
+    with Apart(max_bytes) as apart:
+        for file in files:
+            try:
+                rows, cut = apart(_read, file, tokens_per_window, max_bytes, num_bytes=len(file.data))
+                if cut is None:
+                    tables.append(table_steps(rows, file.path, num_experts))
+                    continue
+            except (*BROKEN, ApartError) as error:
+                what = (str(error).splitlines() or [type(error).__name__])[0]
+                raise LoadsError(f"{file.path}: not a readable Parquet file: {what}") from error
+            except TraceTooLarge as error:
+                raise LoadsError(f"{file.path}: {error}") from error
+            parts.append(rows)
+            left_over += cut
     if tables and parts:
         raise LoadsError(f"{files[0].path}: files of tokens and of tables are mixed; give one kind at a time")
     return tables if tables else _joined(parts, num_experts, left_over, files[0].path)
 
 
-def _choice(schema: dict[str, pl.DataType]) -> str | None:
+def _read(file: RecordedFile, tokens_per_window: int | None, max_bytes: int) -> tuple[pl.DataFrame, int | None]:
+    """What `_counted` gives of a file of tokens; the rows of another, and None."""
+    tokens = scanned(file.data, max_bytes)
+    schema = tokens.collect_schema()
+    if (choice := _choice(schema)) is None:
+        return decoded(file.data, max_bytes)[0], None
+    return _counted(tokens, file.path, schema, choice, tokens_per_window)
+
+
+def _choice(schema: Mapping[str, pl.DataType]) -> str | None:
     """The column with the chosen experts: a list of whole numbers, under a known name or alone of its kind."""
     lists = [
         name
@@ -65,13 +76,12 @@ def _choice(schema: dict[str, pl.DataType]) -> str | None:
 
 
 def _counted(
-    file: RecordedFile, schema: dict[str, pl.DataType], choice: str, tokens_per_window: int | None
+    tokens: pl.LazyFrame, path: str, schema: Mapping[str, pl.DataType], choice: str, tokens_per_window: int | None
 ) -> tuple[pl.DataFrame, int]:
     """Rows (step, window, layer, expert, count) of one file, and tokens that fill no window."""
-    tokens = pl.scan_parquet(io.BytesIO(file.data))
-    layer, step = _LAYER_IN_NAME.findall(file.path), _STEP_IN_NAME.findall(file.path)
+    layer, step = _LAYER_IN_NAME.findall(path), _STEP_IN_NAME.findall(path)
     if "layer" not in schema and not layer:
-        raise LoadsError(f"{file.path}: names no layer: rename it to layer_<n>.parquet, or add a column layer")
+        raise LoadsError(f"{path}: names no layer: rename it to layer_<n>.parquet, or add a column layer")
     layer_of = pl.col("layer").cast(pl.Int64) if "layer" in schema else pl.lit(int(layer[-1]), pl.Int64)
     step_of = pl.col("step").cast(pl.Int64) if "step" in schema else pl.lit(int(step[-1]) if step else 0, pl.Int64)
     tokens = tokens.select(expert=pl.col(choice).cast(pl.List(pl.Int64)), layer=layer_of, step=step_of).with_columns(

@@ -9,7 +9,7 @@ import typer
 from msgspec import Meta
 
 from weftrace.cli.completion import SCHEDULES, among
-from weftrace.cli.options import complete_hardware
+from weftrace.cli.options import DEFAULT_MAX_BYTES, MaxBytes, complete_hardware
 from weftrace.options import Option
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class CostsRequest:
     latency_us: Annotated[
         float | None, Meta(ge=0), Option("What a message between ranks needs on its way.", metavar="US", panel=_PANEL)
     ] = None
+    max_bytes: MaxBytes = DEFAULT_MAX_BYTES
 
     def inputs(self) -> list[str]:
         """The files of this machine that are read."""
@@ -110,7 +111,7 @@ def costs_of_request(request: CostsRequest, num_stages: int) -> SourcedCosts:
 
     Raises `typer.BadParameter` where none is given, or several.
     """
-    from weftrace.cli.options import DEFAULT_MAX_BYTES, opened
+    from weftrace.cli.options import opened
     from weftrace.pipeline.costs import need_times
     from weftrace.pipeline.measured.sourced_costs import costs_of_file, costs_of_trace, with_latency
 
@@ -119,7 +120,7 @@ def costs_of_request(request: CostsRequest, num_stages: int) -> SourcedCosts:
         said = f"{' and '.join(given)} are given" if given else "none is given"
         raise typer.BadParameter(f"give one of the three; {said}", param_hint="--trace, --costs, --flops")
     if request.trace is not None:
-        with opened([request.trace], ranks=None, max_bytes=DEFAULT_MAX_BYTES) as source:
+        with opened([request.trace], ranks=None, max_bytes=request.max_bytes) as source:
             found = costs_of_trace(source, chunks=request.chunks, weight_share=request.weight_share)
     elif request.costs is not None:
         found = costs_of_file(request.costs)
