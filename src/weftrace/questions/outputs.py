@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 
-import polars as pl
-
 from weftrace.files.output import write_output
 from weftrace.files.schemas import schema_for
 from weftrace.outputs import Output
@@ -15,16 +13,6 @@ from weftrace.questions.render.terminal import markdown, print_answer
 
 TABLES = Output(value=Tables, schema=TABLES_SCHEMA, title="Tables and columns that questions are asked of")
 SCHEMAS = (schema_for(TABLES),)  # they are printed, and not loaded
-
-
-def _csv(answer: Answer) -> str:
-    """Numbers as they are; lists, which CSV has not, as text."""
-    nested = [name for name, dtype in answer.frame.schema.items() if dtype.is_nested()]
-    texts = [
-        pl.Series(name, [None if value is None else str(value) for value in answer.frame.get_column(name).to_list()])
-        for name in nested
-    ]
-    return answer.frame.with_columns(texts).write_csv()
 
 
 def _save_parquet(answer: Answer, path: str) -> None:
@@ -41,7 +29,7 @@ ANSWER = Output(
     document=answer_document,
     load=answer_of,
     show=lambda answer, console: print_answer(answer, console),
-    csv=_csv,
+    table=lambda answer: answer.frame,
     markdown=markdown,
     save={".parquet": _save_parquet},
 )

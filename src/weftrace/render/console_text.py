@@ -7,7 +7,6 @@ that rich would read for markup, and a console that cannot show Unicode gets `As
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -17,25 +16,13 @@ from rich.measure import Measurement
 from rich.segment import Segment
 from rich.text import Text
 
-# What may not reach a terminal as it is: controls (ESC among them), format characters (bidirectional overrides, zero
-# width), lone surrogates (valid in JSON, an error in UTF-8), private use, line and paragraph separators.
-_UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+from weftrace.files.plain_text import clean as clean
 
 # One column for one column, so that a table or a picture keeps its shape.
 _ASCII = str.maketrans(
     "µμ–—−±·×÷…≤≥→◀▶‹›⊃∩⌊⌋†▴▾“”’■█▓▒░▞▏│┃╷─━╌┼┬├▁▂▃▄▅▆▇",
     'uu---~.x/~<>><><>>&[]+^v""\'##%:.m||||-=-+++.::***#',
 )
-
-
-def clean(text: object) -> str:
-    """Untrusted text with every control, invisible or direction-changing character written as `\\x1b`, `\\u202e` …"""
-    return "".join(
-        (f"\\x{ord(c):02x}" if ord(c) < 0x100 else f"\\u{ord(c):04x}")
-        if unicodedata.category(c) in _UNSAFE_CATEGORIES
-        else c
-        for c in str(text)
-    )
 
 
 def fitted(text: str, width: int) -> str:

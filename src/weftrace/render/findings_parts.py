@@ -14,7 +14,7 @@ from rich.text import Text
 from weftrace.analysis.findings import AdviceReport, Finding, Gain, Number, Remedy, saves, together_words
 from weftrace.render.console_parts import BOLD, DIM, WARNING, section
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
-from weftrace.render.markdown import markdown_cell
+from weftrace.render.markdown import markdown_code, markdown_text
 from weftrace.units import duration, percent, si, size
 
 #: key -> (term, what it means), for pages that show findings.
@@ -127,10 +127,7 @@ def switch_markdown(remedy: Remedy) -> str:
     """The switch as code, with a space before it; empty where there is none."""
     if not remedy.switch:
         return ""
-    for fence in ("`", "``", "```"):
-        if fence not in remedy.switch:
-            return f" {fence}{' '.join(clean(remedy.switch).split())}{fence}"
-    return f" {markdown_cell(remedy.switch)}"
+    return f" {markdown_code(remedy.switch)}"
 
 
 def told_words(finding: Finding, whole: str) -> str:
@@ -146,7 +143,7 @@ def head_markdown(report: AdviceReport, most: int = 3) -> str:
     lines = []
     for number, each in enumerate(short_findings(report, most), 1):
         do = "" if each.remedy is None else f" {each.remedy.remedy}"
-        lines.append(f"{number}. {markdown_cell(f'{each.title}: {told_words(each, report.whole)}.{do}')}")
+        lines.append(f"{number}. {markdown_text(f'{each.title}: {told_words(each, report.whole)}.{do}')}")
     return "\n".join(lines)
 
 

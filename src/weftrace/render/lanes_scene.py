@@ -61,7 +61,7 @@ def lanes_scene(
     for at, (lane, row) in enumerate(zip(lanes, row_of, strict=True)):
         last_ns = 0
         for box in joined(lane["boxes"], start_ns, end, (end - start_ns) / _COLUMNS):
-            look = f"r{box.key[2]}" if box.key[2] else f"lane{at}"
+            look = f"r{box.key[2]}" if box.key[2] in palette.ROLE_COLOURS else f"lane{at}"
             rects.append(_rect(lane, box, row, look, apart_ns=box.start_ns - last_ns))
             last_ns = box.start_ns
         parts = [(box, box.get("part")) for box in lane["boxes"] if start_ns < box["end_ns"] and box["start_ns"] < end]

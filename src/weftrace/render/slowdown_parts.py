@@ -12,7 +12,7 @@ from rich.text import Text
 from weftrace.analysis.job_slowdown import Cause, JobSlowdown
 from weftrace.render.console_parts import DIM, WARNING, section, table
 from weftrace.render.console_text import clean
-from weftrace.render.markdown import markdown_cell, markdown_table
+from weftrace.render.markdown import markdown_table, markdown_text
 from weftrace.units import NOTHING, counted, duration, percent, unit_for
 
 _TOP = 8
@@ -120,13 +120,12 @@ def _saving(saved_ns: int | None) -> str:
 
 def slowdown_markdown(found: JobSlowdown, top: int = _TOP) -> str:
     """The same as Markdown."""
-    parts = [f"{markdown_cell(summary_line(found))}. {markdown_cell(lost_line(found))}."]
+    parts = [f"{markdown_text(summary_line(found))}. {markdown_text(lost_line(found))}."]
     if found.causes:
-        cells = [[markdown_cell(cell) or NOTHING for cell in _cause_cells(each, found)] for each in found.causes[:top]]
+        cells = [[cell or NOTHING for cell in _cause_cells(each, found)] for each in found.causes[:top]]
         parts.append(markdown_table(CAUSE_HEADS, cells))
-        parts.append("\n".join(f"- {markdown_cell(cause.sentence)}" for cause in found.causes[:top]))
+        parts.append("\n".join(f"- {markdown_text(cause.sentence)}" for cause in found.causes[:top]))
     for title, heads, lines in _tables(found, top):
         if lines:
-            cells = [[markdown_cell(cell) for cell in line] for line in lines]
-            parts.append(f"### {title}\n\n{markdown_table(heads, cells)}")
+            parts.append(f"### {title}\n\n{markdown_table(heads, lines)}")
     return "\n\n".join(parts)

@@ -19,7 +19,7 @@ from weftrace.render.findings_parts import (
     short_findings,
     switch_markdown,
 )
-from weftrace.render.markdown import markdown_cell
+from weftrace.render.markdown import markdown_code, markdown_text
 from weftrace.units import counted, duration
 from weftrace.version import __version__
 
@@ -80,8 +80,8 @@ def _not_found(report: AdviceReport) -> list[RenderableType]:
 
 def advice_markdown(report: AdviceReport) -> str:
     """Advice as a short list: place first, then what to change, under 4,000 tokens."""
-    lines = [f"**{markdown_cell(report.headline)}**", "", markdown_cell(" · ".join(facts_of(report))), ""]
-    lines += [f"> {markdown_cell(each.sentence)}\n" for each in report.remarks if each.rule != "leave-it"]
+    lines = [f"**{markdown_text(report.headline)}**", "", markdown_text(" · ".join(facts_of(report))), ""]
+    lines += [f"> {markdown_text(each.sentence)}\n" for each in report.remarks if each.rule != "leave-it"]
     length = sum(map(len, lines))
     for number, each in enumerate(report.losses, 1):
         part = list(_markdown_of(number, each, report.whole))
@@ -90,12 +90,12 @@ def advice_markdown(report: AdviceReport) -> str:
             lines.append(f"{len(report.losses) - number + 1} more findings are in the JSON (`-o advice.json`).\n")
             break
         lines += part
-    lines += [f"{markdown_cell(each.sentence)}\n" for each in report.remarks if each.rule == "leave-it"]
+    lines += [f"{markdown_text(each.sentence)}\n" for each in report.remarks if each.rule == "leave-it"]
     if report.together is not None:
-        lines.append(f"**{markdown_cell(together_words(report))}**\n")
+        lines.append(f"**{markdown_text(together_words(report))}**\n")
     absent = [each.rule for each in report.not_found if each.looked]
     if absent:
-        lines.append(f"Looked for and not found: {', '.join(absent)}.\n")
+        lines.append(f"Looked for and not found: {markdown_text(', '.join(absent))}.\n")
     lines.append(f"*weftrace {__version__}*\n")
     return "\n".join(lines)
 
@@ -103,17 +103,17 @@ def advice_markdown(report: AdviceReport) -> str:
 def _markdown_of(number: int, finding: Finding, whole: str) -> Iterator[str]:
     place = place_words(finding)
     title = f"{place}: {finding.title}" if place else finding.title
-    yield f"## {number}. {markdown_cell(title)} (`{finding.rule}`)"
+    yield f"## {number}. {markdown_text(title)} ({markdown_code(finding.rule)})"
     yield ""
-    yield f"{markdown_cell(finding.sentence)} {markdown_cell(saves(finding, whole))}"
+    yield f"{markdown_text(finding.sentence)} {markdown_text(saves(finding, whole))}"
     yield ""
     if finding.remedy is not None:
-        yield f"- Do: {markdown_cell(finding.remedy.remedy)}{switch_markdown(finding.remedy)}"
+        yield f"- Do: {markdown_text(finding.remedy.remedy)}{switch_markdown(finding.remedy)}"
     if finding.when_not:
-        yield f"- Not when: {markdown_cell(finding.when_not)}"
+        yield f"- Not when: {markdown_text(finding.when_not)}"
     if finding.evidence:
-        yield f"- Evidence: {markdown_cell('; '.join(map(number_words, finding.evidence)))}"
-    yield f"- Basis: {markdown_cell(basis_words(finding))}"
+        yield f"- Evidence: {markdown_text('; '.join(map(number_words, finding.evidence)))}"
+    yield f"- Basis: {markdown_text(basis_words(finding))}"
     yield ""
 
 

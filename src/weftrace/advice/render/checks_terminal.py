@@ -15,7 +15,7 @@ from weftrace.plan.inference.replaying import LATE_NS
 from weftrace.plan.inference.values import SOURCES
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, joined, shorten_start
-from weftrace.render.markdown import markdown_cell, markdown_table
+from weftrace.render.markdown import markdown_table, markdown_text
 from weftrace.units import counted, duration, percent, signed, signed_duration
 from weftrace.version import __version__
 
@@ -64,11 +64,11 @@ def checks_markdown(report: ReplayChecks) -> str:
     files = _replayed(report)
     sources = _sources(files)
     lines = [
-        [markdown_cell(name), *_replay(file), *_basis(file), *_waits(file, sources)]
+        [name, *_replay(file), *_basis(file), *_waits(file, sources)]
         for name, file in zip(_names(files), files, strict=True)
     ]
     reasons = [
-        f"- {markdown_cell(file.name)}: {markdown_cell(file.reason or '')}"
+        f"- {markdown_text(file.name)}: {markdown_text(file.reason or '')}"
         for file in report.files
         if file.replay is None
     ]

@@ -10,7 +10,7 @@ from weftrace.advice.swaps.schedules import ScheduleSwap
 from weftrace.files.values import to_document
 from weftrace.render.console_parts import notes_block, print_blocks, table
 from weftrace.render.console_text import clean
-from weftrace.render.markdown import markdown_cell, markdown_table
+from weftrace.render.markdown import markdown_table, markdown_text
 from weftrace.units import counted, duration, signed
 from weftrace.version import __version__
 
@@ -30,9 +30,8 @@ def print_schedule_swap(report: ScheduleSwap, console: Console) -> None:
 
 def schedule_swap_markdown(report: ScheduleSwap) -> str:
     """The same, to paste."""
-    notes = "\n".join(f"- {markdown_cell(note)}" for note in report.notes)
-    rows = [[markdown_cell(cell) for cell in row] for row in _rows(report)]
-    parts = [report.headline, markdown_table(HEADS, rows), notes, f"weftrace {__version__}"]
+    notes = "\n".join(f"- {markdown_text(note)}" for note in report.notes)
+    parts = [markdown_text(report.headline), markdown_table(HEADS, _rows(report)), notes, f"weftrace {__version__}"]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

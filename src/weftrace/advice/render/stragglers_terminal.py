@@ -8,7 +8,7 @@ from rich.console import Console
 
 from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.render.console_parts import notes_block, opening, print_blocks
-from weftrace.render.markdown import markdown_cell
+from weftrace.render.markdown import markdown_text
 from weftrace.render.slowdown_parts import slowdown_blocks, slowdown_markdown
 from weftrace.units import counted
 from weftrace.version import __version__
@@ -32,7 +32,7 @@ def print_stragglers(found: JobSlowdown, console: Console, top: int = _TOP) -> N
 def stragglers_markdown(found: JobSlowdown) -> str:
     """The headline, S, its causes and its parts."""
     foot = f"*weftrace {__version__}; {counted(found.num_ranks, 'rank')}, {counted(found.num_steps, 'step')}*"
-    return f"**{markdown_cell(found.headline)}**\n\n{slowdown_markdown(found)}\n\n{foot}\n"
+    return f"**{markdown_text(found.headline)}**\n\n{slowdown_markdown(found)}\n\n{foot}\n"
 
 
 def ranks_figure(found: JobSlowdown) -> go.Figure:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from weftrace.advice.document import Advice, CriticalPathReport, PartRow
 from weftrace.advice.render.words import contention_words, range_words, replay_words, weakest_words
 from weftrace.advice.whatif_document import SensitivityReport, WhatIfReport, before_and_after
-from weftrace.render.markdown import markdown_cell, markdown_table
+from weftrace.render.markdown import markdown_table, markdown_text
 from weftrace.units import duration, percent, signed
 from weftrace.version import __version__
 
@@ -23,12 +23,12 @@ def path_markdown(report: CriticalPathReport) -> str:
     ]  # fmt: skip
     return _page(
         report,
-        replay_words(report.replay),
+        markdown_text(replay_words(report.replay)),
         markdown_table(("class", "on the path", "share", "saved with none of it"), bars),
         _parts("phase", report.by_phase),
         _parts("kernel", report.by_kernel),
         _parts("cause", report.by_cause),
-        markdown_cell(weakest_words(report.weakest)),
+        markdown_text(weakest_words(report.weakest)),
     )
 
 
@@ -44,17 +44,17 @@ def what_if_markdown(report: WhatIfReport) -> str:
     classes = [[name, duration(old), duration(new)] for name, (old, new) in both.items()]
     return _page(
         report,
-        replay_words(report.replay),
+        markdown_text(replay_words(report.replay)),
         markdown_table(("span", ""), spans),
         markdown_table(("on the path", "before", "after"), classes),
-        "\n".join(f"- {markdown_cell(limit)}" for limit in report.limits),
+        "\n".join(f"- {markdown_text(limit)}" for limit in report.limits),
     )
 
 
 def sensitivity_markdown(report: SensitivityReport) -> str:
     """The headline, the table of all selections, the curves."""
     rows = [
-        [row["kind"], markdown_cell(row["selector"]), signed(-row["share"], 3),
+        [row["kind"], row["selector"], signed(-row["share"], 3),
          range_words(row["least_ns"], row["most_ns"], duration), duration(row["critical_ns"]),
          duration(row["time_ns"])]
         for row in report.rows
@@ -66,27 +66,27 @@ def sensitivity_markdown(report: SensitivityReport) -> str:
             for at in curve.points
         ]
         curves += [
-            markdown_table((markdown_cell(curve.selector), "span", "change"), points),
-            markdown_cell(curve.sentence),
+            markdown_table((curve.selector, "span", "change"), points),
+            markdown_text(curve.sentence),
         ]
     heads = ("", "selector", f"span, {100 * report.by:g} % faster", "saves", "on the path", "of all")
     return _page(
         report,
-        replay_words(report.replay),
+        markdown_text(replay_words(report.replay)),
         markdown_table(heads, rows),
         *curves,
     )
 
 
 def _page(report: Advice, *parts: str) -> str:
-    head = [f"**{markdown_cell(report.headline)}**", f"weftrace {__version__} of {markdown_cell(report.source)}"]
-    head.append(contention_words(report.contention))
-    return "\n\n".join([*head, *filter(None, parts), *(f"- {markdown_cell(note)}" for note in report.notes)]) + "\n"
+    head = [f"**{markdown_text(report.headline)}**", f"weftrace {__version__} of {markdown_text(report.source)}"]
+    head.append(markdown_text(contention_words(report.contention)))
+    return "\n\n".join([*head, *filter(None, parts), *(f"- {markdown_text(note)}" for note in report.notes)]) + "\n"
 
 
 def _parts(head: str, rows: Sequence[PartRow]) -> str:
     shown = rows[:_TOP]
-    lines = [[markdown_cell(row["name"]), duration(row["time_ns"]), percent(row["share"])] for row in shown]
+    lines = [[row["name"], duration(row["time_ns"]), percent(row["share"])] for row in shown]
     if left := rows[_TOP:]:
         lines.append([f"{len(left):,} more", duration(sum(row["time_ns"] for row in left)), ""])
     return markdown_table((head, "on the path", "share"), lines)

@@ -31,7 +31,7 @@ from weftrace.comparison.render.words import (
     verdict_words,
 )
 from weftrace.render.console_text import kernel_label
-from weftrace.render.markdown import markdown_cell, markdown_table
+from weftrace.render.markdown import Markdown, markdown_table, markdown_text
 from weftrace.units import Unit, unit_for
 from weftrace.version import __version__
 
@@ -44,12 +44,12 @@ def diff_markdown(report: DiffReport) -> str:
     """Headline, verdict, gates, the parts of a step, the families that moved most; folded, who else and what of."""
     unit = unit_for(max(report.before.median_ns, report.after.median_ns))
     parts = [
-        f"**{markdown_cell(report.headline)}**",
-        markdown_cell(verdict_words(report)),
+        f"**{markdown_text(report.headline)}**",
+        markdown_text(verdict_words(report)),
         _gates(report),
         _parts(report, unit) if report.parts else "",
         _movers(report, "family", unit, 0, _TOP) if report.tells_causes else "",
-        *(markdown_cell(each) for each in report.shape_sentences if report.tells_causes),
+        *(markdown_text(each) for each in report.shape_sentences if report.tells_causes),
         _findings(report),
         _lateness(report, unit),
         *(_folded(report, level, unit) for level in LEVELS if report.tells_causes),
@@ -69,7 +69,7 @@ def _gates(report: DiffReport) -> str:
     lines = []
     for gate in report.gates:
         *cells, result = gate_cells(gate)
-        lines.append([markdown_cell(gate["figure"]), *cells, f"{_MARKS[gate['is_met']]} {result}"])
+        lines.append([gate["figure"], *cells, f"{_MARKS[gate['is_met']]} {result}"])
     return _table(("gate", *GATE_HEADS), lines) if lines else ""
 
 
@@ -78,7 +78,7 @@ _MARKS = {True: "✅", False: "❌", None: "➖"}
 
 def _parts(report: DiffReport, unit: Unit) -> str:
     *lines, step = part_lines(report, unit)
-    bold = [*(f"**{cell}**" for cell in step[:4]), "", ""]
+    bold = [*(Markdown(f"**{cell}**") for cell in step[:4]), "", ""]
     return _table((f"part of a step, {unit.name}", *PART_HEADS), [*lines, bold])
 
 
@@ -88,7 +88,7 @@ def _movers(report: DiffReport, level: str, unit: Unit, start: int, end: int) ->
     if not named[start:]:
         return ""
     lines = [
-        [markdown_cell(kernel_label(name, _WIDTH) if level == "kernel" else name), *mover_cells(row, unit)]
+        [kernel_label(name, _WIDTH) if level == "kernel" else name, *mover_cells(row, unit)]
         for name, row in named[start:end]
     ]
     if left := len(named[end:]):
@@ -98,16 +98,16 @@ def _movers(report: DiffReport, level: str, unit: Unit, start: int, end: int) ->
 
 def _findings(report: DiffReport) -> str:
     """What advice finds in one run alone, or costs another time."""
-    return "\n".join(f"- {markdown_cell(each['sentence'])}" for each in report.findings or ())
+    return "\n".join(f"- {markdown_text(each['sentence'])}" for each in report.findings or ())
 
 
 def _lateness(report: DiffReport, unit: Unit) -> str:
     """The ranks that others waited for."""
     lines = [
         [
-            markdown_cell(row["name"]),
+            row["name"],
             *changed(row, unit),
-            markdown_cell(own_words(row)) if report.tells_causes else "",
+            own_words(row) if report.tells_causes else "",
         ]
         for row in report.lateness[:_TOP]
         if unit.shows(row["change_ns"])
@@ -128,18 +128,16 @@ def _shapes(report: DiffReport, unit: Unit) -> str:
     lines, left = shape_lines(report, unit, _FOLDED)
     if not lines:
         return ""
-    rows = [[markdown_cell(name), *cells] for name, *cells in lines]
-    rows += [[f"{left:,} more", *[""] * 6]] * (left > 0)
+    rows = [*lines, *[[f"{left:,} more", *[""] * 6]] * (left > 0)]
     return _details("Operators by shape that changed", _table((f"operator, {unit.name}", *SHAPE_HEADS), rows))
 
 
 def _runs(report: DiffReport) -> str:
     """What was compared with what, what both say of themselves, and what was left out."""
     stated = [f"- {name}: {_side(report.before if name == 'before' else report.after)}" for name in ("before", "after")]
-    stated += [f"- {markdown_cell(note)}" for note in report.notes]
+    stated += [f"- {markdown_text(note)}" for note in report.notes]
     facts = report.verdict.facts
-    lines = [[markdown_cell(text) for text in fact] for fact in facts]
-    table = markdown_table(("", "before", "after"), lines) if lines else ""
+    table = markdown_table(("", "before", "after"), facts) if facts else ""
     several = "mean over " if len(report.before.ranks) > 1 else ""
     note = f"Times are of a step, {several}{ranks_words(report.before)}. {NOISE_LIMITS}"
     text = "\n\n".join(filter(None, ["\n".join(stated), table, note, f"weftrace {__version__}"]))
@@ -149,7 +147,7 @@ def _runs(report: DiffReport) -> str:
 def _side(side: SideSummary) -> str:
     dropped = [f"without step {each['step']}: {each['why']}" for each in side.dropped]
     return "; ".join(
-        markdown_cell(text) for text in (side.source, steps_words(replace(side, dropped=[])), *dropped, *side.failures)
+        markdown_text(text) for text in (side.source, steps_words(replace(side, dropped=[])), *dropped, *side.failures)
     )
 
 

@@ -14,6 +14,7 @@ from weftrace.questions.asking import Answer
 from weftrace.questions.columns import TABLES, Table
 from weftrace.render.console_parts import BOLD, DIM, print_blocks, section, table
 from weftrace.render.console_text import clean, kernel_label, shorten_middle, shorten_start
+from weftrace.render.markdown import markdown_table, markdown_text
 from weftrace.units import counted, duration, grouped
 
 MAX_WIDTH = 200
@@ -68,12 +69,10 @@ def markdown(answer: Answer) -> str:
     """An answer as a Markdown table, all rows, below its SQL."""
     frame = answer.frame
     lines = zip(*(cells(frame.get_column(name)) for name in frame.columns), strict=True)
-    is_left = [not dtype.is_numeric() for dtype in frame.dtypes]
-    rows = [list(map(_markdown_cell, frame.columns)), ["---" if left else "---:" for left in is_left]]
-    rows += [[_markdown_cell(cell) for cell in line] for line in lines]
-    summary = "\n".join(f"| {' | '.join(row)} |" for row in rows) if frame.width else ""
+    are_numbers = [dtype.is_numeric() for dtype in frame.dtypes]
+    summary = markdown_table(frame.columns, lines, are_numbers=are_numbers) if frame.width else ""
     sql = answer.sql.strip().replace("```", "'''")
-    return f"```sql\n{sql}\n```\n\n{summary}\n\n{count_words(answer, frame.height)}\n"
+    return f"```sql\n{sql}\n```\n\n{summary}\n\n{markdown_text(count_words(answer, frame.height))}\n"
 
 
 def cells(column: pl.Series, *, human: bool = False) -> list[str]:
@@ -143,7 +142,3 @@ def _wrapped(text: str, width: int, indent: str) -> list[Text]:
 
 def _type(dtype: pl.DataType) -> str:
     return str(dtype).lower()
-
-
-def _markdown_cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")

@@ -9,8 +9,10 @@ import { actionButton, h } from "./dom.js";
  */
 
 const SAID_MS = 1600; // how long a button says that it is done
-// A spreadsheet computes a text that begins so, and names in a trace can be anything: an apostrophe keeps it a text.
-const FORMULA = /^[=+\-@\t\r]/;
+// A spreadsheet computes a text that begins so, or goes on so where it splits lines at semicolons, and names in a trace
+// can be anything: an apostrophe keeps it a text. As `csv_cell` of files/plain_text.py.
+const FORMULA = /(^|[;\t\r\n])(?=\s*[=+\-@＝＋－＠])/g;
+const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i;
 
 /**
  * Buttons that copy or save the rows of a table.
@@ -78,8 +80,9 @@ function asText(rows, separator) {
   /** @param {Scalar | undefined} value */
   const cell = (value) => {
     if (value === null || value === undefined) return "";
-    const text = typeof value === "string" && FORMULA.test(value) ? `'${value}` : String(value);
-    return /["\r\n,\t]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    const text = String(value);
+    const shown = typeof value === "string" && !NUMBER.test(text) ? text.replace(FORMULA, "$1'") : text;
+    return /["\r\n,\t]/.test(shown) ? `"${shown.replaceAll('"', '""')}"` : shown;
   };
   const lines = [names.map(cell), ...rows.map((row) => names.map((name) => cell(row[name])))];
   return `${lines.map((line) => line.join(separator)).join("\r\n")}\r\n`;

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -12,10 +10,10 @@ from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.analysis.kernel_times import KernelRow
 from weftrace.analysis.module_times import CodeNode
 from weftrace.files.columns import frame_schema
+from weftrace.files.plain_text import csv_of_rows
 from weftrace.files.values import from_document
-from weftrace.render.console_text import clean
 from weftrace.render.findings_parts import head_markdown
-from weftrace.render.markdown import markdown_cell
+from weftrace.render.markdown import markdown_table, markdown_text
 from weftrace.render.slowdown_parts import slowdown_markdown
 from weftrace.report.document_types import Block, CodeDocument, LatenessDocument, RankDocument, ReportDocument
 from weftrace.report.render.idle_words import CAUSE_WORDS
@@ -43,8 +41,8 @@ def to_markdown(document: ReportDocument) -> str:
     device waited, how efficient its operators are, its phases and, where they were asked for, its time by module and by
     function."""
     parts = [
-        f"**{markdown_cell(document['headline'])}**",
-        f"weftrace {document['weftrace']} of {markdown_cell(document['source'])}",
+        f"**{markdown_text(document['headline'])}**",
+        f"weftrace {document['weftrace']} of {markdown_text(document['source'])}",
     ]
     if advised := document.get("advice"):
         parts += filter(None, [head_markdown(from_document(AdviceReport, advised, what="advice"))])
@@ -59,24 +57,24 @@ def to_markdown(document: ReportDocument) -> str:
         if len(ranks) > 1 and (found := document.get("bandwidth")) and found["rows"]:
             heads, lines = bandwidth_lines(found, _MAX_BANDWIDTHS)
             parts += ["Bandwidth of collectives, with and without waiting:", _table(heads, lines)]
-            parts += [f"- {markdown_cell(note)}" for note in bandwidth_notes(found, len(lines))]
-        first = markdown_cell(rank_name(ranks[0], with_device=several_devices(ranks)))
+            parts += [f"- {markdown_text(note)}" for note in bandwidth_notes(found, len(lines))]
+        first = markdown_text(rank_name(ranks[0], with_device=several_devices(ranks)))
         if "idle_account" in ranks[0] and ranks[0]["basis"] != "ranges" and ranks[0]["idle_ns"]:
             parts += [f"Why the device of {first} waited:", _waits(ranks[0]["idle_account"])]
         if (efficiency := ranks[0].get("efficiency")) and efficiency["num_rated"]:
             heads, lines = shape_lines(efficiency)
             known = f"Device time of {first}: {parts_line(efficiency['parts'])}."
-            parts += [markdown_cell(efficiency["headline"]), markdown_cell(known), _table(heads, lines)]
+            parts += [markdown_text(efficiency["headline"]), markdown_text(known), _table(heads, lines)]
         if ranks[0]["phase_means"]:
             parts += [f"Phases of {first}, means:", _phases(ranks[0])]
         for by, key in _CODE:
             if key in ranks[0]:
                 parts += [f"Time by {by} of {first}:", _code(ranks[0][key], by, ranks[0]["serial_ns"])]
     parts += [
-        f"- not used: {markdown_cell(failure['path'])}: {markdown_cell(failure['error'])}"
+        f"- not used: {markdown_text(failure['path'])}: {markdown_text(failure['error'])}"
         for failure in document["failures"]
     ]
-    parts += [f"- {markdown_cell(note)}" for note in document["notes"]]
+    parts += [f"- {markdown_text(note)}" for note in document["notes"]]
     return "\n\n".join(parts) + "\n"
 
 
@@ -85,10 +83,10 @@ def kernels_csv(document: ReportDocument) -> str:
 
     Of a job, those ranks that its sums hold: a column can be added up.
     """
-    return _csv(
+    return csv_of_rows(
         ("rank", "device", "name", *_KERNEL_COLUMNS),
         (
-            (rank["rank"], rank["device"], clean(kernel["name"]), *map(dict(kernel).get, _KERNEL_COLUMNS))
+            (rank["rank"], rank["device"], kernel["name"], *map(dict(kernel).get, _KERNEL_COLUMNS))
             for rank in document["ranks"]
             if rank["apart"] is None
             for kernel in rank["kernels"]
@@ -105,15 +103,9 @@ def code_csv(document: ReportDocument) -> str:
             paths: list[str] = []
             for node in (*code["nodes"], code["outside"]):
                 above = node["parent"]
-                paths.append((f"{paths[above]} > " if above is not None else "") + clean(node["name"]))
+                paths.append((f"{paths[above]} > " if above is not None else "") + node["name"])
                 lines.append((rank["rank"], rank["device"], by, paths[-1], *map(dict(node).get, _CODE_COLUMNS)))
-    return _csv(("rank", "device", "by", "path", *_CODE_COLUMNS), lines)
-
-
-def _csv(heads: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([heads, *lines])
-    return text.getvalue()
+    return csv_of_rows(("rank", "device", "by", "path", *_CODE_COLUMNS), lines)
 
 
 def has_code(document: ReportDocument) -> bool:
@@ -188,5 +180,4 @@ def _code(code: CodeDocument, by: str, serial_ns: int) -> str:
 
 
 def _table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rows = [heads, ["---"] * len(heads), *([markdown_cell(text) for text in line] for line in lines)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown_table(heads, lines, are_numbers=[False] * len(heads))
