@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from weftrace.costs.custom_ops import CustomOp
     from weftrace.trace import Failure, Job, KernelRules, StepBy, Trace
+    from weftrace.workers.spool import Spool
 
 READING = "Which files, and how they are read"
 
@@ -321,13 +322,27 @@ def executor_on(cluster: str, job: Trace | Job) -> Iterator[Executor | None]:
 
     with redirect_stdout(sys.stderr):
         with warnings.catch_warnings(record=True) as summary:
-            executor = connect(cluster)
+            executor = connect(cluster, on_lost=lambda said: typer.echo(f"weftrace: {said}", err=True))
         for warning in summary:
             if issubclass(warning.category, ClusterWarning):
                 typer.echo(f"weftrace: {warning.message}", err=True)
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a lost scheduler costs ranks, told as such
         with executor:
             yield executor
+
+
+def spool() -> Spool:
+    """Where results of this call's ranks are kept until it has ended: with the user's other caches."""
+    from weftrace.workers.spool import Spool
+
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(cache):
+        home = os.path.expanduser("~")
+        cache = os.path.join(home, ".cache") if os.path.isabs(home) else ""
+    return Spool(
+        os.path.join(cache, "weftrace", "spool") if cache else None,
+        lambda said: typer.echo(f"weftrace: {said}", err=True),
+    )
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from weftrace.trace.model import Trace
 from weftrace.trace.named_steps import with_steps
 from weftrace.trace.work import StepBy, Work, works_of
 from weftrace.units import duration, percent
+from weftrace.workers.spool import Spool
 
 if TYPE_CHECKING:  # and imported where a report of FLOPs is at hand: traces are reported on without that wing
     from weftrace.advice.findings.advising import RankAdvice
@@ -154,12 +155,13 @@ def analyze(
     workers: int | None = None,
     executor: Executor | None = None,
     on_done: Callable[[str], None] | None = None,
+    spool: Spool | None = None,
     **own: Unpack[OwnOptions],
 ) -> Report:
     """Analyse a path, a trace, or every rank of a job, and put the report together.
 
     options: what it is made of; own: fields of `ReportOptions` in its place, as `analyze(path, by="module")`.
-    workers, executor, on_done: see `Job.map`; of a path to a single file, workers read it (`read_chrome`).
+    workers, executor, on_done, spool: see `Job.map`; of a path to a single file, workers read it (`read_chrome`).
     Raises TraceError when nothing can be read. Of a job, a rank that fails is in the document's `failures`, and the
     others are reported.
     """
@@ -186,7 +188,7 @@ def analyze(
         ranks, failures, name = each(source, keep_work=asked.timelines), [], source.path or "in memory"
     else:
         job = replace(source, frames=True)
-        outcomes = job.map(each, workers=workers, executor=executor, on_done=on_done)
+        outcomes = job.map(each, workers=workers, executor=executor, on_done=on_done, spool=spool)
         ranks = [rank for outcome in outcomes for rank in outcome.value or ()]
         failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
         name = source.source

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
+import pickle
 import socket
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +29,7 @@ from weftrace.workers.losses import Lost
 from weftrace.workers.main_script import only_here
 from weftrace.workers.processes import usable_processors
 from weftrace.workers.sharing import in_processes, through
+from weftrace.workers.spool import Spool, code_key, file_keys
 
 SUFFIXES = (".json", ".json.gz", ".json.zst", ".parquet")
 
@@ -89,6 +93,7 @@ class Job(InNotebook):
         workers: int | None = None,
         executor: Executor | None = None,
         on_done: Callable[[str], None] | None = None,
+        spool: Spool | None = None,
     ) -> list[Outcome[T]]:
         """Apply a function to each rank's trace; outcomes in the order of `paths`.
 
@@ -97,6 +102,8 @@ class Job(InNotebook):
         because to start one takes as long as to read so much. executor: used instead of processes of this machine: any
         of `concurrent.futures`, or a cluster's (`weftrace.workers.connect`), which reads each file by its absolute path
         or URL; `workers` is then how many files it gets at once, all by default. on_done: gets each path that is done.
+        spool: keeps results until its block has ended, for a later call of the same function with the same arguments,
+        files and weftrace to continue from. For functions in modules that stay as they are, of the trace alone.
 
         A file that fails, or whose worker dies, gives a Failure; the others go on. Ranks that were asked for and that
         no file holds give one Failure more, the last. Warns, and reads here, where no other process can run the
@@ -105,7 +112,10 @@ class Job(InNotebook):
         wanted = list(dict.fromkeys(path for path in self.paths if self._wanted(path)))
         tasks = [_Task(path, str(located(path)), self.ranks, self.max_bytes, self.frames) for path in wanted]
         done: dict[str, Outcome[T]] = {}
-        for task, result in _shared_out(partial(_apply, function), tasks, workers, executor):
+        share_out = partial(_shared_out, partial(_apply, function), workers=workers, executor=executor)
+        is_long = executor is not None or _work([task.at for task in tasks]) >= _SPOOLED_BYTES
+        results = share_out(tasks) if spool is None or not is_long else _resumed(spool, function, tasks, share_out)
+        for task, result in results:
             if isinstance(result, Lost):
                 result = Outcome(path=task.path, failure=Failure(path=task.path, error=f"{task.path}: {result.why}."))
             done[task.path] = result
@@ -163,6 +173,30 @@ class _Task:
         return replace(self, at=path, seen=os.path.exists(path))
 
 
+def _resumed(
+    spool: Spool,
+    function: Callable[[Trace], T],
+    tasks: Sequence[_Task],
+    share_out: Callable[[Sequence[_Task]], Iterator[tuple[_Task, Outcome[T] | Lost]]],
+) -> Iterator[tuple[_Task, Outcome[T] | Lost]]:
+    """What a call before this one kept and would be the same now; then the results of the other tasks."""
+    try:
+        pickled = pickle.dumps(function)
+    except Exception:  # a lambda, say
+        pickled = b"__main__"
+    if b"__main__" in pickled:  # whose code may be another under the same name
+        return share_out(tasks)
+    common = hashlib.sha256(pickled).hexdigest(), code_key()
+    keys: list[bytes | None] = []
+    for task, file in zip(tasks, file_keys([task.at for task in tasks]), strict=True):
+        ranks = None if task.ranks is None else sorted(task.ranks)
+        parts = *common, file, task.path, ranks, task.max_bytes, task.frames
+        keys.append(None if file is None else repr(parts).encode())
+    return spool.resumed(
+        tasks, keys, share_out, named=lambda task: task.path, is_kept=lambda outcome: outcome.failure is None
+    )
+
+
 def _shared_out(
     call: Callable[[_Task], Outcome[T]], tasks: Sequence[_Task], workers: int | None, executor: Executor | None
 ) -> Iterator[tuple[_Task, Outcome[T] | Lost]]:
@@ -177,6 +211,8 @@ def _shared_out(
 
 # What a process reads and analyses while another one starts, in bytes of packed files; what an empty file takes of it.
 _START_BYTES, _FILE_BYTES = 4_000_000, 400_000
+#: From how many bytes on a job takes long enough here that its results are kept as they come.
+_SPOOLED_BYTES = 4 * _START_BYTES
 
 
 def worthwhile_processes(paths: Sequence[str], processors: int | None = None) -> int:
@@ -185,13 +221,15 @@ def worthwhile_processes(paths: Sequence[str], processors: int | None = None) ->
     processors: that there are for it, by default those that this process may use. Remote files take one per processor.
     """
     most = usable_processors() if processors is None else processors
-    work = 0
-    for path in paths:
-        if is_remote(path):
-            return most
-        size = os.path.getsize(path) if os.path.exists(path) else 0
-        work += _FILE_BYTES + (size // 10 if path.endswith(".json") else size)
-    return max(1, min(most, work // _START_BYTES))
+    return max(1, min(most, _work(paths) // _START_BYTES))
+
+
+def _work(paths: Sequence[str]) -> int:
+    """What it takes to read files, in bytes of packed files; without end where one is remote."""
+    if any(map(is_remote, paths)):
+        return sys.maxsize
+    sizes = [(path, os.path.getsize(path) if os.path.exists(path) else 0) for path in paths]
+    return sum(_FILE_BYTES + (size // 10 if path.endswith(".json") else size) for path, size in sizes)
 
 
 def _apply(function: Callable[[Trace], T], task: _Task) -> Outcome[T]:

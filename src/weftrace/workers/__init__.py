@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Executor
 
 from weftrace.errors import ClusterError
 from weftrace.workers.addresses import check_answers, parse_address
+from weftrace.workers.spool import Spool
 
-__all__ = ["connect"]
+__all__ = ["Spool", "connect"]
 
 
-def connect(address: str) -> Executor:
+def connect(address: str, *, on_lost: Callable[[str], object] | None = None) -> Executor:
     """An executor whose tasks run on a cluster, for `Job.map(executor=...)` and `analyze(executor=...)`:
 
         with wt.workers.connect("dask://scheduler:8786") as executor:
@@ -18,7 +20,8 @@ def connect(address: str) -> Executor:
 
     address: `ray://HOST:10001` (Ray's client port) or `dask://HOST:8786`; `dask:///shared/scheduler.json` for the file
     that Dask's scheduler wrote; `ray` for the cluster that this process is connected to, RAY_ADDRESS names, or this
-    machine is part of; `dask` for DASK_SCHEDULER_ADDRESS. None is started here.
+    machine is part of; `dask` for DASK_SCHEDULER_ADDRESS. None is started here. on_lost: gets a sentence, in a thread,
+    as soon as the cluster's head no longer answers; what is not done then fails at once.
 
     Each task gets one processor, and Polars one thread where nothing imported it before. Functions that no module
     holds travel by value: lambdas, and those of scripts and notebooks. Raises ClusterError where the cluster cannot be
@@ -32,7 +35,7 @@ def connect(address: str) -> Executor:
     if where.kind == "ray":
         from weftrace.workers.on_ray import RayExecutor
 
-        return RayExecutor(where)
+        return RayExecutor(where, on_lost)
     from weftrace.workers.on_dask import DaskExecutor
 
-    return DaskExecutor(where)
+    return DaskExecutor(where, on_lost)

@@ -9,6 +9,10 @@ from dataclasses import dataclass
 _DEATHS = frozenset({"KilledWorker", "WorkerCrashedError", "OutOfMemoryError", "NodeDiedError", "LocalRayletDiedError"})
 
 
+class HeadLost(Exception):
+    """The head of a cluster no longer answers, so that nothing more comes back."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lost:
     """What stands for the result of a task that gave none. why: a sentence, without its end."""
@@ -30,6 +34,8 @@ def loss_of(error: BaseException) -> Lost:
     """What an exception of a future means, which is none of the task's own."""
     if isinstance(error, CancelledError) or type(error).__name__ in ("FutureCancelledError", "TaskCancelledError"):
         return Lost("it was cancelled before it was done, by its executor or because its cluster was lost")
+    if isinstance(error, HeadLost):
+        return Lost(f"it was not done when {error}")
     if isinstance(error, BrokenExecutor):
         return Lost(
             "a worker of the executor died, most likely for lack of memory, and took what was left with it; this "

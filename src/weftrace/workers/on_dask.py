@@ -22,18 +22,19 @@ class DaskExecutor(ClusterExecutor):
     `distributed.scheduler.allowed-failures` times.
     """
 
-    def __init__(self, where: Address) -> None:
+    def __init__(self, where: Address, on_lost: Callable[[str], object] | None = None) -> None:
         try:
             import cloudpickle
             import distributed  # noqa: F401
         except ImportError as error:
             raise ClusterError(f"Dask is not installed here: {install_command('dask')} ({error})") from error
-        super().__init__(cloudpickle.dumps)
+        super().__init__(cloudpickle.dumps, on_lost)
         self._client = _client(where)
         self._inner: Any = self._client.get_executor(pure=False)
         self._call = courier()
         check_pythons(self._client)
         advise(self._client)
+        self._watch(self._client.scheduler.address)
 
     def _send(self, parcel: Parcel) -> tuple[Future[Answer], Callable[[], object]]:
         sent: Future[Answer] = self._inner.submit(self._call, parcel)

@@ -24,17 +24,17 @@ class RayExecutor(ClusterExecutor):
 
     num_retries = 1
 
-    def __init__(self, where: Address) -> None:
+    def __init__(self, where: Address, on_lost: Callable[[str], object] | None = None) -> None:
         try:
             import ray
             from ray import cloudpickle
         except ImportError as error:
             raise ClusterError(f"Ray is not installed here: {install_command('ray')} ({error})") from error
-        super().__init__(cloudpickle.dumps)
+        super().__init__(cloudpickle.dumps, on_lost)
         self._ray: Any = ray
         self._is_ours = not ray.is_initialized()
         if self._is_ours:
-            _connect(ray, where)
+            self._watch(_connect(ray, where))
         self._call = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")(courier())
 
     def _send(self, parcel: Parcel) -> tuple[Future[Answer], Callable[[], object]]:
@@ -46,9 +46,10 @@ class RayExecutor(ClusterExecutor):
             self._ray.shutdown()
 
 
-def _connect(ray: Any, where: Address) -> None:
+def _connect(ray: Any, where: Address) -> str:
     address = f"ray://{where.place}" if where.host else _known_cluster()
     in_time(address, lambda: ray.init(address, log_to_driver=False, logging_level=logging.ERROR))
+    return address
 
 
 def _known_cluster() -> str:

@@ -108,13 +108,16 @@ def run(request: Request, to: outputs.Destination) -> None:
     if request.flops is not None:
         counted = read_counted(request.flops)
     gates = _gates(request.fail_below)
-    with options.opened(
-        request.sources,
-        ranks=request.ranks,
-        max_bytes=request.max_bytes,
-        frames=True,
-        workers=request.workers,
-    ) as trace:
+    with (
+        options.opened(
+            request.sources,
+            ranks=request.ranks,
+            max_bytes=request.max_bytes,
+            frames=True,
+            workers=request.workers,
+        ) as trace,
+        options.spool() as spool,
+    ):
         from weftrace.report import analyze
 
         with options.executor_on(request.cluster, trace) as executor, options.rank_progress(trace) as on_done:
@@ -131,8 +134,9 @@ def run(request: Request, to: outputs.Destination) -> None:
                 workers=request.workers,
                 executor=executor,
                 on_done=on_done,
+                spool=spool,
             )
-    outputs.deliver(report, REPORT, wanted)
+        outputs.deliver(report, REPORT, wanted)
     document = report.document
     if to.json or to.quiet or request.strict or not document["ranks"]:  # else the summary has named them
         options.tell_failures([failure["error"] for failure in document["failures"]])
