@@ -103,8 +103,8 @@ fuzz: $(VENV)/.ready-dev ## read 24,000 damaged trace files and run 20,000 plans
 	@WEFTRACE_FUZZ_CASES=24000 $(BIN)/python -m pytest $(PARALLEL) tests/trace/chrome/test_reader_fuzz.py \
 		tests/plan/test_oracle.py $(PYTEST)
 
-fuzz-documents: $(VENV)/.ready-dev ## damage 100,000 saved documents, where `make test` tries 2,000
-	@WEFTRACE_FUZZ_CASES=10000 $(BIN)/python -m pytest $(PARALLEL) tests/test_documents_fuzz.py
+fuzz-documents: $(VENV)/.ready-dev ## damage 100,000 saved documents, and give 1,200 hostile files to commands; `make test`: 2,000 and 24
+	@WEFTRACE_FUZZ_CASES=10000 $(BIN)/python -m pytest $(PARALLEL) tests/test_documents_fuzz.py tests/cli/test_hostile_files.py
 
 # Every dependency of pyproject.toml at the lowest version that it names; torch and the tests' tools are those of .venv.
 $(LOWEST)/.ready: pyproject.toml | $(VENV)/.ready-dev

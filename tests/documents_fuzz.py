@@ -38,11 +38,19 @@ Use = Callable[[Any, Path], object]
 
 SECONDS = 10  # in which a case is done, on a busy machine too
 SPARE_BYTES = 8 << 30  # of address space, beyond what the process has
+#: What names a place; what is no JSON, or too deep for any reader, has none.
+_SAY_WHERE = ("$", "schema", "row ", "not JSON", "nested too deeply")
 STOP = 0.25  # how often a walk ends above the leaves
 
 STRANGE: tuple[Any, ...] = (
     None, True, 0, 1, -1, 2, 0.5, -1e308, 1e308, 10**7, 2**31, 2**53, 2**63 - 1, 2**63, -(2**63), 10**30, "", "text",
     "12", "a\x1b[31mb", "x" * 5_000, [], {}, [[]], [None], [0], ["text"], {"a": 1}, {"a": {"b": []}}, [[[[[[[[1]]]]]]]],
+    10**99, {"as_columns": {"a": [1, 2], "b": 3}}, {"as_columns": {}}, "\uffff", "\u202e", "\0",
+    *(msgspec.Raw(text.encode()) for text in (
+        "9" * 400, "9" * 5_000, "-1e999", "1e400", "NaN", "Infinity", '"\\ud800"', "1" + "0" * 99 + ".5",
+        "[" * 500 + "]" * 500, "[" * 5_000 + "]" * 5_000, '{"a":' * 5_000 + "1" + "}" * 5_000,
+        '{"a": 1, "a": 2}', "-0.0", "5e-324",
+    )),
 )  # fmt: skip
 
 
@@ -234,9 +242,8 @@ class Documents:
 
 def _names(summary: str, damage: Damage) -> bool:
     """Whether a sentence says where: by the place (`$.a[3]`), or by the name of a field that holds it."""
-    return "$" in summary or "schema" in summary or "row " in summary or not damage.place or any(
-        isinstance(key, str) and key.removesuffix("_ns") in summary for key in damage.place
-    )  # fmt: skip
+    named = {key.removesuffix("_ns") for key in damage.place if isinstance(key, str)}
+    return not damage.place or any(each in summary for each in (*_SAY_WHERE, *named))
 
 
 @contextmanager

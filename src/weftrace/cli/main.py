@@ -157,7 +157,11 @@ def main() -> None:
         _tell_stopped(_STOPPED[_INTERRUPTED])
         sys.exit(_INTERRUPTED)
     except OSError as error:
-        if error.errno not in _CANNOT_WRITE or error.filename is not None:
+        if error.filename is not None:  # a name that is too long, a folder that may not be searched
+            name = os.fsdecode(error.filename)
+            typer.echo(f"weftrace: {_shortened(name)}: cannot be used: {error.strerror}.", err=True)
+            sys.exit(UNUSABLE_INPUT)
+        if error.errno not in _CANNOT_WRITE:
             raise
         typer.echo(f"weftrace: standard output cannot be written: {error.strerror}.", err=True)
         sys.exit(USAGE)

@@ -186,5 +186,5 @@ def _whole(record: Values, name: str, what: str, default: int) -> int:
     value = record.get(name, default)
     try:
         return int(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise LoadsError(f"{what}: {name} is {value!r}, not a whole number") from error

@@ -85,7 +85,12 @@ def _tensors(file: RecordedFile) -> Iterable[tuple[str, NDArray[np.generic]]]:
         begin, end = tensor.data_offsets
         dtype = np.dtype(_DTYPES[tensor.dtype]) if tensor.dtype in _DTYPES else None
         count = int(np.prod(tensor.shape, dtype=object))
-        if dtype is None or not 0 <= begin <= end <= len(file.data) - start or end - begin != count * dtype.itemsize:
+        if (
+            dtype is None
+            or min(tensor.shape, default=0) < 0
+            or not 0 <= begin <= end <= len(file.data) - start
+            or end - begin != count * dtype.itemsize
+        ):
             raise LoadsError(
                 f"{file.path}: tensor {name!r}, {tensor.dtype} {list(tensor.shape)}, does not fit its bytes "
                 f"{begin} to {end} of {len(file.data) - start}; was the file cut off?"

@@ -156,7 +156,7 @@ def read_gpu_loads(path: str, num_layers: int) -> Floats:
         raise ProfileError(f"{path}: not a {PLACEMENT} document: its schema is {schema!r}")
     try:
         loads = np.array(document["gpu_load"]["after"]["load"] if is_placement else document["loads"], np.float64)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ProfileError(
             f"{path}: no loads of GPUs; give a {PLACEMENT} document, or {{'loads': [[of each GPU] of each layer]}}"
         ) from error
