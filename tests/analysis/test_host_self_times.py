@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 from tests.tracefile import GEMM, TraceFile
 from weftrace.analysis import host_self_times
 from weftrace.analysis.host_self_times import HostTimes, host_times, launch_bound_sentence
-from weftrace.trace import open_trace, work_of
+from weftrace.trace import containment, open_trace, work_of
 from weftrace.units import US
 
 
@@ -158,7 +158,12 @@ def test_many_ranges_are_added_up_piece_by_piece(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(host_self_times, "_MANY", 7)
     assert_frame_equal(times_of(file, tmp_path).operators, whole.operators)
     assert sorted(times_of(file, tmp_path).threads.rows()) == sorted(whole.threads.rows())
-    monkeypatch.setattr(host_self_times, "_FEW_THREADS", 1)
+    monkeypatch.setattr(host_self_times, "FEW_THREADS", 1)
+    monkeypatch.setattr(containment, "FEW_THREADS", 1)
+    at_once = times_of(file, tmp_path)
+    assert_frame_equal(at_once.operators, whole.operators)
+    assert sorted(at_once.threads.rows()) == sorted(whole.threads.rows())
+    monkeypatch.setattr(containment, "_LONGEST", 200 * US)  # no two threads are that short together
     assert_frame_equal(times_of(file, tmp_path).operators, whole.operators)
 
 

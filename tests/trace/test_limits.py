@@ -81,3 +81,12 @@ def test_a_timeline_draws_the_busiest_threads() -> None:
     assert timeline["left_out"] == {"track": number + 1 - MAX_TRACKS}
     labels = [track["label"] for track in timeline["tracks"]]
     assert "stream 7" in labels and f"thread {100 + number - 1}" in labels
+
+
+def test_memory_events_alone_are_a_report() -> None:
+    """No event but the profiler's window: nothing tells which operator allocated."""
+    window = event("PyTorch Profiler (0)", cat="Trace", ts=0, dur=10)
+    said = {"Device Type": 1, "Device Id": 0, "Bytes": 512, "Addr": 7}
+    memory = [{"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": ts, "args": said} for ts in (1, 2)]
+    (rank,) = analyze(read_text(text_of(window, *memory))).document["ranks"]
+    assert len(rank["memory"]) == 1

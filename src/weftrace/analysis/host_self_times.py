@@ -13,7 +13,7 @@ import polars as pl
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from weftrace.analysis.intervals import EMPTY, Array, Intervals, covered, sums_by_group, union
+from weftrace.analysis.intervals import Array, Intervals, covered, of_events, sums_by_group
 from weftrace.analysis.waiting.cause_words import LAUNCH_BOUND
 from weftrace.analysis.waiting.gap_parts import CALL, PARTS
 from weftrace.analysis.waiting.host_paths import FRAME, KINDS, OPERATOR, RUNTIME_CALL, Nested, nested
@@ -22,6 +22,7 @@ from weftrace.analysis.waiting.idle_pieces import CAUSES, idle_pieces
 from weftrace.files.columns import Shown, frame_schema
 from weftrace.files.schemas import Count, Ns
 from weftrace.notebook import InNotebook
+from weftrace.trace.containment import FEW_THREADS, in_lanes, lanes_of
 from weftrace.trace.model import Trace, is_annotation
 from weftrace.trace.phases import find_steps
 from weftrace.trace.work import Work, as_work
@@ -166,16 +167,17 @@ def _host_times(work: Work) -> HostTimes:
     nothing = HostTimes(operators=empty, functions=empty, threads=pl.DataFrame(schema=THREAD_SCHEMA))
     if work.basis not in ("device", "host"):
         return nothing
-    launched, waited = _launched(work), [_waited_for(work, causes) for causes in (CAUSES, LAUNCH_BOUND)]
+    found = _launched(work), *(_waited_for(work, causes) for causes in (CAUSES, LAUNCH_BOUND))
     parts: list[pl.DataFrame] = []
     named: list[pl.DataFrame] = []
-    threads: list[tuple[Any, ...]] = []
-    for thread, ranges in _by_thread(work):
+    threads: list[pl.DataFrame] = []
+    for ranges in _by_thread(work):
         named.append(ranges.select("code", "name").unique("code"))
-        span_ns, part = _of_thread(ranges, launched.get(thread), *(found.get(thread) for found in waited))
-        parts.append(part)
-        self_ns, calls_ns = (int(part.get_column(name).sum()) for name in ("self_ns", "calls_ns"))
-        threads.append((*thread, ranges.height, span_ns, self_ns, calls_ns, span_ns - self_ns - calls_ns))
+        extents = ranges.select("pid", "tid", start_ns="ts_ns", end_ns=pl.col("ts_ns") + pl.col("dur_ns"))
+        for lanes in lanes_of(extents).partition_by("batch"):
+            of_threads, part = _of_threads(ranges, lanes, *found)
+            parts.append(part)
+            threads.append(of_threads)
     if not parts:
         return nothing
     rows = _by_name(pl.concat(parts), has_device=work.basis == "device")
@@ -186,32 +188,35 @@ def _host_times(work: Work) -> HostTimes:
     operators, functions = (
         own[kind].select(pl.col(name).cast(dtype) for name, dtype in schema.items()) for kind in (OPERATOR, FRAME)
     )
-    found = pl.DataFrame(threads, schema=THREAD_SCHEMA, orient="row").sort("span_ns", descending=True)
-    return HostTimes(operators=operators, functions=functions, threads=found)
+    every = pl.concat(threads).select(pl.col(name).cast(dtype) for name, dtype in THREAD_SCHEMA.items())
+    return HostTimes(operators=operators, functions=functions, threads=every.sort("span_ns", descending=True))
 
 
 _CALL = KINDS.index(RUNTIME_CALL)
 _FAR = 1 << 62
-_MANY, _FEW_THREADS = 1 << 20, 16  # events of a trace; threads of the host
+_MANY = 1 << 20  # events of a trace
 _AT_ONCE = 1 << 17  # ranges of a thread that are looked at together
 
 
-def _by_thread(work: Work) -> Iterator[tuple[tuple[Any, ...], pl.DataFrame]]:
-    """Each thread (pid, tid) of the processes that launched something, and its ranges; of many ranges those of one
-    thread at a time are held."""
+def _by_thread(work: Work) -> Iterator[pl.DataFrame]:
+    """Ranges of the threads of processes that launched something, a thread at a time; all at once of many threads."""
     pids = work.events.get_column("launch_pid").drop_nulls().unique()
     launched = pl.col("pid").is_in(pids.implode()) if work.basis == "device" and len(pids) else pl.lit(True)
     which = ~is_annotation() & launched
     if work.trace.events.height > _MANY:
         tables = [table.lazy() for table in (work.trace.events, work.trace.frames) if table is not None]
         threads = pl.concat(table.filter(which).select("pid", "tid").unique() for table in tables).unique().collect()
-        if threads.height <= _FEW_THREADS:
+        if threads.height <= FEW_THREADS:
             for pid, tid in threads.iter_rows():
                 ranges = _ranges(work, which & (pl.col("pid") == pid) & (pl.col("tid") == tid))
                 if ranges.height:
-                    yield (pid, tid), ranges
+                    yield ranges
             return
-    yield from _ranges(work, which).partition_by("pid", "tid", as_dict=True).items()
+    ranges = _ranges(work, which)
+    if ranges.height and ranges.select("pid", "tid").n_unique() > FEW_THREADS:
+        yield ranges
+    else:
+        yield from ranges.partition_by("pid", "tid")
 
 
 def _ranges(work: Work, which: pl.Expr) -> pl.DataFrame:
@@ -230,39 +235,69 @@ def _ranges(work: Work, which: pl.Expr) -> pl.DataFrame:
     )
 
 
-def _launched(work: Work) -> dict[Any, pl.DataFrame]:
-    """Thread -> when it launched what ran on the device, and how long that ran, whole, in order of the launches."""
-    if work.basis != "device":
-        return {}
-    events = work.around.events.drop_nulls("launch_ts_ns").sort("launch_ts_ns")
-    events = events.select("launch_pid", "launch_tid", "launch_ts_ns", dur_ns=pl.col("end_ns") - pl.col("start_ns"))
-    return events.partition_by("launch_pid", "launch_tid", as_dict=True)
+_THREAD: dict[str, pl.DataType] = {"pid": pl.Categorical(), "tid": pl.Categorical()}
+_CALL_SCHEMA = _THREAD | {"ts_ns": pl.Int64(), "dur_ns": pl.Int64()}
+_WAIT_SCHEMA = _THREAD | {"start_ns": pl.Int64(), "end_ns": pl.Int64()}
 
 
-def _waited_for(work: Work, causes: Collection[str]) -> dict[Any, Intervals]:
-    """Thread -> when the device was idle because of what that thread did on its way to the next launch."""
+def _launched(work: Work) -> pl.DataFrame:
+    """When each thread launched what ran on the device, and how long that ran, whole: pid, tid, ts_ns, dur_ns."""
     if work.basis != "device":
-        return {}
+        return pl.DataFrame(schema=_CALL_SCHEMA)
+    return work.around.events.drop_nulls("launch_ts_ns").select(
+        pid="launch_pid", tid="launch_tid", ts_ns="launch_ts_ns", dur_ns=pl.col("end_ns") - pl.col("start_ns")
+    )
+
+
+def _waited_for(work: Work, causes: Collection[str]) -> pl.DataFrame:
+    """When the device was idle because of what a thread did on its way to the next launch: frame of `_WAIT_SCHEMA`."""
+    if work.basis != "device":
+        return pl.DataFrame(schema=_WAIT_SCHEMA)
     pieces = idle_pieces(work)
     waits = (pieces.part <= PARTS.index(CALL)) & np.isin(pieces.cause, [CAUSES.index(cause) for cause in causes])
-    found = pieces.gaps.events.select("launch_pid", "launch_tid")[pieces.gap[waits]].with_columns(
+    return pieces.gaps.events.select(pid="launch_pid", tid="launch_tid")[pieces.gap[waits]].with_columns(
         pl.Series("start_ns", pieces.start[waits]), pl.Series("end_ns", pieces.end[waits])
     )
-    threads = found.partition_by("launch_pid", "launch_tid", as_dict=True)
-    return {key: union(mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy()) for key, mine in threads.items()}
 
 
-def _of_thread(ranges: pl.DataFrame, *found: Any) -> tuple[int, pl.DataFrame]:
-    """The span of a thread's ranges, and their sums (`_by_label`)."""
+def _of_threads(
+    ranges: pl.DataFrame, lanes: pl.DataFrame, launched: pl.DataFrame, *waited: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Of the threads in these lanes a row each (`THREAD_SCHEMA`), and the sums of their ranges (`_by_label`)."""
     everything = Intervals(np.array([-_FAR]), np.array([_FAR]))
-    first, last, parts = [], [], []
-    for piece in _pieces(ranges):
+    lanes = lanes.with_row_index("lane")
+    laid = in_lanes(ranges, lanes, "ts_ns")
+    lane, code = (laid.get_column(name).cast(pl.Int64).to_numpy() for name in ("lane", "code"))
+    wide = int(code.max()) + 1
+    if lanes.height > 1:  # names of each thread apart, so that no thread's range counts as inside another's
+        labels, code = np.unique(lane * wide + code, return_inverse=True)
+        laid = laid.with_columns(pl.Series("code", code))
+    else:
+        labels = np.arange(wide)
+    calls = in_lanes(launched, lanes).filter(pl.col("ts_ns").is_between("low_ns", "high_ns"))
+    calls = calls.with_columns(pl.col("ts_ns") + pl.col("shift_ns")).sort("ts_ns")
+    waits = [_as_intervals(in_lanes(found, lanes)) for found in waited]
+    first, last, parts = np.full(lanes.height, _FAR), np.full(lanes.height, -_FAR), []
+    for piece in _pieces(laid):
         tree = nested(piece, everything)
-        parts.append(_by_label(tree, *found))
-        first.append(tree.start.min())
-        last.append(tree.end.max())
+        parts.append(_by_label(tree, calls, *waits))
+        np.minimum.at(first, labels[tree.code] // wide, tree.start)
+        np.maximum.at(last, labels[tree.code] // wide, tree.end)
     sums = pl.concat(parts).group_by("kind", "code", maintain_order=True).agg(pl.all().sum())
-    return int(max(last) - min(first)), sums
+    thread, code = np.divmod(labels[sums.get_column("code").to_numpy()], wide)
+    sums = sums.with_columns(pl.Series("code", code))
+    self_ns, calls_ns = (sums_by_group(thread, sums.get_column(c), lanes.height) for c in ("self_ns", "calls_ns"))
+    of_threads = lanes.select("pid", "tid").with_columns(
+        pl.Series("num_ranges", np.bincount(lane, minlength=lanes.height)), pl.Series("span_ns", last - first),
+        pl.Series("self_ns", self_ns), pl.Series("calls_ns", calls_ns),
+        pl.Series("outside_ns", last - first - self_ns - calls_ns),
+    )  # fmt: skip
+    return of_threads, sums
+
+
+def _as_intervals(found: pl.DataFrame) -> Intervals:
+    """The union of what `in_lanes` gives, within the extent of each lane."""
+    return of_events(found.select(pl.col("start_ns", "end_ns").clip("low_ns", "high_ns") + pl.col("shift_ns")))
 
 
 def _pieces(ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -279,9 +314,7 @@ def _pieces(ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
         yield ranges[order[first:stop]]
 
 
-def _by_label(
-    tree: Nested, launched: pl.DataFrame | None, waited: Intervals | None, for_launches: Intervals | None
-) -> pl.DataFrame:
+def _by_label(tree: Nested, launched: pl.DataFrame, waited: Intervals, for_launches: Intervals) -> pl.DataFrame:
     """A row per kind and name of one thread's ranges, with the sums of its ranges: num_calls, self_ns, calls_ns,
     launched_ns, idle_ns, and unlaunched_ns of it for want of launches; of those that no range of the name is around
     total_ns, device_ns and num_events, of the latter. Calls have no time of their own: theirs is that of who makes
@@ -308,15 +341,13 @@ def _by_label(
 
     whole_ns = tree.end - tree.start
     self_ns = whole_ns - sums_by_group(around, whole_ns[inside], number)
-    device_ns = num_events = np.zeros(number, np.int64)
-    if launched is not None:
-        times = launched.get_column("launch_ts_ns").to_numpy()
-        sums = np.append(0, np.cumsum(launched.get_column("dur_ns").to_numpy()))
-        first, last = np.searchsorted(times, tree.start), np.searchsorted(times, tree.end)
-        device_ns, num_events = sums[last] - sums[first], last - first
-    idle_ns = covered(waited or EMPTY, tree.start, tree.end)
+    times = launched.get_column("ts_ns").to_numpy()
+    sums = np.append(0, np.cumsum(launched.get_column("dur_ns").to_numpy()))
+    first, last = np.searchsorted(times, tree.start), np.searchsorted(times, tree.end)
+    device_ns, num_events = sums[last] - sums[first], last - first
+    idle_ns = covered(waited, tree.start, tree.end)
     unlaunched_ns, idled = np.zeros(number, np.int64), np.flatnonzero(idle_ns)  # the former is part of idle time
-    unlaunched_ns[idled] = covered(for_launches or EMPTY, tree.start[idled], tree.end[idled])
+    unlaunched_ns[idled] = covered(for_launches, tree.start[idled], tree.end[idled])
     return pl.DataFrame(
         {
             "code": labels // len(KINDS),

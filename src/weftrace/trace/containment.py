@@ -10,6 +10,9 @@ from weftrace.trace.kernels import HOST_FAMILY, KernelRules, classify
 
 _AT_ONCE = 1 << 18  # host events that are looked at together
 _MOST_ROUNDS = 64  # of looking at all at once: ranges lie in each other less deep than that, as a rule
+#: Threads up to which each is looked at for itself; of more, all at once.
+FEW_THREADS = 16
+_LONGEST = 1 << 60  # ns: of the threads that follow one another
 _RANGE = ("pid", "tid", "ts_ns", "dur_ns")
 
 #: What a collective's host record says of its kernels.
@@ -29,10 +32,16 @@ def open_at_launch(ranges: pl.DataFrame, linked: pl.DataFrame, which: pl.Expr | 
         .drop_nulls()
     )
     ranges = _held(ranges, launches.get_column("launch_ts_ns"), pl.lit(True) if which is None else which)
+    key = ["pid", "tid"]
+    if launches.select(key).n_unique() > FEW_THREADS:
+        ends = ranges.select(*key, start_ns="ts_ns", end_ns=pl.col("ts_ns") + pl.col("dur_ns"))
+        lanes = lanes_of(launches.select(*key, start_ns="launch_ts_ns", end_ns="launch_ts_ns"), ends)
+        launches, ranges = in_lanes(launches, lanes, "launch_ts_ns"), in_lanes(ranges, lanes, "ts_ns")
+        key = ["batch"]
     ranges = ranges.sort("ts_ns", "dur_ns", descending=[False, True], maintain_order=True)
     out = np.full(linked.height, -1, np.int64)
-    by_thread = ranges.partition_by("pid", "tid", as_dict=True)
-    for thread, mine in launches.partition_by("pid", "tid", as_dict=True).items():
+    by_thread = ranges.partition_by(key, as_dict=True)
+    for thread, mine in launches.partition_by(key, as_dict=True).items():
         if (candidates := by_thread.get(thread)) is None:
             continue
         starts = candidates.get_column("ts_ns").to_numpy()
@@ -41,6 +50,38 @@ def open_at_launch(ranges: pl.DataFrame, linked: pl.DataFrame, which: pl.Expr | 
         rows = candidates.get_column("place").cast(pl.Int64).to_numpy()
         out[mine.get_column("at").to_numpy()] = np.where(found >= 0, rows[np.maximum(found, 0)], -1)
     return pl.Series("range", out).set(pl.Series(out < 0), None)
+
+
+def lanes_of(*extents: pl.DataFrame) -> pl.DataFrame:
+    """Of each thread when it begins and ends, and what to add to its times so that threads follow one another, for work
+    on all of them at once: pid, tid, low_ns, high_ns, shift_ns and batch. Only threads of one batch follow one another:
+    all of them, but in a broken trace with times that are years apart.
+
+    extents: frames of pid, tid, start_ns, end_ns.
+    """
+    threads = pl.concat(extents).group_by("pid", "tid", maintain_order=True)
+    lanes = threads.agg(low_ns=pl.col("start_ns").min(), high_ns=pl.col("end_ns").max())
+    shifts, batches, batch, taken = [], [], 0, 0
+    for low, high in lanes.select("low_ns", "high_ns").iter_rows():
+        length = high - low + 2
+        if taken and taken + length > _LONGEST:
+            batch, taken = batch + 1, 0
+        shifts.append(taken - low if length <= _LONGEST else 0)
+        batches.append(batch)
+        taken += length
+    return lanes.with_columns(shift_ns=pl.Series(shifts, dtype=pl.Int64), batch=pl.Series(batches, dtype=pl.Int64))
+
+
+def in_lanes(frame: pl.DataFrame, lanes: pl.DataFrame, *times: str) -> pl.DataFrame:
+    """The rows of a frame, with pid and tid, that are of these lanes (`lanes_of`), with the columns of their lane; the
+    times in some columns are shifted."""
+    if lanes.height == 1:  # most often: soon done
+        pid, tid = lanes.select("pid", "tid").row(0)
+        own = frame.filter(pl.col("pid") == pid, pl.col("tid") == tid)
+        found = own.with_columns(pl.lit(each.item(), each.dtype).alias(each.name) for each in lanes.drop("pid", "tid"))
+    else:
+        found = frame.join(lanes, on=("pid", "tid"), maintain_order="left")
+    return found.with_columns(pl.col(time) + pl.col("shift_ns") for time in times)
 
 
 def _held(ranges: pl.DataFrame, times_ns: pl.Series, which: pl.Expr) -> pl.DataFrame:

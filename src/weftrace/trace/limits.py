@@ -15,7 +15,7 @@ EVENT_BYTES: Final = 8 * MIB
 OUTSIDE_BYTES: Final = 64 * MIB
 DAMAGE_BYTES: Final = 1 * MIB
 #: Lists of events in one file: a file that was put together of several has some.
-EVENT_LISTS: Final = 10_000
+EVENT_LISTS: Final = 1_000
 
 #: Characters of a name: of an event, a category, a thread, a process, a collective or a group. The longest names of
 #: kernels, of C++ templates, have some ten thousand. Likewise of a list among the
@@ -32,6 +32,8 @@ EVENTS_PER_DEVICE: Final = 20_000
 #: Modules or functions that lie in each other, as time by module and by line tells them: of those further in, the time
 #: is the last one's.
 CODE_DEPTH: Final = 1_000
+#: Threads that launch work, of which the report says why the device waited for them: those that ended most gaps.
+IDLE_THREADS: Final = 256
 #: Threads that launch work, up to which a trace is replayed: each may wait for each other one.
 REPLAYED_THREADS: Final = 256
 #: Ranks of one plain Chrome trace.

@@ -212,16 +212,15 @@ def _owners(taken: pl.DataFrame, work: Work) -> pl.DataFrame:
     names = ranges.get_column("name").unique().cast(pl.String)
     empty = names.filter(names.str.contains(_ALLOCATING)).cast(pl.Categorical()).implode()
     is_op = pl.col("cat") == "cpu_op"
-    rows = open_at_launch(ranges, calls, is_op & ~pl.col("name").is_in(empty)).fill_null(-1)
-    lacking = rows == -1
-    if lacking.any():  # what only allocates is better than no operator
-        rows = rows.zip_with(~lacking, open_at_launch(ranges, calls, is_op).fill_null(-1))
-    operator = events.get_column("name").gather(rows.clip(lower_bound=0)).cast(pl.String)
+    rows = open_at_launch(ranges, calls, is_op & ~pl.col("name").is_in(empty))
+    if rows.null_count():  # what only allocates is better than no operator
+        rows = rows.fill_null(open_at_launch(ranges, calls, is_op))
+    operator = events.get_column("name").gather(rows).cast(pl.String)
     phase = assign_phases(work.phases, calls, events)
     name_of = work.phases.get_column("name")
     return pl.DataFrame(
         {
-            "operator": operator.set(rows == -1, NO_OPERATOR),
+            "operator": operator.fill_null(NO_OPERATOR),
             "phase": name_of.gather(phase.fill_null(0)).set(phase.is_null(), None)
             if name_of.len()
             else pl.Series([None] * taken.height, dtype=pl.String),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -29,6 +30,7 @@ from weftrace.analysis.waiting.host_paths import (
 from weftrace.analysis.waiting.host_ranges import host_ranges, spelling
 from weftrace.analysis.waiting.unrecorded_work import unrecorded_gaps
 from weftrace.trace.containment import innermost
+from weftrace.trace.limits import IDLE_THREADS
 from weftrace.trace.work import Work
 from weftrace.units import US
 
@@ -106,7 +108,8 @@ def idle_pieces(work: Work) -> IdlePieces:
 
 def _pieces(work: Work) -> IdlePieces:
     gaps = gaps_of(work)
-    asked = (gaps.part == PARTS.index(HOST)) | (gaps.part == PARTS.index(CALL))
+    on_host = (gaps.part == PARTS.index(HOST)) | (gaps.part == PARTS.index(CALL))
+    asked = on_host & _of_main_threads(gaps)[gaps.gap]
     rest = _other_pieces(gaps, np.flatnonzero(~asked))
     none = np.full(len(rest.gap), -1, np.int64)
     host = _host_pieces(work, gaps, np.flatnonzero(asked))
@@ -131,10 +134,23 @@ def _pieces(work: Work) -> IdlePieces:
             for name in ("gap", "part", "cause", "path", "named", "waited", "start", "end")
         },
     )
-    silent = np.concatenate((host.silent, np.ones(len(none), np.bool_)))[order]
+    silent = np.concatenate((host.silent, rest.part > PARTS.index(CALL)))[order]
     for cause, pieces in unrecorded_gaps(work, gaps, found.gap, found.part, found.length, silent):
         found.cause[pieces] = _CODE[cause]
     return found
+
+
+def _of_main_threads(gaps: Gaps) -> NDArray[np.bool_]:
+    """Which gaps end with a launch of the `IDLE_THREADS` threads that end most of them; the causes of others stay
+    unknown."""
+    thread = ("launch_pid", "launch_tid")
+    ended = gaps.events.select(thread)
+    threads = ended.group_by(thread, maintain_order=True).len().sort("len", descending=True, maintain_order=True)
+    if threads.height <= IDLE_THREADS:
+        return np.ones(ended.height, np.bool_)
+    main = threads.head(IDLE_THREADS).with_columns(is_main=True)
+    found = ended.join(main, on=thread, how="left", nulls_equal=True, maintain_order="left").get_column("is_main")
+    return found.fill_null(False).to_numpy()
 
 
 class _Others(NamedTuple):
@@ -183,10 +199,9 @@ def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
     names = spelling(ranges)
     table = PathTable(names)
     threads = ranges.partition_by("pid", "tid", as_dict=True)
-    launching = gaps.events.select("launch_pid", "launch_tid").with_row_index("gap")
+    launching = gaps.events.select("launch_pid", "launch_tid").with_row_index("gap")[np.unique(gaps.gap[asked])]
 
-    def of_thread(thread: tuple[Any, ...], mine: pl.DataFrame) -> tuple[Array, ...]:
-        rows = asked[np.isin(gaps.gap[asked], mine.get_column("gap").to_numpy())]
+    def of_thread(thread: tuple[Any, ...], rows: Array) -> tuple[Array, ...]:
         own = threads.pop(thread, ranges.clear())  # of a large trace much, and not needed again
         cut = segments_of(own, gaps.start[rows], gaps.end[rows], table)
         rows = rows[cut.piece]
@@ -195,7 +210,13 @@ def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
         return gaps.gap[rows], gaps.part[rows].astype(np.int64), cut.path, cut.start, cut.end, known, waits
 
     by_thread = launching.partition_by("launch_pid", "launch_tid", as_dict=True)
-    columns = [of_thread(*each) for each in by_thread.items()]
+    owner = np.empty(gaps.events.height, np.int64)
+    for number, mine in enumerate(by_thread.values()):
+        owner[mine.get_column("gap").to_numpy()] = number
+    order = np.argsort(owner[gaps.gap[asked]], kind="stable")
+    first = np.searchsorted(owner[gaps.gap[asked]][order], np.arange(len(by_thread) + 1))
+    rows = (asked[order[low:high]] for low, high in pairwise(first.tolist()))
+    columns = [of_thread(*each) for each in zip(by_thread, rows, strict=True)]
     threads.clear()
     if not columns:
         columns = [tuple(np.empty(0, np.int64) for _ in range(7))]

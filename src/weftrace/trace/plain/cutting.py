@@ -14,21 +14,25 @@ def cut_around(rows: pl.DataFrame) -> pl.DataFrame:
     is_compute = pl.col("kind") == "compute"
     pieces: list[tuple[int, int, int]] = []  # row, start, end
     numbered = rows.with_row_index("at")
-    for _, mine in numbered.group_by("stream", maintain_order=True):
-        moved = mine.filter(~is_compute).sort("start_ns")
-        if moved.is_empty() or moved.height == mine.height:
+    both = numbered.filter(is_compute.any().over("stream") & (~is_compute).any().over("stream"))
+    moved = both.filter(~is_compute).sort("stream", "start_ns", maintain_order=True)
+    moved = moved.with_columns(pl.col("end_ns").cum_max().over("stream"))
+    of_stream, starts, ends = (moved.get_column(name).to_numpy() for name in ("stream", "start_ns", "end_ns"))
+    whole = both.filter(is_compute).select("at", "start_ns", "end_ns", "stream")
+    lows, highs = (
+        np.searchsorted(of_stream, whole.get_column("stream").to_numpy(), side) for side in ("left", "right")
+    )
+    for (at, start, end, _), low, high in zip(whole.iter_rows(), lows.tolist(), highs.tolist(), strict=True):
+        first = low + np.searchsorted(ends[low:high], start, "right")
+        last = low + np.searchsorted(starts[low:high], end, "left")
+        if first >= last:
             continue
-        starts, ends = moved.get_column("start_ns").to_numpy(), moved.get_column("end_ns").cum_max().to_numpy()
-        for at, start, end in mine.filter(is_compute).select("at", "start_ns", "end_ns").iter_rows():
-            first, last = np.searchsorted(ends, start, "right"), np.searchsorted(starts, end, "left")
-            if first >= last:
-                continue
-            reached = start
-            for begin, stop in zip(starts[first:last].tolist(), ends[first:last].tolist(), strict=True):
-                if begin > reached:
-                    pieces.append((at, reached, begin))
-                reached = max(reached, stop)
-            pieces.append((at, min(reached, end), end))
+        reached = start
+        for begin, stop in zip(starts[first:last].tolist(), ends[first:last].tolist(), strict=True):
+            if begin > reached:
+                pieces.append((at, reached, begin))
+            reached = max(reached, stop)
+        pieces.append((at, min(reached, end), end))
     if not pieces:
         return rows
     cut = pl.DataFrame(pieces, schema={"at": pl.UInt32(), "from_ns": pl.Int64(), "to_ns": pl.Int64()}, orient="row")
