@@ -64,7 +64,7 @@ class Apart:
             self._end()
             timed_out = not timer.is_alive()
             how = f"takes more than {seconds:,.0f} s" if timed_out else "ends the process that reads it"
-            raise ApartError(f"{how}; it is damaged, or needs more memory than there is") from error
+            raise ApartError(f"{how}: it is damaged, or needs more memory than --max-bytes allows") from error
         finally:
             timer.cancel()
         if is_fine:
