@@ -73,6 +73,10 @@ def show(value: Any, console: Console | None = None) -> None:
     What has no summary of its own is told as in a notebook, a line a fact. Raises `WeftraceError` for what is no value
     of weftrace.
     """
+    from rich.text import Text
+
+    from weftrace.render.console_parts import print_blocks
+
     to = stdout() if console is None else console
     for output in _outputs_of(value):
         if output.show is not None:
@@ -80,7 +84,7 @@ def show(value: Any, console: Console | None = None) -> None:
             return
     if not isinstance(value, InNotebook):
         raise WeftraceError(f"a {type(value).__name__} is not a value that weftrace can show")
-    to.print(value.in_lines(), markup=False, highlight=False)
+    print_blocks([Text(value.in_lines())], to, to.width)
 
 
 def save(value: Any, *paths: str | os.PathLike[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rich.text import Text
+
 from weftrace.files.columns import frame_of
 from weftrace.outputs import DOCUMENT_SUFFIXES, Output, adapter_for, text_writer
 from weftrace.pipeline.choices import document as choices
@@ -27,6 +29,7 @@ from weftrace.pipeline.render.terminal import print_simulation
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Simulation, simulate
 from weftrace.pipeline.steps import document as steps
+from weftrace.render.console_parts import print_blocks
 
 SCHEMAS = (COSTS_SCHEMA,)
 
@@ -35,7 +38,7 @@ COSTS = Output(
     schema=COSTS_SCHEMA.schema,
     document=costs_document,
     load=costs_of,
-    show=lambda costs, console: console.print(costs.in_lines(), highlight=False, markup=False),
+    show=lambda costs, console: print_blocks([Text(costs.in_lines())], console, console.width),
 )
 
 

@@ -1,12 +1,13 @@
 """Text from a trace made fit for a terminal: nothing in a name may colour, move or forge what is printed.
 
 Names in a trace are untrusted. They reach the console only as `rich.text.Text` built from `clean`, never as a string
-that rich would read for markup, and a console that cannot show Unicode gets `AsciiOnly` around all that is printed.
+that rich would read for markup, and with `TextOnly` around all that is printed, also for consoles without Unicode.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -98,14 +99,18 @@ def _without_parameters(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class AsciiOnly:
-    """A renderable whose characters are all ASCII, column for column; what has no likeness becomes `?`."""
+class TextOnly:
+    """A renderable in lines of `clean` text. is_ascii: column for column; what has no likeness becomes `?`."""
 
     content: RenderableType
+    is_ascii: bool
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for segment in console.render(self.content, options):
-            yield Segment(ascii_text(segment.text), segment.style, segment.control)
+        for text, style, control in console.render(self.content, options):
+            shown = ascii_text(text) if self.is_ascii else text
+            if shown != "\n" and not control:
+                shown = "\n".join(map(clean, shown.split("\n")))
+            yield Segment(shown, style, control)
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         return Measurement.get(console, options, self.content)
@@ -126,8 +131,8 @@ def _ascii_of(character: str) -> str:
 
 
 def suited(content: RenderableType, console: Console) -> RenderableType:
-    """`content`, in ASCII where the console's encoding is not a UTF."""
-    return AsciiOnly(content) if console.options.ascii_only else content
+    """`content` as text alone, in ASCII where the console's encoding is not a UTF."""
+    return TextOnly(content, is_ascii=console.options.ascii_only)
 
 
 def joined(parts: Iterable[Text | str], separator: str = "") -> Text:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from weftrace.outputs import Output
+from weftrace.render.console_parts import print_blocks
 from weftrace.samples.catalogue import summary
 from weftrace.samples.values import Sample
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _print(sample: Sample, console: Console) -> None:
-    console.print(summary(sample), markup=False, highlight=False, end="")
+    print_blocks([Text(summary(sample).rstrip())], console, console.width)
 
 
 SAMPLE = Output(

@@ -8,7 +8,7 @@ from rich.text import Text
 from weftrace.costs.cost import Phase
 from weftrace.flops.derived.account import Account
 from weftrace.flops.several.sweep import Sweep
-from weftrace.render.console_parts import BOLD, DIM, WARNING, section, table
+from weftrace.render.console_parts import BOLD, DIM, WARNING, print_blocks, section, table
 from weftrace.units import duration, si, size
 
 MAX_WIDTH = 160
@@ -52,8 +52,7 @@ def print_sweep(result: Sweep, console: Console) -> None:
     width = min(console.width, MAX_WIDTH)
     names = list(result.axes)
     title = Text("weftrace flops", style=BOLD).append(f" · {result.model}", style="")
-    console.print(title.append(f" · {result.hardware}" if result.hardware else "", style=""))
-    console.print()
+    title.append(f" · {result.hardware}" if result.hardware else "", style="")
     heads = [*names, "FLOP", "full att.", "vector", "bytes", "FLOP/B", "step", "bound", "predicted", "by"]
     heads += ["tokens/s"]
     lines = []
@@ -73,8 +72,6 @@ def print_sweep(result: Sweep, console: Console) -> None:
     for name in ("vector", "full att.", "bytes", "bound"):  # the least missed first, where the width is short
         if sum(max(len(row[at]) for row in (heads, *lines)) + 2 for at in shown) - 2 > width:
             shown = [at for at in shown if heads[at] != name]
-    console.print(table([heads[at] for at in shown], [[line[at] for at in shown] for line in lines], width))
-    for text in result.notes:
-        console.print(Text(text, style=DIM), width=width)
-    for text in result.assumptions:
-        console.print(Text(f"assumed: {text}", style=DIM), width=width)
+    below = [*result.notes, *(f"assumed: {text}" for text in result.assumptions)]
+    rows = table([heads[at] for at in shown], [[line[at] for at in shown] for line in lines], width)
+    print_blocks([title, Group(rows, *(Text(text, style=DIM) for text in below))], console, width)

@@ -71,7 +71,7 @@ def markdown(answer: Answer) -> str:
     lines = zip(*(cells(frame.get_column(name)) for name in frame.columns), strict=True)
     are_numbers = [dtype.is_numeric() for dtype in frame.dtypes]
     summary = markdown_table(frame.columns, lines, are_numbers=are_numbers) if frame.width else ""
-    sql = answer.sql.strip().replace("```", "'''")
+    sql = "\n".join(map(clean, answer.sql.strip().replace("```", "'''").split("\n")))
     return f"```sql\n{sql}\n```\n\n{summary}\n\n{markdown_text(count_words(answer, frame.height))}\n"
 
 

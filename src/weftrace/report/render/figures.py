@@ -15,7 +15,7 @@ from weftrace.render.console_text import clean, kernel_label
 from weftrace.render.figure_parts import label, layout, plotly_objects
 from weftrace.render.lanes_scene import drawn_lanes
 from weftrace.report.document_types import RankDocument, ReportDocument
-from weftrace.report.render.idle_words import CAUSE_WORDS
+from weftrace.report.render.idle_words import cause_name
 from weftrace.report.render.parts import IDLE_PARTS, PARTS
 from weftrace.report.sentences.idle_sentence import plain_name
 from weftrace.units import MS, duration, percent
@@ -153,7 +153,7 @@ def idle_figure(rank: RankDocument) -> go.Figure:
             )
     figure.add_bar(
         name="by cause",
-        y=[label(CAUSE_WORDS[row["cause"]][0]) for row in causes],
+        y=[label(cause_name(row["cause"])) for row in causes],
         x=[row["ns"] / MS for row in causes],
         orientation="h",
         marker_color=palette.IDLE,

@@ -108,7 +108,14 @@ CAUSE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "unknown": ("unknown", PART_WORDS["unknown"][1]),
     }
 )
+
 assert set(CAUSE_WORDS) == set(CAUSES), set(CAUSE_WORDS) ^ set(CAUSES)
+
+
+def cause_name(cause: str) -> str:
+    """What a cause is called; of one that only a later version knows, its own name."""
+    return CAUSE_WORDS[cause][0] if cause in CAUSE_WORDS else cause.replace("_", " ")
+
 
 #: The same as terms of the page: `idle_host`, `cause_operators` and so on.
 IDLE_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(

@@ -16,7 +16,7 @@ from weftrace.render.findings_parts import head_markdown
 from weftrace.render.markdown import markdown_table, markdown_text
 from weftrace.render.slowdown_parts import slowdown_markdown
 from weftrace.report.document_types import Block, CodeDocument, LatenessDocument, RankDocument, ReportDocument
-from weftrace.report.render.idle_words import CAUSE_WORDS
+from weftrace.report.render.idle_words import cause_name
 from weftrace.report.render.parts import PARTS, rank_name, several_devices
 from weftrace.report.render.terminal_bandwidth import bandwidth_lines, bandwidth_notes
 from weftrace.report.render.terminal_code import tree_order
@@ -139,7 +139,7 @@ def _lateness(found: LatenessDocument) -> str:
 
 def _waits(account: Block) -> str:
     lines = [
-        [CAUSE_WORDS[row["cause"]][0], duration(row["ns"]), percent(row["share"]), f"{row['num_gaps']:,}",
+        [cause_name(row["cause"]), duration(row["ns"]), percent(row["share"]), f"{row['num_gaps']:,}",
          plain_name(row["name"] or row["child"], with_file=True)]
         for row in account["causes"][:_MAX_CAUSES]
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from weftrace.analysis.waiting.idle_account import IdleCauseRow, SeparatedRow
 from weftrace.render.console_parts import DIM, rows_table, section, table
 from weftrace.render.console_text import clean, kernel_label, shorten_middle
 from weftrace.report.document_types import Block, RankDocument
-from weftrace.report.render.idle_words import CAUSE_WORDS
+from weftrace.report.render.idle_words import cause_name
 from weftrace.report.render.parts import IDLE_PARTS
 from weftrace.report.render.terminal_code import at_its_place
 from weftrace.report.sentences.idle_sentence import plain_name
@@ -61,12 +61,12 @@ def _by_part(account: Block, unit: Unit) -> str:
 
 def _causes(rows: Sequence[Any], width: int, unit: Unit) -> RenderableType:
     shown = rows[:MAX_CAUSES]
-    widest = max(len(CAUSE_WORDS[row["cause"]][0]) for row in shown)
+    widest = max(len(cause_name(row["cause"])) for row in shown)
     room = max(16, width - widest - _NUMBERS)
     body = rows_table(
         IdleCauseRow, shown, width, ["cause", "ns", "share", "num_gaps", "name"], unit=unit,
         cells={
-            "cause": lambda row: CAUSE_WORDS[row["cause"]][0],
+            "cause": lambda row: cause_name(row["cause"]),
             "name": lambda row: shorten_middle(clean(plain_name(row["name"] or row["child"], with_file=True)), room),
         },
     )  # fmt: skip
