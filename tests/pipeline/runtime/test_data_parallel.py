@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,10 @@ from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.living import Ranks
-from weftrace.errors import ScheduleError
+from weftrace.errors import PipelineRunError, ScheduleError
 from weftrace.pipeline.generators.families import FAMILIES, generate
-from weftrace.pipeline.notation import to_text, to_torch_csv
-from weftrace.pipeline.runtime import PipelineRuntime
+from weftrace.pipeline.notation import from_text, to_text, to_torch_csv
+from weftrace.pipeline.runtime import PipelineRuntime, PipelineState
 
 CASES = "tests.pipeline.runtime.data_parallel_cases:"
 HOWS = ("ddp", "fsdp", "hsdp", "fsdp kept")
@@ -52,11 +53,55 @@ def test_gradients_are_those_of_torchs_runtime_too(ranks: Ranks, name: str, how:
     assert max(ranks.run(CASES + "as_torch_does", 4, **facts)) < 1e-15
 
 
+def facts_of(name: str, num_ranks: int, how: str) -> tuple[str, str, int]:
+    schedule = generate(name, num_ranks=num_ranks, num_micro_batches=2 * num_ranks)
+    return to_text(schedule), how, 4 // num_ranks
+
+
+@pytest.mark.parametrize(
+    ("name", "num_ranks", "how", "share"),
+    [
+        ("1f1b", 2, "fsdp", False), ("1f1b", 4, "plain", False), ("dualpipe", 4, "plain", True),
+        ("dualpipe", 2, "ddp", False), ("zbv", 2, "ddp", True),
+    ],
+)  # fmt: skip
+def test_tied_parameters_and_those_of_a_loss_learn_and_count_once(
+    ranks: Ranks, name: str, num_ranks: int, how: str, share: bool
+) -> None:
+    """Gradients after clipping, and norms of three kinds, beside a model in which both ends are one parameter."""
+    schedule, how, num_pipelines = facts_of(name, num_ranks, how)
+    facts = {"schedule": schedule, "how": how, "num_pipelines": num_pipelines, "share": share}
+    for found in ranks.run(CASES + "ties_and_norms", 4, **facts):
+        assert found["apart"] < 1e-15 and found["norms"] < 1e-12
+        assert found["after"] == pytest.approx(0.1, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "splits",
+    [
+        [("1f1b", 2, "fsdp"), ("dualpipe", 4, "plain")],
+        pytest.param([("dualpipe", 4, "plain"), ("zbv", 2, "ddp")], marks=pytest.mark.thorough),
+        pytest.param([("zb1p", 2, "ddp"), ("dualpipe", 2, "fsdp"), ("zbv", 2, "fsdp")], marks=pytest.mark.thorough),
+    ],
+)
+def test_another_split_goes_on_from_a_checkpoint(
+    ranks: Ranks, splits: list[tuple[str, int, str]], tmp_path: Path
+) -> None:
+    """Ten steps of AdamW in each, with the rate of the first, though the others begin with another; replicas are saved
+    once, and sharded parameters in their two parts."""
+    facts = {"folder": str(tmp_path), "splits": [facts_of(*split) for split in splits], "steps": 10}
+    for found in ranks.run(CASES + "goes_on", 4, **facts):
+        assert found["apart"] < 1e-14 and found["rate"] == 3e-3
+        assert found["copies"] == (2 if splits[-1][2] == "fsdp" else 1)
+
+
 # --- what is refused before anything runs -----------------------------------------------------------------------------
 
 
-def runtime_of(stage: nn.Module) -> PipelineRuntime:
-    return PipelineRuntime(generate("1f1b", num_ranks=1, num_micro_batches=1), {0: stage}, loss=torch.sum)
+def runtime_of(*stages: nn.Module, tied: Sequence[dict[int, str]] = ()) -> PipelineRuntime:
+    schedule = from_text(f"replica 0: {'0 ' * len(stages)}\nrank 0: " + " ".join(f"{s}F0" for s in range(len(stages)))
+                         + " " + " ".join(f"{s}B0" for s in reversed(range(len(stages)))))  # fmt: skip
+    return PipelineRuntime(schedule, dict(enumerate(stages)), loss=torch.sum, tied=tied)
 
 
 def test_what_cannot_be_reduced_as_torch_would_is_refused(alone: DeviceMesh) -> None:
@@ -76,5 +121,22 @@ def test_what_cannot_be_reduced_as_torch_would_is_refused(alone: DeviceMesh) -> 
     ):
         with pytest.raises(ScheduleError, match=why):
             runtime_of(stage)
-    runtime_of(DistributedDataParallel(plain))
+    pipeline = runtime_of(DistributedDataParallel(plain))
+    with pytest.raises(ScheduleError, match="two parameters of rank 0 would be saved as 'one'"):
+        PipelineState(pipeline, name=lambda stage, name: "one")
     runtime_of(nn.Sequential(sharded, nn.Tanh()))
+
+
+@pytest.mark.parametrize(
+    ("tied", "why"),
+    [
+        ([{0: "weight"}], "two stages or more, from 0 to 1"),
+        ([{0: "weight", 2: "weight"}], "two stages or more, from 0 to 1"),
+        ([{0: "weight", 1: "weights"}], "has no attribute `weights`"),
+        ([{0: "weight", 1: "weight"}, {0: "weight", 1: "bias"}], "one parameter is named twice"),
+        ([{0: "weight", 1: "bias"}], r"stage 0's weight = stage 1's bias differ in shape"),
+    ],
+)
+def test_ties_that_cannot_be(tied: list[dict[int, str]], why: str) -> None:
+    with pytest.raises((ScheduleError, PipelineRunError), match=why):
+        runtime_of(nn.Linear(2, 2), nn.Linear(2, 2), tied=tied)

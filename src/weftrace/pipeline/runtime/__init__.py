@@ -17,6 +17,7 @@ from weftrace.lazy import lazily, without_torch
 if TYPE_CHECKING:
     from weftrace.pipeline.runtime.blocks import ExpertBlock as ExpertBlock
     from weftrace.pipeline.runtime.blocks import TransformerBlock as TransformerBlock
+    from weftrace.pipeline.runtime.checkpoints import PipelineState as PipelineState
     from weftrace.pipeline.runtime.executor import PipelineRuntime as PipelineRuntime
     from weftrace.pipeline.runtime.executor import StepResult as StepResult
     from weftrace.pipeline.runtime.phases import Compute as Compute

@@ -184,6 +184,21 @@ class PipelineRuntime:
         return norm
 
     @property
+    def modules(self) -> dict[int, nn.Module]:
+        """The stages of this rank as they run: of DDP, the module in it."""
+        return self._gradients.modules
+
+    @property
+    def loss(self) -> Loss | None:
+        """The loss as it runs."""
+        return self._gradients.loss
+
+    @property
+    def group(self) -> dist.ProcessGroup | None:
+        """Of the pipeline's ranks; None where there is one rank."""
+        return self._link.group
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What was not done as the schedule says: an F&B of modules that offer no phases is an F, then a B."""
         return self._chunks.notes

@@ -108,13 +108,13 @@ class Gradients:
     def norm(self, norm_type: float) -> Tensor:
         """Of all parameters of the pipeline, each counted once: of replicas, of tied parameters and of those that
         stages share the first; of sharded ones each part."""
-        later = {id(tie.parameter(stage, self.modules)) for tie in self._ties for stage in tie.later(self.modules)}
+        later = set[nn.Parameter]().union(*(tie.later(self.modules) for tie in self._ties))
         counted = [
             parameter
             for stage, own in self._by_stage()
             for parameter in own
             if self._schedule.rank_of[0][stage] == self._link.rank
-            and id(parameter) not in later
+            and parameter not in later
             and grad_of(parameter) is not None
         ]
         powers = _Powers(norm_type, self._link.device)

@@ -29,9 +29,11 @@ class Tie:
         """Its stages on this rank, in order."""
         return sorted(self.names.keys() & modules.keys())
 
-    def later(self, modules: Mapping[int, nn.Module]) -> list[int]:
-        """Its stages on this rank, except the tie's first."""
-        return [stage for stage in self.held(modules) if stage != min(self.names)]
+    def later(self, modules: Mapping[int, nn.Module]) -> set[nn.Parameter]:
+        """Its parameters on this rank, except that of the tie's first stage."""
+        first = min(self.names)
+        found = {self.parameter(stage, modules) for stage in self.held(modules)}
+        return found - ({self.parameter(first, modules)} if first in modules else set())
 
     def parameter(self, stage: int, modules: Mapping[int, nn.Module]) -> nn.Parameter:
         return modules[stage].get_parameter(self.names[stage])
@@ -51,25 +53,23 @@ def check_ties(ties: Sequence[Tie], modules: Mapping[int, nn.Module], schedule: 
                 tie.parameter(stage, modules)
             except AttributeError as error:
                 raise ScheduleError(f"tied: {tie}: {error}") from None
-    if link.group is None:
-        return
     given = zlib.crc32(repr([sorted(tie.names.items()) for tie in ties]).encode())
     least, most = link.least_and_most([given], "comparing the ranks' tied parameters")
     if least != most:
         raise PipelineRunError("the ranks were given different tied parameters: give the same on all.")
     for tie in ties:
         shapes = {_shape(tie.parameter(stage, modules)) for stage in tie.held(modules)}
-        codes = [zlib.crc32(repr(shape).encode()) for shape in shapes]
+        codes = [zlib.crc32(shape.encode()) for shape in shapes]
         here = [max(codes), -min(codes)] if codes else [0, -(1 << 33)]
         _, (most_code, least_code) = link.least_and_most(here, f"comparing the shapes of {tie}")
         if most_code != -least_code:
-            raise PipelineRunError(
-                f"tied: {tie} differ in shape or dtype; here {', '.join(map(str, shapes)) or 'none'}."
-            )
+            here_too = " and ".join(sorted(shapes)) or "none of them"
+            raise PipelineRunError(f"tied: {tie} differ in shape or dtype; this rank has {here_too}.")
 
 
-def _shape(parameter: nn.Parameter) -> tuple[str, ...]:
-    return str(parameter.dtype), str(tuple(parameter.shape)), str(tuple(local(parameter).shape))
+def _shape(parameter: nn.Parameter) -> str:
+    parts = "" if parameter.shape == local(parameter).shape else f", here {list(local(parameter).shape)}"
+    return f"{list(parameter.shape)}{parts} of {parameter.dtype}"
 
 
 def sum_over_ties(tie: Tie, modules: Mapping[int, nn.Module], schedule: Schedule, link: Link) -> None:

@@ -1,0 +1,149 @@
+"""What torch.distributed.checkpoint saves and loads of a pipeline: parameters and the optimizer's state, by names.
+
+    state = PipelineState(pipeline, optimizer, name=layer_name)
+    torch.distributed.checkpoint.save({"pipeline": state}, checkpoint_id=folder)
+    torch.distributed.checkpoint.load({"pipeline": state}, checkpoint_id=folder)
+
+A name is saved once, although several ranks hold it: replicas of a stage, as in DualPipe, and data-parallel ranks write
+one copy, and each loads it. So names must differ where parameters do, and are the same in another split of the model if
+`name` says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from weftrace.errors import PipelineRunError, ScheduleError
+from weftrace.pipeline.runtime.executor import PipelineRuntime
+
+#: The name in a checkpoint of a parameter or buffer: of its stage, and of its name there.
+Name = Callable[[int, str], str]
+
+
+def _of_stage(stage: int, name: str) -> str:
+    return f"stages.{stage}.{name}"
+
+
+class PipelineState:
+    """A `Stateful` of torch.distributed.checkpoint. All ranks of a pipeline make it together.
+
+    optimizer: of parameters of this rank's stages. Hyperparameters are saved with each parameter, so that they can be
+    loaded where parameters are grouped in another way. name: "stages.3.mlp.weight" by default, which fits the same
+    split of the model alone; to load into another, give names that count layers over the whole model. Those of a loss
+    that is a module are "loss.…". Buffers of replicas, such as BatchNorm's, are each rank's own; one rank's are saved.
+
+    Raises `ScheduleError` where two parameters of a rank get one name, `PipelineRunError` where those of two stages on
+    different ranks do.
+    """
+
+    def __init__(
+        self, pipeline: PipelineRuntime, optimizer: Optimizer | None = None, *, name: Name = _of_stage
+    ) -> None:
+        self._optimizer = optimizer
+        self._modules = sorted(pipeline.modules.items())
+        self._names = {(stage, key): name(stage, key) for stage, module in self._modules for key in module.state_dict()}
+        if isinstance(pipeline.loss, nn.Module):
+            self._modules.append((_LOSS, pipeline.loss))
+            self._names |= {(_LOSS, key): f"loss.{key}" for key in pipeline.loss.state_dict()}
+        twice = [name for name, count in Counter(self._names.values()).items() if count > 1]
+        if twice:
+            raise ScheduleError(
+                f"two parameters of rank {pipeline.rank} would be saved as {twice[0]!r}: name={name!r}."
+            )
+        _need_own_names(self._names, pipeline)
+
+    def state_dict(self) -> dict[str, Any]:
+        """model: tensors by name. optimizer: states as "name:exp_avg", hyperparameters as "name:group:lr"."""
+        found: dict[str, Any] = {"model": {}}
+        for stage, module in self._modules:
+            for key, value in module.state_dict().items():
+                found["model"][self._names[stage, key]] = value
+        if self._optimizer is not None:
+            _make_states(self._optimizer)
+            found["optimizer"] = {
+                **{f"{name}:{key}": value for name, state, _ in self._parts() for key, value in state.items()},
+                **{f"{name}:group:{key}": value for name, _, group in self._parts() for key, value in _settings(group)},
+            }
+        return found
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for stage, module in self._modules:
+            module.load_state_dict({key: state["model"][self._names[stage, key]] for key in module.state_dict()})
+        if self._optimizer is None:
+            return
+        _make_states(self._optimizer)
+        loaded = state["optimizer"]
+        for name, own, group in self._parts():
+            for key, value in own.items():
+                if isinstance(value, Tensor):
+                    value.copy_(loaded[f"{name}:{key}"])
+                else:
+                    own[key] = loaded[f"{name}:{key}"]
+            group.update({key: loaded[f"{name}:group:{key}"] for key, _ in _settings(group)})
+
+    def _parts(self) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+        """Of each parameter that the optimizer has: its name, state and group. What stages share has several names."""
+        assert self._optimizer is not None
+        group_of = {parameter: group for group in self._optimizer.param_groups for parameter in group["params"]}
+        for stage, module in self._modules:
+            for key, parameter in module.named_parameters(remove_duplicate=False):
+                if parameter in group_of:
+                    yield self._names[stage, key], self._optimizer.state.get(parameter, {}), group_of[parameter]
+
+
+_LOSS = -1
+
+
+def _settings(group: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Hyperparameters of a group, except which parameters it has."""
+    return ((key, value) for key, value in group.items() if key not in ("params", "param_names"))
+
+
+def _make_states(optimizer: Optimizer) -> None:
+    """Give an optimizer that made no step yet the states that it begins with, to be loaded into."""
+    if optimizer.state:
+        return
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    grads = [parameter.grad for parameter in parameters]
+    rates = [group["lr"] for group in optimizer.param_groups]
+    try:
+        for parameter in parameters:
+            parameter.grad = torch.zeros_like(parameter)
+        for group in optimizer.param_groups:
+            group["lr"] = torch.zeros_like(group["lr"]) if isinstance(group["lr"], Tensor) else 0.0
+        optimizer.step()
+    finally:
+        for parameter, grad in zip(parameters, grads, strict=True):
+            parameter.grad = grad
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+    for state in optimizer.state.values():
+        if isinstance(state.get("step"), Tensor):
+            state["step"].zero_()  # no step was made
+        elif "step" in state:
+            state["step"] = 0
+
+
+def _need_own_names(names: dict[tuple[int, str], str], pipeline: PipelineRuntime) -> None:
+    """Nothing would tell that of two parameters with one name only the first is saved."""
+    own = {name: key for key, name in names.items()}
+    found: list[Any] = [own]
+    if pipeline.group is not None:
+        found = [None] * pipeline.schedule.num_ranks
+        dist.all_gather_object(found, own, pipeline.group)
+    of_name: dict[str, tuple[int, str]] = {}
+    for each in found:
+        for name, (stage, key) in each.items():
+            other = of_name.setdefault(name, (stage, key))
+            if other != (stage, key):
+                raise PipelineRunError(
+                    f"stage {other[0]}'s {other[1]} and stage {stage}'s {key} would both be saved as {name!r}: give "
+                    "name=... that tells them apart."
+                )
