@@ -14,6 +14,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+import polars as pl
 import pytest
 import typer
 
@@ -642,3 +643,17 @@ def test_a_command_imports_its_own_wing_alone(tmp_path: Path) -> None:
     listed = [name for wing in SHOWN for name in (wing.commands or (wing.name,))]
     whole: Any = typer.main.get_command(program())
     assert sorted(listed) == sorted(whole.commands)
+
+
+def test_parquet_has_the_limit_of_json_and_a_missing_digest_is_said_once(run: Run, train: Path, tmp_path: Path) -> None:
+    """One line on stderr for a whole job, and a note for each of its ranks."""
+    new, old = tmp_path / "new.parquet", tmp_path / "old"
+    assert run("convert", train, "-o", new)[0] == 0
+    assert run("report", new, "--max-bytes", "10")[0] == 3
+    text = pl.read_parquet_metadata(new)["weftrace.trace"]
+    old.mkdir()
+    for rank in range(2):
+        pl.read_parquet(new).write_parquet(old / f"rank{rank}.parquet", metadata={"weftrace.trace": text})
+    code, out, err = run("report", old, "--json")
+    assert code == 0 and out.count("the file cannot be checked") == 2
+    assert err.count("cannot be checked") == 1 and "rank0.parquet and 1 other file" in err

@@ -15,7 +15,7 @@ import zstandard
 
 from tests.fuzz import examples
 from weftrace.errors import TraceError, TraceTooLarge
-from weftrace.files.sources import ByteStream, is_remote, open_bytes
+from weftrace.files.sources import ByteStream, is_remote, open_bytes, unpacked
 
 TEXT = b"".join(b'{"ph": "X", "name": "kernel %d"},\n' % (n * n) for n in range(40_000))  # 1.5 MB
 PACKED = gzip.compress(TEXT, mtime=0)
@@ -119,12 +119,34 @@ def test_garbage_behind_gzip_data_is_told(tmp_path: Path) -> None:
 
 
 def test_damaged_and_cut_zstd(tmp_path: Path) -> None:
-    packed = zstandard.compress(TEXT)
+    packed = zstandard.ZstdCompressor(write_checksum=True).compress(TEXT)
     for wrong in (packed[: len(packed) // 2], packed[:2000] + b"damage" + packed[2006:], packed[:6]):
         found, stream = read(store(tmp_path, wrong))
         assert TEXT.startswith(found[:1000])
-        assert stream.truncated is None or "zstd data is damaged" in stream.truncated
+        assert stream.truncated is not None and stream.truncated.startswith("the zstd data ")
     assert "zstd data is damaged" in str(read(store(tmp_path, packed[:4] + b"\xff" * 100))[1].truncated)
+
+
+@pytest.mark.parametrize("has_checksum", [True, False])
+def test_zstd_that_is_cut_anywhere_is_told(has_checksum: bool) -> None:
+    """zstandard itself says nothing. Blocks of each kind, one frame after another, and one that is to be skipped."""
+    pack = zstandard.ZstdCompressor(write_checksum=has_checksum).compress
+    stream = zstandard.ZstdCompressor(write_checksum=has_checksum).compressobj()
+    frames = [
+        pack(b"\0" * 300_000),
+        pack(random.Random(1).randbytes(1000)),
+        b"\x53\x2a\x4d\x18\x03\0\0\0abc",
+        b"\x5f\x2a\x4d\x18\0\0\0\0",
+        pack(b""),
+        stream.compress(TEXT[:5000]) + stream.flush(),
+    ]
+    ends = {sum(map(len, frames[:number])) for number in range(1, len(frames) + 1)}
+    packed = b"".join(frames)
+    for length in range(4, len(packed) + 1):
+        stored = packed[:length]
+        found = unpacked(iter([stored[: length // 2], stored[length // 2 :]]), "t")
+        assert b"".join(found.chunks) is not None
+        assert found.truncated == (None if length in ends else "the zstd data ends early"), length
 
 
 def test_the_limit_is_on_decompressed_bytes_and_holds_for_each_layer(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import IO, Any
@@ -22,6 +22,8 @@ DEFAULT_MAX_BYTES = 64 * GIB
 
 _CHUNK = 256 * KIB  # decoding is fastest while a chunk's objects stay in the processor's cache
 _PIECE = 16 * KIB  # decompressed at a time: what precedes damage within a piece is lost with it
+_SKIPPABLE = b"\x2a\x4d\x18"  # of zstd, after a first byte of 0x50 to 0x5f
+_LONGEST_HEADER = 13
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _GZIP_TRAILER = 8  # bytes: checksum and length
 _GZIP_ERRORS: tuple[type[Exception], ...] = (isal_zlib.error, zlib.error)  # type: ignore[assignment] # isal's stub errs
@@ -237,8 +239,9 @@ def _trailer_apart(pieces: Iterator[bytes]) -> Iterator[bytes]:
 def _unzstd(pieces: Iterator[bytes], stream: ByteStream) -> Iterator[bytes]:
     import zstandard
 
+    source = _Reader(pieces)
     reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
-        _Reader(pieces),  # type: ignore[arg-type]
+        source,  # type: ignore[arg-type]
         read_across_frames=True,
     )
     while True:
@@ -248,6 +251,8 @@ def _unzstd(pieces: Iterator[bytes], stream: ByteStream) -> Iterator[bytes]:
             stream.truncated = f"the zstd data is damaged ({error})"
             return
         if not out:
+            if not source.frames.is_whole:  # of which zstandard says nothing
+                stream.truncated = "the zstd data ends early"
             return
         yield out
 
@@ -258,10 +263,59 @@ class _Reader:
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
         self._left = b""
+        self.frames = _ZstdFrames()
 
     def read(self, num_bytes: int = -1) -> bytes:
         assert num_bytes > 0, num_bytes
         if not self._left:
             self._left = next(self._pieces, b"")
         out, self._left = self._left[:num_bytes], self._left[num_bytes:]
+        self.frames.pass_by(out)
         return out
+
+
+class _ZstdFrames:
+    """Whether zstd data that passes by ends where a frame ends: RFC 8878, sections 3.1.1 and 3.1.2."""
+
+    def __init__(self) -> None:
+        self._is_between = True
+        self._parts = self._in_order()
+        self._need, self._have, self._held = next(self._parts), 0, b""
+
+    @property
+    def is_whole(self) -> bool:
+        return self._is_between and self._have == 0
+
+    def pass_by(self, data: bytes) -> None:
+        at = 0
+        while at < len(data):
+            taken = min(self._need - self._have, len(data) - at)
+            if self._need <= _LONGEST_HEADER:  # the content of a block says nothing
+                self._held += data[at : at + taken]
+            at, self._have = at + taken, self._have + taken
+            if self._have == self._need:
+                held, self._held, self._have = self._held, b"", 0
+                self._need = self._parts.send(held)
+
+    def _in_order(self) -> Generator[int, bytes, None]:
+        """The length of each part of a frame; gets its bytes. None has length 0."""
+        while True:
+            self._is_between = True
+            head = yield 5
+            self._is_between = False
+            if head[1:4] == _SKIPPABLE:
+                if size := int.from_bytes(head[4:] + (yield 3), "little"):
+                    yield size
+                continue
+            kind = head[4]  # the frame header's descriptor
+            is_single = kind >> 5 & 1
+            if length := (1 - is_single) + (0, 1, 2, 4)[kind & 3] + (is_single, 2, 4, 8)[kind >> 6]:
+                yield length
+            is_last = 0
+            while not is_last:
+                block = int.from_bytes((yield 3), "little")
+                is_last = block & 1
+                if length := 1 if block >> 1 & 3 == 1 else block >> 3:  # 1: one byte, repeated
+                    yield length
+            if kind >> 2 & 1:
+                yield 4  # the checksum
