@@ -20,6 +20,7 @@ import msgspec
 
 from weftrace.errors import DocumentError, TraceError, TraceTooLarge, WeftraceError
 from weftrace.files.output import write_output
+from weftrace.files.plain_text import without_surrogates
 from weftrace.files.sources import unpacked
 from weftrace.files.standard_input import located
 from weftrace.units import GIB, MIB, size
@@ -99,10 +100,22 @@ def write_document(document: Mapping[str, Any], path: str | os.PathLike[str]) ->
 def document_text(document: Mapping[str, Any]) -> bytes:
     """A document as JSON, sealed, with a line end: indented, unless it is too long to be read by eye. Then long tables
     stand as columns, {"as_columns": {name: values}}, in half the room; `read_document` makes rows of them again."""
-    text = msgspec.json.encode(document)
+    try:
+        text = msgspec.json.encode(document)
+    except UnicodeEncodeError:  # the name of a file, say, that is no UTF-8
+        document = _without_surrogates(msgspec.to_builtins(document))
+        text = msgspec.json.encode(document)
     if len(text) <= _INDENTED:
         return msgspec.json.format(_sealed(text), indent=1) + b"\n"
     return _sealed(msgspec.json.encode(_as_columns(document))) + b"\n"
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_surrogates(value)
+    if isinstance(value, Mapping):
+        return {_without_surrogates(key): _without_surrogates(inner) for key, inner in value.items()}
+    return [_without_surrogates(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _sealed(text: bytes) -> bytes:

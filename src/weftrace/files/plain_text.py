@@ -20,6 +20,7 @@ _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 # What a spreadsheet takes for the start of a formula, also where it splits a line at semicolons; some read full-width
 # signs likewise.
 _FORMULA = re.compile(r"(^|;)(?=\s*[=+\-@＝＋－＠])")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 #: The cells that `csv_cell` may change, for Polars: a sign that begins a formula, a character that `clean` may write.
 _SUSPECT = r"[=+\-@＝＋－＠\pC\p{Zl}\p{Zp}]"
@@ -39,6 +40,16 @@ def _is_unsafe(character: str) -> bool:
     code = ord(character)
     is_noncharacter = code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
     return is_noncharacter or unicodedata.category(character) in _UNSAFE_CATEGORIES
+
+
+def without_surrogates(text: str) -> str:
+    """Text that UTF-8 can hold: a byte of a name that is no UTF-8 as `\\xff`, other lone surrogates as `\\ud800`."""
+    return text if text.isascii() else _SURROGATE.sub(_surrogate, text)
+
+
+def _surrogate(found: re.Match[str]) -> str:
+    byte = ord(found[0]) - 0xDC00  # where Python puts such a byte
+    return f"\\x{byte:02x}" if 0x80 <= byte < 0x100 else f"\\u{ord(found[0]):04x}"
 
 
 def csv_cell(text: str) -> str:

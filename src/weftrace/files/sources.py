@@ -12,6 +12,7 @@ from typing import IO, Any
 from isal import isal_zlib
 
 from weftrace.errors import TraceError, TraceTooLarge
+from weftrace.files.plain_text import without_surrogates
 from weftrace.files.standard_input import STANDARD_INPUT, STANDARD_INPUT_NAME, located
 from weftrace.installing import install_command, packages_command
 from weftrace.units import GIB, KIB, size
@@ -40,8 +41,8 @@ class ByteStream:
 
 
 def file_name(path: str) -> str:
-    """The last part of a path: reports are passed around, and where a file lay is nobody's business."""
-    return STANDARD_INPUT_NAME if path == STANDARD_INPUT else PurePath(path).name or path
+    """The last part of a path, as text: reports are passed around, and where a file lay is nobody's business."""
+    return STANDARD_INPUT_NAME if path == STANDARD_INPUT else without_surrogates(PurePath(path).name or path)
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:

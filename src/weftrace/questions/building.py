@@ -24,6 +24,7 @@ from weftrace.analysis.waiting.gap_parts import PARTS
 from weftrace.analysis.waiting.host_paths import KINDS
 from weftrace.analysis.waiting.idle_pieces import CAUSES, IdlePieces, idle_pieces
 from weftrace.files.columns import frame_schema
+from weftrace.files.plain_text import without_surrogates
 from weftrace.questions.columns import TABLES
 from weftrace.trace import KernelRules, Trace, Work, works_of
 from weftrace.trace.device_windows import step_windows
@@ -407,7 +408,7 @@ def _ranks(device: _Device, wanted: frozenset[str]) -> pl.DataFrame:
     work, trace = device.work, device.work.trace
     about = trace.device(work.device) if work.device is not None else None
     summary = {
-        "path": trace.path, "world_size": trace.world_size,
+        "path": without_surrogates(trace.path), "world_size": trace.world_size,
         "device_name": about.name if about else None, "num_sms": about.num_sms if about else None,
         "basis": work.basis, "simulated": trace.simulated, "start_ns": work.start_ns, "end_ns": work.end_ns,
         "span_ns": work.end_ns - work.start_ns, "num_events": work.events.height, "num_steps": len(work.steps),

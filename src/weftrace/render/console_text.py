@@ -18,6 +18,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from weftrace.files.plain_text import clean as clean
+from weftrace.files.plain_text import without_surrogates
 
 # One column for one column, so that a table or a picture keeps its shape.
 _ASCII = str.maketrans(
@@ -118,14 +119,12 @@ class TextOnly:
 
 def ascii_text(text: str) -> str:
     """`text` in ASCII, taking the same number of columns; a byte of a file's name that is no UTF-8 becomes `\\xff`."""
-    return text if text.isascii() else "".join(map(_ascii_of, text.translate(_ASCII)))
+    return text if text.isascii() else "".join(map(_ascii_of, without_surrogates(text).translate(_ASCII)))
 
 
 def _ascii_of(character: str) -> str:
     if character.isascii():
         return character
-    if 0 <= ord(character) - 0xDC00 < 0x100:  # what Python makes of such a byte
-        return f"\\x{ord(character) - 0xDC00:02x}"
     plain = unicodedata.normalize("NFKD", character)[0]  # e of é, 2 of ²
     return plain if plain.isascii() and cell_len(character) == 1 else "?" * cell_len(character)
 
