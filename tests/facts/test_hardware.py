@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import gzip
 import json
@@ -279,3 +280,7 @@ def test_real_traces_report_the_numbers_we_state() -> None:
             assert device["numSms"] == known.num_sms
             assert 0.95 < device["totalGlobalMem"] / known.hbm_bytes <= 1
     assert seen == {"H800 SXM", "H100 SXM", "A100 SXM 40GB", "V100 SXM2 32GB", "MI300X", "MI250 GCD"}
+
+
+def test_an_accelerator_travels_to_other_processes() -> None:
+    assert all(copy.deepcopy(device) == device for device in load_hardware())

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import Executor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +21,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.trace import Job, Trace, open_trace
+from weftrace.workers import Spool, connect
 
 NUM_RANKS = 20
 
@@ -75,6 +79,65 @@ def a_document_is_the_local_one(address: str, folder: Path) -> None:
         summary[where] = json.loads(done.stdout), done.stderr
     assert summary[address][0] == summary["local"][0] and summary[address][1] == summary["local"][1]
     assert len(summary[address][0]["ranks"]) == NUM_RANKS - 1 and len(summary[address][0]["failures"]) == 1
+
+
+class Proxy:
+    """A way to a cluster's head that can be cut, as if the head was lost."""
+
+    def __init__(self, address: str) -> None:
+        kind, _, to = address.partition("://")
+        host, port = to.split(":")
+        self._to = host, int(port)
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = [self._server]
+        self.address = f"{kind}://127.0.0.1:{self._server.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._server.accept()
+                far = socket.create_connection(self._to)
+                self._open += near, far
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=self._forward, args=ends, daemon=True).start()
+
+    @staticmethod
+    def _forward(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                target.sendall(data)
+        with suppress(OSError):
+            target.shutdown(socket.SHUT_RDWR)
+
+    def cut(self) -> None:
+        for end in self._open:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+def waits_from_rank_2_on(trace: Trace) -> int | None:
+    if (trace.rank or 0) >= 2:
+        time.sleep(60)
+    return trace.rank
+
+
+def a_lost_head_costs_what_is_not_done(address: str, few: Path, folder: Path) -> None:
+    """And what is done is kept: a second call of the same reads the others only."""
+    proxy, told, began = Proxy(address), list[str](), list[float]()
+
+    def done(path: str) -> None:
+        if path.endswith("rank1.json"):
+            began.append(time.monotonic())
+            proxy.cut()
+
+    with Spool(folder) as spool, connect(proxy.address, on_lost=told.append) as executor:
+        outcomes = job_of(few).map(waits_from_rank_2_on, executor=executor, workers=1, spool=spool, on_done=done)
+        taken_s = time.monotonic() - began[0]
+    assert [outcome.value for outcome in outcomes] == [0, 1, None, None] and taken_s < 10  # of 30 in Ray
+    assert len(list(folder.glob("*.result"))) == 2
+    assert all(outcome.failure and "lost" in outcome.failure.error for outcome in outcomes[2:])
 
 
 def a_worker_killed_in_the_middle_is_tried_again(executor: Executor, folder: Path, mark: Path) -> None:

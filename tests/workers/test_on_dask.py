@@ -21,3 +21,5 @@ def test_a_job_on_dask(tmp_path: Path, subtests: pytest.Subtests) -> None:
             checks.a_document_is_the_local_one(addresses["dask"], many)
         with connect(addresses["dask"]) as executor:
             checks.an_executor_is_sound(executor, few, tmp_path / "mark", subtests)
+        with subtests.test("a lost head"):
+            checks.a_lost_head_costs_what_is_not_done(addresses["dask"], few, tmp_path / "spool")

@@ -21,6 +21,7 @@ def test_a_job_on_ray(tmp_path: Path, subtests: pytest.Subtests, monkeypatch: py
         monkeypatch.setenv("RAY_ADDRESS", addresses["ray"])
         with connect("ray") as executor:
             checks.an_executor_is_sound(executor, few, tmp_path / "mark", subtests)
-        # last: this server of clients ends the cluster with the last of them
         with subtests.test("the document of 20 ranks is the local one"):
             checks.a_document_is_the_local_one(addresses["client"], many)
+    with cluster("ray") as addresses, subtests.test("a lost head"):  # a server of clients ends with the last of them
+        checks.a_lost_head_costs_what_is_not_done(addresses["client"], few, tmp_path / "spool")

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import copyreg
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from weftrace.errors import WeftraceError
 from weftrace.files.documents import read_text, toml_of
+
+
+def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(values)
+
+
+# Python pickles no read-only mappings, and what holds them travels to processes that read ranks.
+copyreg.pickle(MappingProxyType, lambda mapping: (_read_only, (dict(mapping),)))
 
 
 def read_tables(path: Path, key: str, *, what: str, error: type[WeftraceError], hint: str = "") -> list[dict[str, Any]]:

@@ -6,7 +6,8 @@ from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
-from threading import TIMEOUT_MAX
+from queue import SimpleQueue
+from threading import TIMEOUT_MAX, Thread
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -30,6 +31,8 @@ class ClusterExecutor(Executor):
         self._lost: HeadLost | None = None
         self._unsettled: set[Future[Any]] = set()  # whoever takes a future from it settles it
         self._end_watch: Callable[[], object] = lambda: None
+        self._to_send: SimpleQueue[tuple[Future[Any], Parcel] | None] = SimpleQueue()
+        Thread(target=self._send_all, daemon=True).start()
 
     @abstractmethod
     def _send(self, parcel: Parcel) -> tuple[Future[Answer], Callable[[], object]]:
@@ -60,14 +63,28 @@ class ClusterExecutor(Executor):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         if self._lost is not None:
             raise self._lost
-        sent, cancel = self._send(packed(self._dumps, fn, args, kwargs))
+        parcel = packed(self._dumps, fn, args, kwargs)
         future: Future[T] = Future()
-        self._under_way.add(future)
-        self._unsettled.add(future)
-        future.add_done_callback(partial(self._forget, cancel))
-        sent.add_done_callback(partial(self._receive, future))
+        for waiting in (self._under_way, self._unsettled):
+            waiting.add(future)
+            future.add_done_callback(waiting.discard)
+        self._to_send.put((future, parcel))
         self._give_up()  # in case it was lost in the meantime
         return future
+
+    def _send_all(self) -> None:
+        """In a thread, since Ray's client holds whoever sends for half a minute when the head is lost."""
+        while (item := self._to_send.get()) is not None:
+            future, parcel = item
+            if future.done():
+                continue
+            try:
+                sent, cancel = self._send(parcel)
+            except BaseException as error:  # each part of Ray raises types of its own
+                self._settle(future, None, error)
+                continue
+            future.add_done_callback(partial(_cancel_too, cancel))
+            sent.add_done_callback(partial(self._receive, future))
 
     def _receive(self, future: Future[Any], sent: Future[Answer]) -> None:
         """Hand on what came back. An exception that the call itself raised comes out of Ray's wrapping (`cause`)."""
@@ -92,11 +109,6 @@ class ClusterExecutor(Executor):
         else:
             future.set_exception(error)
 
-    def _forget(self, cancel: Callable[[], object], future: Future[Any]) -> None:
-        self._under_way.discard(future)
-        if future.cancelled():
-            cancel()
-
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         for future in tuple(self._under_way):
             if cancel_futures:
@@ -104,6 +116,7 @@ class ClusterExecutor(Executor):
             elif wait:
                 future.exception(TIMEOUT_MAX)  # as in `sharing`, so that Ctrl-C is heard
         self._end_watch()
+        self._to_send.put(None)
         if self._lost is None:
             self._leave()
 
@@ -111,3 +124,8 @@ class ClusterExecutor(Executor):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.shutdown(cancel_futures=error is not None)
+
+
+def _cancel_too(cancel: Callable[[], object], future: Future[Any]) -> None:
+    if future.cancelled():
+        cancel()
