@@ -1,6 +1,7 @@
 """Files that deceive, of every kind that a command reads, and every place of a command where a file is named.
 
 python -m tests.hostile_files                         every file in every place: what goes wrong (an hour)
+python -m tests.hostile_files twisted 100             whole files with a piece changed, 100 in every place
 python -m tests.hostile_files bombs                   those that expand to 3 GiB, in every place
 python -m tests.hostile_files "report sources" "deep lists.json"    one of them, with what it prints
 """
@@ -23,7 +24,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,24 +102,85 @@ PLACES: Mapping[str, str] = {
     "profile validate simulated": "profile validate {} trace.json",
     "profile validate measured": "profile validate trace.json {}",
 }  # fmt: skip
+#: Place -> whole files that its command takes there, which are then twisted; of others, the trace.
+SOUND: Mapping[str, str] = {
+    "--kernels": "kernels.toml", "--operators": "operators.toml", "--flops": "flops.json", "--overlap": "overlap.toml",
+    "--costs": "costs.json by-hand.json", "--loads": "gpu_loads.json", "--placement": "placement.json",
+    "--placed-as": "placement.json",
+    "--from": "placement.json", "--sql-file": "question.sql", "flops count model": "llama.json",
+    "flops count --config": "deepspeed.json", "flops diff before": "flops.json", "flops diff after": "flops.json",
+    "flops show reports": "flops.json", "diff before": "report.json", "diff after": "report.json",
+    "memory file": "snapshot.pickle", "pipeline slip plan": "pipeline.json",
+    "pipeline show schedule": "schedule.csv schedule.txt pipeline.json",
+    **{f"experts {name} loads": "loads.json loads.csv loads.npz loads.npy vllm.json sglang.json history.json "
+       "counts.safetensors" for name in ("balance", "replay")},
+}  # fmt: skip
 #: What a parameter that names a file is called in the help.
 NAMES_A_FILE = re.compile(
     r"\b(TRACE|FILE|JSON|TOML|LOADS|REPORT|A|B|PLAN|BEFORE|AFTER|SIMULATED|MEASURED|MODEL)\b(?!S)"
 )
 
 
+def sound(place: str) -> list[str]:
+    """Names of whole files that a place takes."""
+    return SOUND.get(place, SOUND.get(place.rpartition(" ")[2], "trace.json")).split()
+
+
 # --- files ------------------------------------------------------------------------------------------------------------
+
+
+_TEXTS = {
+    "kernels.toml": '[[rule]]\nname = "mine"\nkind = "compute"\nfamily = "mine"\nmatch = "x"\nsource = "test"\n',
+    "operators.toml": '[[operator]]\nname = "mine"\nmatch = "^my::gemm$"\nkind = "gemm"\narguments = "a b out!"\n'
+                      'source = "test"\n',
+    "overlap.toml": 'title = "t"\nkinds = ["train", "prefill", "decode"]\nnum_chunks = 1\nall_sms = true\n'
+                    'notes = ["a"]\n[[operation]]\nname = "a"\nwork = "attention"\nmicro_batch = 0\n[[operation]]\n'
+                    'name = "b"\nwork = "dispatch"\nafter = ["a"]\nshare = 0.5\n',
+    "by-hand.json": '{"F_ms": 97.4, "I_ms": 111.6, "W_ms": 29.8, "F&B_ms": 129.0, "latency_us": 40}',
+    "gpu_loads.json": json.dumps({"loads": [[float(gpu + layer + 1) for gpu in range(64)] for layer in range(3)]}),
+    "question.sql": "select name, dur_ns / 2.5 as d from work where kind = 'compute' order by d desc limit 5",
+    "llama.json": '{"model_type": "llama", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, '
+                  '"intermediate_size": 32, "vocab_size": 50, "torch_dtype": "bfloat16"}',
+    "deepspeed.json": '{"train_batch_size": 4, "flops_profiler": {"enabled": true, "profile_step": 1, "module_depth":'
+                      ' -1, "top_modules": 1, "detailed": true, "output_file": null}}',
+    "schedule.txt": "0: F0 F1 B0 B1\n1: F0 B0 F1 B1\n",
+    "loads.csv": "layer,expert,load\n" + "".join(f"{i // 8},{i % 8},{i + 1}\n" for i in range(16)),
+    "vllm.json": json.dumps({"expert_load_window": [[[1, 2, 3, 4]] * 2] * 3,
+                             "physical_to_logical_map": [[0, 1, 2, 3]] * 2}),
+    "sglang.json": json.dumps({"records": [{"forward_pass_id": i, "rank": 0, "global_physical_count": [[1, 2, 3, 4]]}
+                                           for i in range(3)], "last_physical_to_logical_map": [[0, 1, 2, 3]]}),
+    "history.json": json.dumps({"load_history": [{"logical_expert_load": [[1, 2, 3, 4]] * 2}] * 3}),
+}  # fmt: skip
 
 
 def write_whole(folder: Path) -> None:
     """Small inputs that commands take, by the names that `PLACES` has."""
     import weftrace as wt
     from tests.flops.small_reports import TINY
+    from tests.memory.snapshots import snapshot
+    from weftrace.experts import placement_report
     from weftrace.pipeline import Costs, generate, simulate
 
     file = TraceFile().kernel(GEMM, 100, 100, blocks=112).kernel(DISPATCH, 150, 100, stream=27)
     file.write(folder / "trace.json")
     (folder / "loads.json").write_text(json.dumps({"loads": [[[5, 1, 2, 8, 3, 1, 1, 4]] * 2] * 6}))
+    for name, text in _TEXTS.items():
+        (folder / name).write_text(text)
+    loads = np.arange(1, 97).reshape(6, 2, 8)
+    np.save(folder / "loads.npy", loads)
+    np.savez(folder / "loads.npz", loads=loads, layers=np.arange(2))
+    head = {
+        f"{row // 2}_{row % 2}": {"dtype": "I64", "shape": [8], "data_offsets": [64 * row, 64 * row + 64]}
+        for row in range(12)
+    }
+    text = json.dumps(head).encode()
+    (folder / "counts.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + loads.tobytes())
+    (folder / "snapshot.pickle").write_bytes(pickle.dumps(snapshot(), 4))
+    wt.save(wt.analyze(wt.open(folder / "trace.json")), folder / "report.json")
+    placed = placement_report(wt.balance(loads[0], num_slots=8, num_gpus=2), loads[0])
+    wt.save(placed, folder / "placement.json")
+    wt.save(Costs.units(), folder / "costs.json")
+    wt.save(simulate(generate("1f1b", num_ranks=2, num_micro_batches=3), Costs.units()), folder / "schedule.csv")
     (folder / "model.py").write_text("import torch\nbuild = lambda: torch.nn.Linear(2, 2)\n")
     wt.save(TINY, folder / "flops.json")
     wt.save(simulate(generate("1f1b", num_ranks=2, num_micro_batches=3), Costs.units()), folder / "pipeline.json")
@@ -350,6 +412,42 @@ def _parquets() -> Iterator[tuple[str, bytes]]:
     yield "ends.parquet", b"PAR1" + b"\xff" * 100 + b"\xff\xff\xff\x7fPAR1"
 
 
+def twisted(data: bytes, rng: random.Random) -> tuple[bytes, str]:
+    """A whole file with one or two pieces changed, and what was done: a number, a text, a line, a bit, its end."""
+    done: list[str] = []
+    for _ in range(rng.choice((1, 1, 2))):
+        kind = rng.choice(("number", "number", "text", "name", "line", "bit", "cut"))
+        pattern = {"number": _NUMBER, "text": _TEXT, "name": _NAME, "line": _LINE}.get(kind)
+        found = list(pattern.finditer(data)) if pattern is not None else []
+        at = rng.randrange(len(data) or 1)
+        if found:
+            each = rng.choice(found)
+            new = rng.choice(_STRANGE if kind != "line" else (b"", each[0] + b"\n" + each[0], each[0][::-1]))
+            data = data[: each.start()] + new + data[each.end() :]
+            done.append(f"{each[0][:40]!r} to {new[:40]!r} at {each.start()}")
+        elif kind == "cut":
+            data = data[:at]
+            done.append(f"cut at {at}")
+        elif data:
+            data = data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+            done.append(f"bit of {at}")
+    return data, ", ".join(done)
+
+
+_NUMBER, _TEXT = re.compile(rb"-?\d+(?:\.\d+)?"), re.compile(rb'"[^"\n]*"(?!\s*[:=])|true|false|null')
+_NAME, _LINE = re.compile(rb'"?\w+"?(?=\s*[:=])'), re.compile(rb"[^\n]+")
+_STRANGE = tuple(
+    text.encode("latin-1")
+    for text in (
+        "0", "-1", "1", "2", "1.5", "1e308", "-1e308", "1e999", "5e-324", "nan", "NaN", "inf", "null", "true", "[]", "{}",
+        "[[]]", "[1, 2]", "4294967296", "100000000",
+        *(str(number) for number in (2**63 - 1, -(2**63), 2**64, 10**12, -(10**19), 10**30)), "9" * 400, "9" * 5_000,
+        "", '""', '"x"', '"12"', '{"a": 1}', '"\\ud800"', '"\\u0000"', "\xff", "\0", "[" * 500 + "]" * 500,
+        f'"{"x" * 5_000}"',
+    )
+)  # fmt: skip
+
+
 def write_hostile(folder: Path, *, bombs: bool = False) -> dict[str, Path]:
     """Name -> a file that is no input for most commands, or a wrong one. bombs: only those, which expand to 3 GiB."""
     found: dict[str, Path] = {}
@@ -410,8 +508,21 @@ class Cases:
         (folder / "hostile").mkdir()
         self.files = write_hostile(folder / "hostile", bombs=bombs)
 
+    def twisted(self, place: str, seed: str) -> Ended:
+        """How a command ends with a whole file that was twisted. The seed says how."""
+        rng = random.Random(f"{place} {seed}")
+        name = rng.choice(sound(place))
+        data, done = twisted((self.folder / name).read_bytes(), rng)
+        with tempfile.TemporaryDirectory(dir=self.folder) as own:
+            path = Path(own, name)
+            path.write_bytes(data)
+            return replace(self._ended(place, path), file=f"{name}, {done} (seed {seed})")
+
     def ended(self, place: str, name: str) -> Ended:
-        path = self.files[name]
+        """How a command ends with a hostile file."""
+        return replace(self._ended(place, self.files[name]), file=name)
+
+    def _ended(self, place: str, path: Path) -> Ended:
         with tempfile.TemporaryDirectory(dir=self.folder) as own:
             for each in self.folder.glob("*.*"):
                 if each.is_file():
@@ -431,7 +542,7 @@ class Cases:
                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
             )  # fmt: skip
             said = done.stderr.decode("utf-8", "replace").replace(str(path), path.name[:40])
-            return Ended(place, name, done.returncode, said, time.monotonic() - begin)
+            return Ended(place, path.name, done.returncode, said, time.monotonic() - begin)
 
 
 def main(places: list[str], names: list[str], *, bombs: bool = False) -> None:
@@ -441,11 +552,14 @@ def main(places: list[str], names: list[str], *, bombs: bool = False) -> None:
         held = warm._start(Path(folder) / "warm")
         (Path(folder) / "cases").mkdir()
         cases = Cases(Path(folder) / "cases", Path(folder) / "warm" / "weftrace", bombs=bombs)
-        asked = [(place, name) for place in places or PLACES for name in names or cases.files]
+        twist = names[:1] == ["twisted"]
+        given = [str(number) for number in range(int(names[1]))] if twist else names or list(cases.files)
+        check = cases.twisted if twist else cases.ended
+        asked = [(place, name) for place in places or PLACES for name in given]
         random.Random(0).shuffle(asked)
         ended = []
         with ThreadPoolExecutor(2) as pool:
-            for each in pool.map(lambda case: cases.ended(*case), asked):
+            for each in pool.map(lambda case: check(*case), asked):
                 ended.append(each)
                 if len(asked) == 1:
                     print(each.status, each.said)
@@ -460,5 +574,7 @@ def main(places: list[str], names: list[str], *, bombs: bool = False) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["bombs"]:
         main(sys.argv[2:], [], bombs=True)
+    elif sys.argv[1:2] == ["twisted"]:
+        main(sys.argv[3:], sys.argv[1:3])
     else:
         main(sys.argv[1:2], sys.argv[2:])

@@ -165,7 +165,8 @@ def _read(file: IO[bytes], length: int) -> bytes:
 
 def _run(program: str, arguments: list[str]) -> None:
     """`weftrace ARGUMENTS` or `python SCRIPT`."""
-    sys.stdin, sys.stdout, sys.stderr = (open(number, mode) for number, mode in enumerate("rww"))  # noqa: SIM115
+    files = (open(number, mode, closefd=False) for number, mode in enumerate("rww"))  # noqa: SIM115
+    sys.stdin, sys.stdout, sys.stderr = files
     sys.path[0] = os.getcwd() if program == "python" else str(Path(sys.executable).parent)
     # What processes that the command starts take for the main program: its own file, not this one.
     main_module = sys.modules["__main__"]
@@ -201,6 +202,7 @@ def _end_after(run: Callable[[], None]) -> NoReturn:
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     try:
+        sys.stderr.flush()
         sys.stdout.flush()
     except (OSError, ValueError):
         code = 120

@@ -130,6 +130,8 @@ def test_a_wrong_name_is_told_before_a_trace_is_looked_for() -> None:
         ("select a; select b", "one question at a time"),
         ("describe work", "weftrace query --schema TABLE"),
         ("  ", "there is no SQL"),
+        (f"select {'dur_ns+' * 501}1 from work", r"501 operators.* at most 500.*in \('a', 'b', \.\.\.\)"),
+        (" union all ".join(["select name from work"] * 101), "101 SELECTs and JOINs; at most 500 and 100"),
         ("select name from work group by kind", "'name' should participate in the GROUP BY"),
     ],
 )

@@ -158,8 +158,7 @@ def main() -> None:
         sys.exit(_INTERRUPTED)
     except OSError as error:
         if error.filename is not None:  # a name that is too long, a folder that may not be searched
-            name = os.fsdecode(error.filename)
-            typer.echo(f"weftrace: {_shortened(name)}: cannot be used: {error.strerror}.", err=True)
+            typer.echo(f"weftrace: {_shortened(str(error.filename))}: cannot be used: {error.strerror}.", err=True)
             sys.exit(UNUSABLE_INPUT)
         if error.errno not in _CANNOT_WRITE:
             raise

@@ -20,6 +20,10 @@ _TOKENS = re.compile(
     | (?P<word>[A-Za-z_]\w*) | (?P<open>\() | \S""",
     re.DOTALL | re.VERBOSE,
 )
+#: Operators in SQL, each character and AND and OR; and SELECTs and JOINs. Polars plans a chain of them by recursion:
+#: with 1,000 its stack may overflow, which ends the process; before, the plan takes many seconds.
+_MOST_OPERATORS, _MOST_SELECTS = 500, 100
+_OPERATORS = frozenset(("and", "or", *"+-*/%|<>=!&^~"))
 #: Before a text that is quoted otherwise. Polars knows few such, and where a text ends has to be plain here.
 _TEXT_PREFIXES = frozenset(("e", "q", "nq", "n", "r", "b", "br", "rb"))
 
@@ -35,9 +39,12 @@ class Words:
 
 
 def words_of(sql: str) -> Words:
-    """The words of SQL. Raises QueryError for what is not a question, and for what reads files."""
+    """The words of SQL. Raises QueryError for what is not a question, what reads files, and what is too long."""
     found: list[str] = []
+    num_operators = num_selects = 0
     for token in _TOKENS.finditer(sql):
+        num_operators += token[0].lower() in _OPERATORS
+        num_selects += token[0].lower() in ("select", "join")
         if token["open"] and found and re.match(r"(?i)(read|scan)_", found[-1]):
             raise QueryError(f"{found[-1]}(...) reads another file; questions are asked of the trace's tables alone.")
         ends = sql[token.end() : token.end() + 1]
@@ -47,6 +54,11 @@ def words_of(sql: str) -> Words:
             found.append(word)
         elif not token["open"] and not token["quoted"] and token[0].startswith(("'", "--", "/*")):
             continue
+    if num_operators > _MOST_OPERATORS or num_selects > _MOST_SELECTS:
+        raise QueryError(
+            f"the SQL has {num_operators:,} operators and {num_selects:,} SELECTs and JOINs; at most "
+            f"{_MOST_OPERATORS} and {_MOST_SELECTS} are planned. Write many values as: name in ('a', 'b', ...)."
+        )
     first = found[0].lower() if found else ""
     if not found:
         raise QueryError(f"there is no SQL. {SUPPORTED}")
