@@ -8,7 +8,8 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.trace.chrome.files import event, names, read_text, text_of
-from weftrace.report import analyze
+from weftrace.errors import TraceError
+from weftrace.report import analyze, build
 from weftrace.report.timeline import MAX_TRACKS
 from weftrace.trace import limits
 from weftrace.trace.chrome import cut as chrome_cut
@@ -90,3 +91,25 @@ def test_memory_events_alone_are_a_report() -> None:
     memory = [{"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": ts, "args": said} for ts in (1, 2)]
     (rank,) = analyze(read_text(text_of(window, *memory))).document["ranks"]
     assert len(rank["memory"]) == 1
+
+
+def of_ranks(count: int) -> str:
+    """Ranks of which every other one only communicates, two events each."""
+    return text_of(
+        *(
+            event(name, cat="x", pid=rank, tid=0, ts=10 * step, dur=5, args={"rank": rank, "step": step})
+            for step in range(2)
+            for rank in range(count)
+            for name in (("forward",) if rank % 2 else ("all_reduce",))
+        )
+    )
+
+
+def test_ranks_that_only_communicate_are_reported() -> None:
+    assert len(analyze(read_text(of_ranks(4))).document["ranks"]) == 4
+
+
+def test_a_report_of_many_ranks_with_few_events_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "REPORTED_RANKS", 3)
+    with pytest.raises(TraceError, match="4 ranks with 8 events: a report has 3 at most, or more with 100 events each"):
+        analyze(read_text(of_ranks(4)))

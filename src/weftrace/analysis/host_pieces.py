@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from itertools import pairwise
 
 import polars as pl
 
@@ -27,21 +28,33 @@ def operator_pieces(work: Work) -> pl.DataFrame:
     ends = pl.col("ts_ns") + pl.col("dur_ns")
     ops = ops.select("row", "pid", "tid", pl.col("ts_ns").alias("start_ns"), ends.alias("end_ns"))
     ops = ops.sort("start_ns", "end_ns", descending=[False, True], maintain_order=True)
-    inner = ops.partition_by("pid", "tid", as_dict=True)
     parts = [whole.filter(pl.col("kind") == "communication").with_columns(pl.lit(1, pl.Int64).alias("count"))]
-    for (pid, tid), mine in tops.partition_by("launch_pid", "launch_tid", as_dict=True).items():
-        own = mine.select("row", "start_ns", "end_ns").rows()
-        others = inner[pid, tid].select("row", "start_ns", "end_ns").rows()
-        columns = ("start_ns", "end_ns", "launch_ts_ns", "count")
-        cut = pl.DataFrame(list(_cut(own, others)), schema=dict.fromkeys(columns, pl.Int64), orient="row")
-        place = [pl.lit(value).cast(pl.Categorical()).alias(f"launch_{k}") for k, value in (("pid", pid), ("tid", tid))]
-        parts.append(cut.with_columns(pl.lit("compute").cast(pl.Categorical()).alias("kind"), *place))
+    threads = tops.select(pid="launch_pid", tid="launch_tid").unique(maintain_order=True).with_row_index("thread")
+    of_tops = _by_thread(tops.select("row", "start_ns", "end_ns", pid="launch_pid", tid="launch_tid"), threads)
+    of_ops = _by_thread(ops, threads)
+    cut = [
+        (*piece, thread)
+        for thread, (own, others) in enumerate(zip(of_tops, of_ops, strict=True))
+        for piece in _cut(own, others)
+    ]
+    columns = ("start_ns", "end_ns", "launch_ts_ns", "count", "thread")
+    found = pl.DataFrame(cut, schema=dict.fromkeys(columns, pl.Int64), orient="row")
+    place = threads.select(launch_pid="pid", launch_tid="tid")[found.get_column("thread")]
+    parts.append(found.hstack(place).with_columns(pl.lit("compute").cast(pl.Categorical()).alias("kind")))
     pieces = pl.concat([part.select(pl.col(name).cast(dtype) for name, dtype in _SCHEMA.items()) for part in parts])
     if work.window_ns is None:
         return pieces
     lo, hi = work.window_ns
     clipped = pieces.with_columns(pl.col("start_ns", "end_ns").clip(lo, hi))
     return clipped.filter(pl.col("start_ns") < pl.col("end_ns"))
+
+
+def _by_thread(ranges: pl.DataFrame, threads: pl.DataFrame) -> Iterator[list[_Range]]:
+    """The ranges of each thread: row, start_ns, end_ns."""
+    found = ranges.join(threads, on=("pid", "tid"), maintain_order="left").sort("thread", maintain_order=True)
+    rows = found.select("row", "start_ns", "end_ns").rows()
+    bounds = found.get_column("thread").search_sorted(pl.Series(range(threads.height + 1)))
+    return (rows[low:high] for low, high in pairwise(bounds.to_list()))
 
 
 _Range = tuple[int, int, int]  # row, start, end

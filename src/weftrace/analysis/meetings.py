@@ -247,6 +247,7 @@ def _voted(events: pl.DataFrame, known: Clocks) -> Iterator[Edge]:
     ).fill_null(False)
     way = pl.when(is_shared).then(way_of(pl.col("sends"))).otherwise(LOOSE)
     events = events.with_columns(is_shared.alias("shared"), way.alias("way"), pl.col("step").fill_null(-1))
+    events = events.filter(pl.col("at").n_unique().over("group", "what") > 1)  # no vote is on what one rank alone does
     columns = ("start_ns", "end_ns", "step", "way")
     mine: dict[tuple[bool, bool], dict[int, dict[Any, _Times]]] = {}
     for (at, *kind), part in events.sort("end_ns", "start_ns").group_by("at", "group", "what", maintain_order=True):

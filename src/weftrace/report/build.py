@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from weftrace.analysis.excluded_ranks import by_rank
 from weftrace.analysis.rank import Analysis, RankAnalysis, analyze_rank, collect
 from weftrace.costs.custom_ops import CustomOp
-from weftrace.errors import AdviceError, WeftraceError
+from weftrace.errors import AdviceError, TraceError, WeftraceError
 from weftrace.facts import Hardware, hardware
 from weftrace.notebook import InNotebook
 from weftrace.report.document import MOST_STRETCHES, document_of
@@ -23,6 +23,7 @@ from weftrace.report.timeline_types import TimelinePayload
 from weftrace.trace.code_names import By, each_of
 from weftrace.trace.job import Job, open_trace
 from weftrace.trace.kernels import KernelRules
+from weftrace.trace.limits import EVENTS_PER_RANK, REPORTED_RANKS
 from weftrace.trace.model import Trace
 from weftrace.trace.named_steps import with_steps
 from weftrace.trace.work import StepBy, Work, works_of
@@ -288,6 +289,12 @@ def _rank_advice(
 def _devices(
     trace: Trace, *, asked: ReportOptions, max_events: int, max_plan: int, max_advised: int, keep_work: bool = False
 ) -> list[RankReport]:
+    ranks = len(trace.plain.workers) if trace.plain else 0
+    if ranks > REPORTED_RANKS and len(trace) < EVENTS_PER_RANK * ranks:
+        raise TraceError(
+            f"{trace.path}: {ranks:,} ranks with {len(trace):,} events: a report has {REPORTED_RANKS} at most, or more "
+            f"with {EVENTS_PER_RANK} events each. Choose some with --ranks, or use weftrace stragglers for all of them."
+        )
     works = works_of(trace, rules=asked.rules, step=asked.step, step_by=asked.step_by)
     named, steps_by = with_steps(trace) if asked.step is None else (trace, None)
     stepped = [None] * len(works) if steps_by is None else works_of(named, rules=asked.rules)

@@ -36,5 +36,8 @@ CODE_DEPTH: Final = 1_000
 IDLE_THREADS: Final = 256
 #: Threads that launch work, up to which a trace is replayed: each may wait for each other one.
 REPLAYED_THREADS: Final = 256
-#: Ranks of one plain Chrome trace.
+#: Ranks of one plain Chrome trace; and those of them that a report analyses, one by one: of more, each must have so
+#: many events.
 RANKS: Final = 8_192
+REPORTED_RANKS: Final = 512
+EVENTS_PER_RANK: Final = 100

@@ -190,8 +190,10 @@ class _Answer:
         return [round(self.replayed - float(steps.mean())) for steps in self.replays.each_step_ns(repaired)]
 
     def _numbers(self) -> list[int]:
-        rows = pl.DataFrame({"at": self.at}).hstack(self.inferred.plan.ops.select("rank")).unique().sort("at")
-        return rows.get_column("rank").to_list()
+        rows = pl.DataFrame({"at": self.at}).hstack(self.inferred.plan.ops.select("rank")).unique()
+        of_ops = dict(rows.iter_rows())  # a rank may have none: nothing there lasts long enough
+        named = (work.trace.rank for work in self.inferred.works)
+        return [of_ops.get(at, at if rank is None else rank) for at, rank in enumerate(named)]
 
     def _bounds(self) -> _Floats:
         """Of each rank the lesser S of its stage and of the ranks at its place in all stages."""

@@ -81,7 +81,8 @@ class Numbered(dict[bytes, int]):
     def of_operator(self, launch: int) -> int:
         """The number of the launch that an operator may state, where it states this one."""
         if launch not in self._of_operator:
-            values = next(islice(self.number_of, launch, None))
+            behind = len(self.number_of) - 1 - launch  # few: it was met just now
+            values = next(islice(reversed(self.number_of), behind, None))
             self._of_operator[launch] = self.number(_of_operator(values))
         return self._of_operator[launch]
 
