@@ -173,8 +173,8 @@ def write_whole(folder: Path) -> None:
         f"{row // 2}_{row % 2}": {"dtype": "I64", "shape": [8], "data_offsets": [64 * row, 64 * row + 64]}
         for row in range(12)
     }
-    text = json.dumps(head).encode()
-    (folder / "counts.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + loads.tobytes())
+    header = json.dumps(head).encode()
+    (folder / "counts.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + loads.tobytes())
     (folder / "snapshot.pickle").write_bytes(pickle.dumps(snapshot(), 4))
     wt.save(wt.analyze(wt.open(folder / "trace.json")), folder / "report.json")
     placed = placement_report(wt.balance(loads[0], num_slots=8, num_gpus=2), loads[0])
@@ -439,8 +439,8 @@ _NAME, _LINE = re.compile(rb'"?\w+"?(?=\s*[:=])'), re.compile(rb"[^\n]+")
 _STRANGE = tuple(
     text.encode("latin-1")
     for text in (
-        "0", "-1", "1", "2", "1.5", "1e308", "-1e308", "1e999", "5e-324", "nan", "NaN", "inf", "null", "true", "[]", "{}",
-        "[[]]", "[1, 2]", "4294967296", "100000000",
+        "0", "-1", "1", "2", "1.5", "1e308", "-1e308", "1e999", "5e-324", "nan", "NaN", "inf", "null", "true", "[]",
+        "{}", "[[]]", "[1, 2]", "4294967296", "100000000",
         *(str(number) for number in (2**63 - 1, -(2**63), 2**64, 10**12, -(10**19), 10**30)), "9" * 400, "9" * 5_000,
         "", '""', '"x"', '"12"', '{"a": 1}', '"\\ud800"', '"\\u0000"', "\xff", "\0", "[" * 500 + "]" * 500,
         f'"{"x" * 5_000}"',

@@ -1,7 +1,7 @@
 """No file that a command is given ends in a traceback, a signal or silence: it is used, or refused in a sentence.
 
-24 in each run, half of them whole files with a piece changed; `make fuzz-documents` tries 1,200, `python -m tests.hostile_files` every file in every
-place.
+24 in each run, half of them whole files with a piece changed; `make fuzz-documents` tries 1,200, and
+`python -m tests.hostile_files` every file in every place.
 """
 
 from __future__ import annotations
