@@ -210,6 +210,14 @@ def test_a_file_that_expands_too_far_is_refused(tmp_path: Path) -> None:
         load_parquet(path, max_bytes=10_000_000)
 
 
+def test_a_text_that_no_json_gives_is_refused(tmp_path: Path) -> None:
+    """200 MB of a name take some kilobytes; with a digest, weftrace cut it when it read the JSON."""
+    ranges = {"name": ["forward" + "x" * 100_000], "start_ns": [1], "end_ns": [2], "rank": [0]}
+    pl.DataFrame(ranges).write_parquet(tmp_path / "t.parquet")
+    with pytest.raises(TraceError, match="a text of column name has 100,007 characters"):
+        load_parquet(tmp_path / "t.parquet")
+
+
 def test_nothing_but_our_errors_escapes_from_mutated_files(tmp_path: Path) -> None:
     """Seeded, so that each run tries the same 200 files."""
     path = tmp_path / "t.parquet"

@@ -244,7 +244,8 @@ def _tell_unchecked(source: Trace | Job) -> None:
         from weftrace.units import counted
 
         more = f" and {counted(len(old) - 1, 'other file')}" if len(old) > 1 else ""
-        typer.echo(f"weftrace: {old[0]}{more} cannot be checked: {UNCHECKED}", err=True)
+        name = STANDARD_INPUT_NAME if old[0] == STANDARD_INPUT else old[0]
+        typer.echo(f"weftrace: {name}{more} cannot be checked: {UNCHECKED}", err=True)
 
 
 def _teller_of_truncated() -> Callable[[str, str], None]:

@@ -127,9 +127,9 @@ def _limit_memory(max_bytes: int) -> None:
 
         with open("/proc/self/statm") as file:
             own = int(file.read().split()[5]) * resource.getpagesize()  # what it may write to, stacks included
-        physical = os.sysconf("SC_PHYS_PAGES") * resource.getpagesize()
+        half = os.sysconf("SC_PHYS_PAGES") * resource.getpagesize() // 2
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        limit = own + min(_ROOM + _COPIES * max_bytes, physical)
+        limit = own + min(_ROOM + _COPIES * max_bytes, half)
         resource.setrlimit(resource.RLIMIT_DATA, (limit if hard < 0 else min(limit, hard), hard))
     except (ImportError, OSError, ValueError):
         return  # not on Linux

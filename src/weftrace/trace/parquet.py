@@ -22,6 +22,7 @@ from weftrace.files.parquet import MAGIC, lacks_digest, parquet_bytes, read_tabl
 from weftrace.files.sources import DEFAULT_MAX_BYTES, open_bytes
 from weftrace.trace.chrome.facts import rank_in_name
 from weftrace.trace.chrome.stated import SPELLINGS
+from weftrace.trace.limits import NAME_CHARS
 from weftrace.trace.model import EVENT_SCHEMA, MEMORY_SCHEMA, Device, ReadQuality, Trace, Track
 from weftrace.trace.plain.tables import trace_of_table
 from weftrace.trace.plain.values import PLAIN_SCHEMA, Plain, Worker
@@ -112,6 +113,8 @@ def load_parquet(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_B
     if not stored.startswith(MAGIC):
         raise TraceError(f"{path}: is not Parquet. Give a file that weftrace convert wrote, or the profiler's JSON.")
     table = read_table(stored, name, max_bytes=max_bytes, remedy=_AGAIN)
+    if not table.is_checked:
+        _need_short_texts(name, table.rows)
     if (text := table.metadata.get(_KEY)) is None:
         return trace_of_table(table.rows, name, spellings=SPELLINGS, rank=rank_in_name(name))
     facts = _facts(name, text)
@@ -127,6 +130,19 @@ def load_parquet(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_B
 def is_unchecked(path: str | os.PathLike[str]) -> bool:
     """Whether a file of this machine is a trace that was saved before traces had a digest."""
     return lacks_digest(path, _KEY)
+
+
+def _need_short_texts(path: str, rows: pl.DataFrame) -> None:
+    """Raise TraceError where a text is longer than any that is read from JSON: as a name, it would be drawn and counted
+    everywhere."""
+    for column in rows:
+        if column.dtype in (pl.Categorical, pl.String):
+            longest = column.unique().cast(pl.String).str.len_chars().max()
+            if isinstance(longest, int) and longest > NAME_CHARS + 1:  # "…"
+                raise TraceError(
+                    f"{path}: a text of column {column.name} has {longest:,} characters; no more than {NAME_CHARS:,} "
+                    "are read."
+                )
 
 
 def _facts(path: str, text: str) -> _Facts:
