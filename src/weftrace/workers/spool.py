@@ -65,8 +65,8 @@ class Spool:
         if is_done and not self._num_lost:
             for path in self._mine:
                 _remove(path)
-        elif self._mine:
-            num = counted(len(self._mine), "result")
+        elif left := sum(map(os.path.exists, self._mine)):
+            num = counted(left, "result")
             more = f" (no more of them, because {self._refused})" if self._refused else ""
             self._tell(f"{num} kept in {self._folder}{more}: the same command continues from there")
         elif self._num_lost and self._refused:
@@ -104,7 +104,7 @@ class Spool:
         if num_damaged:
             self._tell(f"{counted(num_damaged, 'result')} in {self._folder} damaged: computed again")
         if num_found:
-            self._tell(f"{num_found} of {counted(len(tasks), 'result')} kept by an earlier call that did not end")
+            self._tell(f"{num_found:,} of {counted(len(tasks), 'result')} kept by an earlier call that did not end")
         for task, result in share_out(left) if left else ():
             if isinstance(result, Lost):
                 self._num_lost += 1
@@ -139,7 +139,7 @@ class Spool:
         path = self._path(key)
         temporary = path.with_suffix(f".{secrets.token_hex(6)}.part")
         try:
-            text = _sealed(key, zstandard.compress(pickle.dumps(result, protocol=5), 1))
+            text = _sealed(key, zstandard.compress(pickle.dumps(result, protocol=5), -1))
             if self._held + len(text) > MOST_BYTES:
                 self._held = self._pruned(MOST_BYTES // 2)
             if self._held + len(text) > MOST_BYTES:
@@ -187,7 +187,7 @@ def code_key() -> bytes:
     files = sorted(path for path in root.rglob("*") if "__pycache__" not in path.parts and path.is_file())
     seen = [(str(path), (at := path.stat()).st_size, at.st_mtime_ns) for path in files]
     libraries = [version(name) for name in ("polars", "numpy")]
-    return repr((__version__, platform.python_version(), libraries, seen)).encode()
+    return hashlib.sha256(repr((__version__, platform.python_version(), libraries, seen)).encode()).digest()
 
 
 def file_keys(paths: Sequence[str]) -> list[bytes | None]:
