@@ -3,17 +3,22 @@ a reader of each, which knows nothing of how weftrace writes."""
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import json
 import random
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 from markdown_it import MarkdownIt
+
+from weftrace.errors import WeftraceError
 
 #: What is tried, whole and joined at random.
 PIECES = (
@@ -153,3 +158,38 @@ def _read_html(text: str) -> None:
     assert not found.tags["iframe"] and not found.tags["img"], found.tags
     for block in found.blocks:
         json.loads(block, parse_constant=_no_number)
+
+
+def renamed(document: Any, names: Iterable[str], load: Callable[[Any], object]) -> Any:
+    """A copy of a document in which every text that may be another one is one of the names.
+
+    load: raises where a document may not be so. Texts at the same place, whatever their row, are tried together.
+    """
+    changed = copy.deepcopy(document)
+    places: dict[tuple[object, ...], list[tuple[Any, Any]]] = {}
+    for at, holder, key in _texts(changed, ()):
+        places.setdefault(at, []).append((holder, key))
+    taken = iter(names)
+    for at, found in places.items():
+        if at[0] in ("schema", "weftrace", "sha256"):
+            continue
+        was = [holder[key] for holder, key in found]
+        for holder, key in found:
+            holder[key] = next(taken)
+        try:
+            load(changed)
+        except WeftraceError:
+            for (holder, key), text in zip(found, was, strict=True):
+                holder[key] = text
+    return changed
+
+
+def _texts(value: Any, at: tuple[object, ...]) -> Iterator[tuple[tuple[object, ...], Any, Any]]:
+    """(place without its rows, what holds it, under which key) of each text."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in pairs:
+        place = (*at, key if isinstance(value, dict) else None)
+        if isinstance(inner, str):
+            yield place, value, key
+        elif isinstance(inner, dict | list):
+            yield from _texts(inner, place)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +13,14 @@ import pytest
 from tests.browser import Open
 from tests.fuzz import few
 from tests.render.extreme_pages import PAGES, strained
+from tests.render.hostile_names import renamed
 from tests.render.narrow import WALK
 from tests.render.reading import FAULTS
 from weftrace.render.page import tied
 from weftrace.report import render_html
+from weftrace.report.outputs import REPORT
 
-WIDTHS = (1400, 768, 420)
+WIDTHS = (1400, 768, 390)
 #: On the page of a trace also what a click and a selected range open.
 OPENED = """() => {
   weftrace.timeline?.select(weftrace.data()?.num ? 2 : -1);
@@ -37,6 +42,28 @@ def test_pages_read_well_on_every_screen(name: str, open_html: Open, tmp_path: P
         assert page.evaluate(FAULTS) == [], width
     page.evaluate("document.getElementById('theme').click()")
     assert page.evaluate(FAULTS) == [], "dark"
+    page.set_viewport_size({"width": 320, "height": 900})
+    page.evaluate(OPENED)
+    found = page.evaluate(WALK)
+    assert found["scroll"] <= 0, (320, found["wide"])
+
+
+#: Names without a place to break a line at: of letters, of other scripts, from right to left, of wide signs; and words.
+LONG_NAMES = ("W" * 200, "some_long_name_" * 20, "数据加载器" * 40, "a long name " * 12, "👩💻🚀" * 60, "שלוםעולם" * 30)
+
+
+@pytest.mark.parametrize("name", few(LONG_NAMES, 2))
+def test_a_page_is_as_wide_as_its_window_whatever_names_are(name: str, open_html: Open, tmp_path: Path) -> None:
+    assert REPORT.load and REPORT.page
+    load = partial(REPORT.load, what="it")
+    whole = json.loads(json.dumps(strained(tmp_path, modules=True).document))
+    document = renamed(whole, (f"{at}{name}" for at in count()), load)
+    page = open_html(REPORT.page(load(document)), viewport={"width": 1400, "height": 900})
+    for width in (1400, 768, 420, 390, 320):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate(OPENED)
+        found: Any = page.evaluate(WALK)
+        assert found["scroll"] <= 0, (width, found["wide"])
 
 
 def test_the_walk_finds_what_is_cut(open_html: Open, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import { actionButton, fill, h } from "./dom.js";
 import { percent } from "./format.js";
 import { key } from "./legends.js";
-import { answering, drawnToWidth, svg, textWidth } from "./svg.js";
+import { answering, drawnToWidth, fittedText, svg, textWidth } from "./svg.js";
 import { hideTip } from "./tooltip.js";
 
 const ROW = 30;
@@ -176,11 +176,8 @@ function fitting(word, part, width) {
   if (!part) return word;
   const room = width - 10; // 6 before it, 4 after
   if (textWidth(word + part, FONT) <= room) return word + part;
-  const whole = textWidth(word, FONT);
-  if (whole <= room) return word;
-  let kept = Math.floor((word.length * room) / whole);
-  while (kept > 0 && textWidth(`${word.slice(0, kept)}…`, FONT) > room) kept--;
-  return kept > 3 ? `${word.slice(0, kept)}…` : "";
+  const shown = fittedText(word, FONT, room);
+  return shown === word || shown.length > 4 ? shown : "";
 }
 
 /**

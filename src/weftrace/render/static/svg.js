@@ -50,6 +50,20 @@ export function textWidth(text, look) {
 }
 
 /**
+ * As much of a text as fits a width: it, or its beginning.
+ * @param {string} text
+ * @param {string} look as of `textWidth`
+ * @param {number} room
+ */
+export function fittedText(text, look, room) {
+  const whole = textWidth(text, look);
+  if (whole <= room) return text;
+  let kept = Math.max(0, Math.floor((text.length * room) / whole));
+  while (kept > 0 && textWidth(`${text.slice(0, kept)}…`, look) > room) kept--;
+  return `${text.slice(0, kept)}…`;
+}
+
+/**
  * An SVG element; `text`, `data` and `on` as in dom.js, every other property is an attribute. Colours come from
  * classes.
  * @template {keyof SVGElementTagNameMap} Tag

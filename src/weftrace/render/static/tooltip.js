@@ -73,11 +73,21 @@ export function tipRows(title, color, rows) {
 }
 
 /**
+ * A term and its meaning; of a cause that only a later version knows, its name.
+ * @param {string} key
+ * @returns {[string, string]}
+ */
+function termOf(key) {
+  if (isDefined(key)) return definitions[key];
+  return [key.replace("cause_", "").replaceAll("_", " "), "This version does not know it."];
+}
+
+/**
  * A word that carries its definition: focusable, with a dotted underline.
  * @param {string} key
  * @param {string} [text]
  */
-export function defined(key, text = definitions[key][0]) {
+export function defined(key, text = termOf(key)[0]) {
   return h("button", { class: "defined", type: "button", text, data: { def: key } });
 }
 
@@ -86,7 +96,7 @@ export function defined(key, text = definitions[key][0]) {
  * @param {string} key
  */
 export function wordOf(key) {
-  return definitions[key][0];
+  return termOf(key)[0];
 }
 
 /**
@@ -106,7 +116,7 @@ export function explained(key) {
     class: "explained",
     type: "button",
     text: "?",
-    "aria-label": `What is ${definitions[key][0]}?`,
+    "aria-label": `What is ${termOf(key)[0]}?`,
     data: { def: key },
   });
 }
@@ -120,7 +130,7 @@ export function startTooltips(known) {
   document.body.append(box);
   /** @param {HTMLElement} target */
   const open = (target) => {
-    const [title, text] = definitions[target.dataset.def ?? ""];
+    const [title, text] = termOf(target.dataset.def ?? "");
     const at = target.getBoundingClientRect();
     showTip(at.left, at.bottom - 10, h("div", { class: "tip-title", text: title }), h("p", { text }));
     owner = target;

@@ -1,7 +1,7 @@
 // A waterfall: bars that lie one after the other and add up, each in its class's colour, with words beside it.
 
 import { tickLabel } from "./format.js";
-import { drawnToWidth, roundTicks, svg, textWidth, svgLine, svgRect, svgText } from "./svg.js";
+import { drawnToWidth, fittedText, roundTicks, svg, textWidth, svgLine, svgRect, svgText } from "./svg.js";
 
 /**
  * A bar. from_ns, to_ns: where it begins and ends, either way round. role: its colour. saved_ns: the part of it that
@@ -19,6 +19,7 @@ const ROW = 28;
 const BAR = 18;
 const TOP = 8;
 const AXIS = 26;
+const NAME = "12.5px";
 
 /**
  * @param {HTMLElement} holder
@@ -38,7 +39,8 @@ export function waterfall(holder, bars, label, begin_ns = 0) {
  */
 function draw(bars, label, width, begin_ns) {
   const narrow = width < 560;
-  const left = 14 + Math.max(0, ...bars.map((bar) => textWidth(bar.name, "12.5px")));
+  const names = bars.map((bar) => fittedText(bar.name, NAME, 0.4 * width));
+  const left = 14 + Math.max(0, ...names.map((name) => textWidth(name, NAME)));
   const right = narrow ? 12 : 12 + Math.max(0, ...bars.map((bar) => textWidth(bar.told, "11.5px")));
   const row = narrow ? ROW + 16 : ROW;
   const height = TOP + row * bars.length + AXIS;
@@ -55,7 +57,7 @@ function draw(bars, label, width, begin_ns) {
       svgText("tick", x(value), height - 8, tickLabel(value, step, high - low), "middle"),
     ]),
     bars.map((bar, i) =>
-      drawBar(bar, { x, y: TOP + row * i, left, narrow, next: bars[i + 1] ? TOP + row * (i + 1) : 0 }),
+      drawBar(bar, names[i], { x, y: TOP + row * i, left, narrow, next: bars[i + 1] ? TOP + row * (i + 1) : 0 }),
     ),
     begin_ns
       ? bars.map((bar, i) =>
@@ -78,16 +80,21 @@ function tear(x, y) {
 
 /**
  * @param {Bar} bar
+ * @param {string} name as much of it as fits
  * @param {{ x: (ns: number) => number, y: number, left: number, narrow: boolean, next: number }} place
  */
-function drawBar(bar, { x, y, left, narrow, next }) {
+function drawBar(bar, name, { x, y, left, narrow, next }) {
   const [from, to] = [Math.min(bar.from_ns, bar.to_ns), Math.max(bar.from_ns, bar.to_ns)];
   const top = y + (ROW - BAR) / 2;
   const middle = top + BAR / 2;
   const ends = x(bar.to_ns);
   const saved = bar.saved_ns ? Math.min(Math.abs(bar.saved_ns), to - from) : 0;
   return [
-    svg("text", { x: left - 10, y: middle, "text-anchor": "end", "dominant-baseline": "central", text: bar.name }),
+    svg(
+      "text",
+      { x: left - 10, y: middle, "text-anchor": "end", "dominant-baseline": "central", text: name },
+      name === bar.name ? null : svg("title", { text: bar.name }),
+    ),
     svg("rect", {
       class: `fall ${bar.role}`,
       x: x(from),
