@@ -46,9 +46,9 @@ MAX_NAMES_CHARS = 4_000_000
 #: Times beyond this distance from the first device event cannot be held exactly by a browser's numbers.
 MAX_DISTANCE_NS = 1 << 52
 
-#: Streams and threads that are drawn, those first on which the device worked, then those with most events: a browser
-#: needs a third of a millisecond for each.
-MAX_TRACKS = 1_000
+#: Streams and threads that are drawn, those first on which the device worked, then those with most events: a page
+#: with many more is too long to be looked through.
+MAX_TRACKS = 300
 
 _COUNTED, _ANNOTATION, _HOST = 0, 1, 2  # what is kept first, when not everything can be kept
 _KEPT_NAMES = {_COUNTED: "device", _ANNOTATION: "annotation", _HOST: "host"}

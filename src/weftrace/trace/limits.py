@@ -27,7 +27,7 @@ ARGUMENT_CHARS: Final = 4096
 FACTS: Final = 1_000
 
 #: Devices of one process, each of which is analysed for itself; of more, each must have so many events.
-DEVICES: Final = 64
+DEVICES: Final = 16
 EVENTS_PER_DEVICE: Final = 20_000
 #: Modules or functions that lie in each other, as time by module and by line tells them: of those further in, the time
 #: is the last one's.

@@ -198,7 +198,6 @@ def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
     ranges = host_ranges(work.trace)
     names = spelling(ranges)
     table = PathTable(names)
-    threads = ranges.partition_by("pid", "tid", as_dict=True)
     launching = gaps.events.select("launch_pid", "launch_tid").with_row_index("gap")[np.unique(gaps.gap[asked])]
 
     def of_thread(thread: tuple[Any, ...], rows: Array) -> tuple[Array, ...]:
@@ -209,6 +208,10 @@ def _host_pieces(work: Work, gaps: Gaps, asked: Array) -> _Host:
         waits = _waited_in(own, gaps, gaps.gap[rows], table)
         return gaps.gap[rows], gaps.part[rows].astype(np.int64), cut.path, cut.start, cut.end, known, waits
 
+    launchers = launching.select(pid="launch_pid", tid="launch_tid").unique()
+    of_launchers = ranges.join(launchers, on=("pid", "tid"), how="semi", maintain_order="left")
+    threads = of_launchers.partition_by("pid", "tid", as_dict=True)
+    del of_launchers
     by_thread = launching.partition_by("launch_pid", "launch_tid", as_dict=True)
     owner = np.empty(gaps.events.height, np.int64)
     for number, mine in enumerate(by_thread.values()):

@@ -46,7 +46,7 @@ const LEFT_OUT_WORDS = {
   annotation: "annotation",
   host: "host range",
   far: "event more than 50 days from the rest",
-  track: "event of threads beyond the 1,000 busiest rows",
+  track: "event of threads beyond the 300 busiest rows",
 };
 const MISSING = "This page does not have this rank's timeline. Name the rank when you write the report to include it.";
 
