@@ -15,6 +15,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.pipeline.runtime.models import WORDS, Perceptrons, batch, model
@@ -232,3 +233,25 @@ def layer_name(per: int, stage: int, name: str) -> str:
     """The same in each split."""
     at, _, rest = name.partition(".")
     return f"layers.{per * stage + int(at)}.{rest}"
+
+
+def tensor_parallel(group: Any, schedule: str) -> dict[str, Any]:
+    """Stages with an embedding, a block and a head whose weights are DTensors over two ranks."""
+    ours = from_text(schedule)
+    mesh = mesh_of(1, 2, ours.num_ranks)
+    held = stages_on(ours, (mesh.get_coordinate() or [])[-1])
+    stages, loss = model("transformer", ours.num_stages)
+    alone = model("transformer", ours.num_stages)[0]
+    plan = {"mlp.up": ColwiseParallel(), "mlp.down": RowwiseParallel()}
+    for s in held:
+        parallelize_module(stages[s], mesh["shards"], plan)
+    pipeline = PipelineRuntime(ours, {s: stages[s] for s in held}, loss=loss, group=mesh["pipeline"])
+    inputs, targets = batch("transformer", ours.num_micro_batches)
+    pipeline.step(inputs, targets)
+    want = run_alone(alone, loss, inputs, targets)
+    whole_norm = torch.nn.utils.get_total_norm([g for s in range(len(alone)) for g in want.summed(s) if g is not None])
+    return {
+        "apart": max(apart([whole(p.grad) for p in stages[s].parameters()], want.summed(s)) for s in held),
+        "norm": abs(float(pipeline.grad_norm() / whole_norm) - 1),
+        "notes": pipeline.notes,
+    }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from torch import nn
 from torch.distributed._composable.replicate import replicate
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.living import Ranks
@@ -51,6 +53,14 @@ def test_gradients_are_those_of_torchs_runtime_too(ranks: Ranks, name: str, how:
     (tmp_path / "schedule.csv").write_text(to_torch_csv(schedule))
     facts = {"schedule": to_text(schedule), "csv": str(tmp_path / "schedule.csv"), "how": how}
     assert max(ranks.run(CASES + "as_torch_does", 4, **facts)) < 1e-15
+
+
+@pytest.mark.parametrize("name", ["zb1p", "dualpipe"])
+def test_tensor_parallel_stages(ranks: Ranks, name: str) -> None:
+    schedule = to_text(generate(name, num_ranks=2, num_micro_batches=4))
+    for found in ranks.run(CASES + "tensor_parallel", 4, schedule=schedule):
+        assert found["apart"] < 1e-15 and found["norm"] < 1e-12
+        assert not any("leaves nothing to W" in note for note in found["notes"])
 
 
 def facts_of(name: str, num_ranks: int, how: str) -> tuple[str, str, int]:
@@ -125,6 +135,10 @@ def test_what_cannot_be_reduced_as_torch_would_is_refused(alone: DeviceMesh) -> 
     with pytest.raises(ScheduleError, match="two parameters of rank 0 would be saved as 'one'"):
         PipelineState(pipeline, name=lambda stage, name: "one")
     runtime_of(nn.Sequential(sharded, nn.Tanh()))
+    late = runtime_of(plain)
+    fully_shard(plain, mesh=alone)
+    with pytest.raises(ScheduleError, match="stage 0: fully_shard was called after PipelineRuntime was made"):
+        late.step([torch.ones(2)])
 
 
 @pytest.mark.parametrize(
@@ -140,3 +154,51 @@ def test_what_cannot_be_reduced_as_torch_would_is_refused(alone: DeviceMesh) -> 
 def test_ties_that_cannot_be(tied: list[dict[int, str]], why: str) -> None:
     with pytest.raises((ScheduleError, PipelineRunError), match=why):
         runtime_of(nn.Linear(2, 2), nn.Linear(2, 2), tied=tied)
+
+
+def test_a_failed_step_leaves_nothing_in_sharded_stages(alone: DeviceMesh) -> None:
+    """Gradients of gathered parameters are out of reach for zero_grad()."""
+    schedule = from_text("replica 0: 0\nrank 0: 0F0 0I0 0W0 0F1 0I1 0W1")
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
+    sharded = copy.deepcopy(plain)
+    fully_shard(sharded, mesh=alone, reshard_after_forward=False)
+    x = torch.randn(2, 3, dtype=torch.float64)
+    seen = []
+
+    def loss(out: torch.Tensor, target: None) -> torch.Tensor:
+        seen.append(out)
+        if len(seen) == 2:
+            raise ValueError("a number that is none")
+        return out.square().sum()
+
+    with pytest.raises(PipelineRunError, match=r"failed at 0F1.*a number that is none"):
+        PipelineRuntime(schedule, {0: sharded}, loss=loss).step([x, x])
+    sharded.zero_grad()
+    PipelineRuntime(schedule, {0: sharded}, loss=loss).step([x, 2 * x])
+    for each in (x, 2 * x):
+        plain(each).square().sum().backward()
+    for mine, theirs in zip(sharded.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(mine.grad.full_tensor(), theirs.grad)  # type: ignore[union-attr, arg-type]
+
+
+def test_gradients_are_added_up_in_the_dtype_in_which_they_are_reduced(alone: DeviceMesh) -> None:
+    """bfloat16 parameters, float32 gradients: the bits of torch's own accumulation, though all W come last."""
+    turns = " ".join(f"0{kind}{number}" for kind in "FIW" for number in range(8))
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    torch.manual_seed(0)
+    mine = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    theirs = copy.deepcopy(mine)
+    x = list(torch.randn(8, 5, 3))
+    for module in (mine, theirs):
+        fully_shard(module, mesh=alone, mp_policy=policy)
+    square = partial(torch.nn.functional.mse_loss, target=torch.zeros(5, 2))
+    pipeline = PipelineRuntime(
+        from_text(f"replica 0: 0\nrank 0: {turns}"), {0: mine}, loss=lambda out, _: square(out.float())
+    )
+    pipeline.step(x)
+    for number, each in enumerate(x):
+        theirs.set_requires_gradient_sync(number == 7)  # type: ignore[operator]
+        square(theirs(each).float()).backward()
+    for a, b in zip(mine.parameters(), theirs.parameters(), strict=True):
+        assert a.grad is not None and torch.equal(a.grad.full_tensor(), b.grad.full_tensor())  # type: ignore[union-attr, attr-defined]

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.profiler import record_function
 
+from weftrace.errors import ScheduleError
 from weftrace.pipeline.range_names import REDUCE
-from weftrace.pipeline.runtime.data_parallel import Reduction, reductions_of, unwrapped
+from weftrace.pipeline.runtime.data_parallel import Reduction, is_sharded, reductions_of, unwrapped
 from weftrace.pipeline.runtime.link import Link
 from weftrace.pipeline.runtime.program import Program
 from weftrace.pipeline.runtime.replicas import (
@@ -51,6 +52,7 @@ class Gradients:
         for (stage, _), reduction in zip(parts, reductions_of([module for _, module in parts]), strict=True):
             if reduction is not None:
                 self._reductions[stage].append(reduction)
+        self._has_begun = False
         self._last_of = {turn: stage for stage, turn in ends.items() if stage in self._reductions}
 
     def check_ties(self) -> None:
@@ -58,7 +60,15 @@ class Gradients:
         check_ties(self._ties, self.modules, self._schedule, self._link)
 
     def begin(self) -> None:
-        """A step or a forward begins."""
+        """A step or a forward begins. Raises `ScheduleError` if fully_shard was called since then."""
+        if not self._has_begun:
+            for stage, module in self.modules.items():
+                if is_sharded(module) and not self._reductions.get(stage):
+                    raise ScheduleError(
+                        f"stage {stage}: fully_shard was called after PipelineRuntime was made, so its gradients would "
+                        "be reduced too early: call it before."
+                    )
+            self._has_begun = True
         for reduction in self._each():
             reduction.begin()
 
