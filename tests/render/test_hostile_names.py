@@ -6,15 +6,19 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from unittest.mock import patch
+from xml.etree import ElementTree
 
 import polars as pl
 import pytest
 
+from tests.fuzz import is_thorough
 from tests.render.hostile_names import hostile_names, read
 from tests.tracefile import ALL_REDUCE, TraceFile
 from weftrace.cli.main import main
 from weftrace.files.plain_text import clean, csv_cell, csv_of, csv_of_rows
 from weftrace.render.markdown import markdown_code, markdown_table, markdown_text
+from weftrace.render.scene import Key, Look, Rect, Row, Scene
+from weftrace.render.scene_svg import scene_svg
 
 NAMES = hostile_names(1_000)
 SHOWN = [clean(name) for name in NAMES]
@@ -67,6 +71,21 @@ def test_csv_holds_numbers_and_texts(tmp_path: Path) -> None:
     assert csv_of(frame.head(0)) == "name,'=kind,ns,all\n"
 
 
+def test_svg_is_xml_that_holds_each_name(tmp_path: Path) -> None:
+    rects = [Rect(at, 0, 9_000, "c0", text=name, title=name) for at, name in enumerate(NAMES)]
+    scene = Scene(
+        name=NAMES[-1], title="".join(NAMES), start_ns=0, end_ns=9_000, left=9, right=9,
+        looks={"c0": Look(fill="#123456", word=NAMES[0])},
+        rows=tuple(Row(label=name, height=9, gap=1) for name in NAMES),
+        rects=rects, keys=tuple(Key(("c0",), name) for name in NAMES),
+    )  # fmt: skip
+    path = tmp_path / "x.svg"
+    path.write_text(scene_svg([scene], 800), "utf-8")
+    read(path)
+    titles = [each.text or "" for each in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}title")]
+    assert [name for name in SHOWN if name] == titles[1:]
+
+
 def test_numbers_and_ordinary_names_stay_as_they_are_in_csv() -> None:
     for text in ("-1", "+1.5e-3", ".5", "a-b", "void f<-1>(a, b)", "aten::add_", "naïve", "x=1"):
         assert csv_cell(text) == text
@@ -88,7 +107,7 @@ def hostile_trace(folder: Path) -> Path:
             zero = 200_000.0 * step
             file.host(f"ProfilerStep#{step}", zero, 190_000)
             file.kernel(ALL_REDUCE, zero + 150_000, 5_000, stream=20)
-            for at, name in enumerate(NAMES):
+            for at, name in enumerate(NAMES if is_thorough() else NAMES[:200]):
                 begin = zero + 100 * at
                 file.host(name, begin, 90)
                 file.host(name, begin + 5, 30, cat="cpu_op")
