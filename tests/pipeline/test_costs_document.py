@@ -53,6 +53,7 @@ def test_a_person_writes_letters_and_units(tmp_path: Path) -> None:
         ({"F_ms": 1, "I_ms": 1}, "costs: weight_ns is missing. Costs need F, I and W of a chunk; write W_ms"),
         ({"F_ms": 1, "B_ms": 2}, "B alone does not say how much of it is I"),
         ({"F": 1}, "'F' has no unit. Write F_ms"),
+        ({"F_ms": 10**400}, "0; it must be a number from 0 to 1e200"),
         ({"forward": 1}, "'forward' has no unit. Write forward_ms"),
         ({"activation": 1}, "'activation' has no unit. Write activation_bytes"),
         ({"forwrd_ms": 1}, "'forwrd_ms' is no cost. Is forward_ns meant?"),

@@ -25,6 +25,7 @@ _UNITS: Final[dict[str, float]] = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 _SIZES: Final[dict[str, float]] = {
     "bytes": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
 }  # fmt: skip
+_MOST: Final = 1e200  # of a number written by hand: times any unit it is finite
 _LETTERS: Final = {"F": "forward", "I": "input", "W": "weight", "B": "backward", "F&B": "overlapped"}
 _NEEDED: Final = ("forward_ns", "input_ns", "weight_ns")
 
@@ -117,6 +118,6 @@ def _scaled(written: str, value: Any, factor: float, is_rate: bool, what: str) -
         return None
     if isinstance(value, list):
         return [_scaled(written, each, factor, is_rate, what) for each in value]
-    if type(value) not in (int, float) or not 0 <= value * factor < float("inf"):
-        raise DocumentError(f"{what}: {written} holds {value!r}; it must be a number, 0 or more.")
+    if type(value) not in (int, float) or not 0 <= value < _MOST:
+        raise DocumentError(f"{what}: {written} holds {value!r}; it must be a number from 0 to 1e200.")
     return value * factor if is_rate else round(value * factor)
