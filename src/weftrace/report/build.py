@@ -173,6 +173,7 @@ def analyze(
     if not isinstance(source, Trace | Job):
         source = open_trace(source, frames=True, workers=workers)
     if isinstance(source, Trace):
+        _refuse_many_ranks(source)
         number = len(source.plain.workers) if source.plain else 1
     else:
         number = max(1, len(source.ranks or source.paths))
@@ -286,15 +287,19 @@ def _rank_advice(
         return None
 
 
-def _devices(
-    trace: Trace, *, asked: ReportOptions, max_events: int, max_plan: int, max_advised: int, keep_work: bool = False
-) -> list[RankReport]:
+def _refuse_many_ranks(trace: Trace) -> None:
     ranks = len(trace.plain.workers) if trace.plain else 0
     if ranks > REPORTED_RANKS and len(trace) < EVENTS_PER_RANK * ranks:
         raise TraceError(
             f"{trace.path}: {ranks:,} ranks with {len(trace):,} events: a report has {REPORTED_RANKS} at most, or more "
             f"with {EVENTS_PER_RANK} events each. Choose some with --ranks, or use weftrace stragglers for all of them."
         )
+
+
+def _devices(
+    trace: Trace, *, asked: ReportOptions, max_events: int, max_plan: int, max_advised: int, keep_work: bool = False
+) -> list[RankReport]:
+    _refuse_many_ranks(trace)
     works = works_of(trace, rules=asked.rules, step=asked.step, step_by=asked.step_by)
     named, steps_by = with_steps(trace) if asked.step is None else (trace, None)
     stepped = [None] * len(works) if steps_by is None else works_of(named, rules=asked.rules)
