@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tests.pipeline.runtime.models import WORDS, Perceptrons, batch, model
 from tests.pipeline.runtime.one_process import Grads, added, apart, run_alone, same
+from weftrace.errors import PipelineRunError
 from weftrace.pipeline.notation import from_text
 from weftrace.pipeline.runtime.checkpoints import PipelineState
 from weftrace.pipeline.runtime.executor import PipelineRuntime
@@ -255,3 +256,16 @@ def tensor_parallel(group: Any, schedule: str) -> dict[str, Any]:
         "norm": abs(float(pipeline.grad_norm() / whole_norm) - 1),
         "notes": pipeline.notes,
     }
+
+
+def replicas_apart(group: Any, schedule: str) -> str:
+    """Replicas that were drawn from other seeds: what the first step says."""
+    ours = from_text(schedule)
+    torch.manual_seed(torch.distributed.get_rank())
+    stages = {s: Perceptrons().double() for s in range(ours.num_stages)}
+    pipeline = PipelineRuntime(ours, stages, loss=model("mlp", 2)[1], group=group)
+    try:
+        pipeline.step(*batch("mlp", ours.num_micro_batches))
+    except PipelineRunError as error:
+        return str(error)
+    return ""

@@ -22,6 +22,7 @@ from weftrace.pipeline.runtime.replicas import (
     grad_of,
     gradients_of_this_step,
     local_grad,
+    need_alike,
     parameters_by_stage,
     sum_over_replicas,
 )
@@ -43,7 +44,7 @@ class Gradients:
         self.modules = {stage: unwrapped(module, f"stage {stage}") for stage, module in given.items()}
         self.loss = unwrapped(loss, "the loss") if isinstance(loss, nn.Module) else loss
         ends = _ends(program)
-        order = sorted(ends, key=ends.__getitem__)
+        order = sorted(given, key=lambda stage: ends.get(stage, -1))
         last = schedule.num_stages - 1
         parts = [(stage, given[stage]) for stage in order]
         if isinstance(loss, nn.Module) and last in given:
@@ -68,9 +69,19 @@ class Gradients:
                         f"stage {stage}: fully_shard was called after PipelineRuntime was made, so its gradients would "
                         "be reduced too early: call it before."
                     )
+            need_alike(self._copies(), self._link)
             self._has_begun = True
         for reduction in self._each():
             reduction.begin()
+
+    def _copies(self) -> Iterator[tuple[str, list[list[nn.Parameter]]]]:
+        """What begins alike: replicas of stages, and tied parameters. Of each, those that this rank has."""
+        if self._schedule.num_replicas > 1:
+            for stage in range(self._schedule.num_stages):
+                own = [[*self.modules[stage].parameters()]] if stage in self.modules else []
+                yield f"replicas of stage {stage}", own
+        for tie in self._ties:
+            yield f"tied: {tie}", [[tie.parameter(stage, self.modules)] for stage in tie.held(self.modules)]
 
     def after(self, turn: int, action: Action) -> None:
         """This turn of the program is over. Where it made a stage's last gradients, they are begun to be reduced."""

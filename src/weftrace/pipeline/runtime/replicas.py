@@ -6,7 +6,7 @@ same as one process that adds up each replica's micro-batches and then the repli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -19,6 +19,9 @@ from weftrace.pipeline.schedule import Schedule
 
 #: Gradients are exchanged in pieces of about this size, so that no copy of all of them is held.
 PIECE_BYTES = 32 << 20
+
+#: How much equal sums may differ, made on different processors.
+_ROUNDING = 1e-9
 
 
 @contextmanager
@@ -61,6 +64,33 @@ def sum_over_replicas(parameters: Sequence[nn.Parameter], schedule: Schedule, st
     with torch.no_grad():
         for piece in pieces_of([parameter for parameter, any_has in zip(parameters, some, strict=True) if any_has]):
             _sum(piece, exchange)
+
+
+def need_alike(copies: Iterable[tuple[str, list[list[nn.Parameter]]]], link: Link) -> None:
+    """Raises `PipelineRunError`, on all ranks, where the parameters of copies add up to other absolute values: they get
+    equal gradients, and would stay apart. copies: the same names on all ranks; of each, those that this rank has."""
+    names, here = [], []
+    for name, own in copies:
+        sizes = [sum(_size(parameter) for parameter in parameters) for parameters in own]
+        bits = torch.tensor(sizes, dtype=torch.float64).view(torch.int64).tolist()  # in the order of the numbers
+        names.append(name)
+        here += [max(bits), -min(bits)] if bits else [0, -torch.iinfo(torch.int64).max]
+    if not names:
+        return
+    _, found = link.least_and_most(here, "comparing the parameters of replicas and ties")
+    pairs = torch.tensor(found).abs().view(torch.float64).view(-1, 2).tolist()
+    for name, (most, least) in zip(names, pairs, strict=True):
+        if most - least > _ROUNDING * most:
+            raise PipelineRunError(
+                f"{name} begin with different parameters: their absolute values add up to {least:.6g} and {most:.6g}. "
+                "Seed all ranks alike, or load the same weights, before the first step."
+            )
+
+
+def _size(parameter: nn.Parameter) -> float:
+    if not parameter.is_floating_point():
+        return 0.0
+    return float(torch.linalg.vector_norm(local(parameter.detach()), 1, dtype=torch.float64))
 
 
 def parameters_by_stage(modules: Sequence[nn.Module]) -> list[list[nn.Parameter]]:
