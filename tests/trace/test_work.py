@@ -252,3 +252,10 @@ def test_numbers_that_are_no_devices_are_refused(tmp_path: Path) -> None:
     for ask in (works_of, work_of):
         with pytest.raises(TraceError, match="300 device events on 300 devices: no process drives so many"):
             ask(trace)
+
+
+def test_a_small_file_of_a_node_of_many_partitions_is_read(tmp_path: Path) -> None:
+    file = TraceFile()
+    for device in range(64):
+        file.kernel(GEMM, 100 + 10 * device, 5, device=device)
+    assert [work.device for work in works_of(file.trace(tmp_path))] == list(range(64))

@@ -26,8 +26,11 @@ ARGUMENT_CHARS: Final = 4096
 #: Plain facts that a file states of itself, none longer than a name; devices that it lists.
 FACTS: Final = 1_000
 
-#: Devices of one process, each of which is analysed for itself; of more, each must have so many events.
+#: Devices of one process, each of which is analysed for itself, with all of the host's events; more in a file of few
+#: events; of still more, each must have so many events.
 DEVICES: Final = 16
+DEVICES_OF_FEW_EVENTS: Final = 64
+FEW_EVENTS: Final = 100_000
 EVENTS_PER_DEVICE: Final = 20_000
 #: Modules or functions that lie in each other, as time by module and by line tells them: of those further in, the time
 #: is the last one's.

@@ -21,7 +21,7 @@ from weftrace.trace.device_windows import step_windows
 from weftrace.trace.host_collectives import one_each
 from weftrace.trace.kernels import BUILT_IN, HOST_FAMILY, KINDS, KernelRules, class_of_metadata, classify, load_rules
 from weftrace.trace.launches import link_launches
-from weftrace.trace.limits import DEVICES, EVENTS_PER_DEVICE
+from weftrace.trace.limits import DEVICES, DEVICES_OF_FEW_EVENTS, EVENTS_PER_DEVICE, FEW_EVENTS
 from weftrace.trace.model import GROUP_SIZE, SmUnit, Trace, on_device
 from weftrace.trace.phases import PHASE_SCHEMA, assign_phases, find_phases, find_steps, step_at
 from weftrace.trace.plain.cutting import cut_around
@@ -254,7 +254,7 @@ def works_of(
 def _devices(trace: Trace) -> tuple[int, ...]:
     """Devices with work; device 0 where there is work and nothing tells its device."""
     used = trace.device_ids
-    if len(used) > DEVICES:
+    if len(used) > (DEVICES_OF_FEW_EVENTS if trace.events.height <= FEW_EVENTS else DEVICES):
         number = int(trace.events.select(on_device().sum()).item())
         if number < EVENTS_PER_DEVICE * len(used):
             raise TraceError(
