@@ -213,3 +213,27 @@ def test_gradients_are_added_up_in_the_dtype_in_which_they_are_reduced(alone: De
         square(theirs(each).float()).backward()
     for a, b in zip(mine.parameters(), theirs.parameters(), strict=True):
         assert a.grad is not None and torch.equal(a.grad.full_tensor(), b.grad.full_tensor())  # type: ignore[union-attr, attr-defined]
+
+
+def test_a_stage_is_reduced_while_others_go_backward(alone: DeviceMesh, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stage 1 ends first: its sum is begun, then stage 0 makes gradients; nobody waits before that is over."""
+    seen: list[str] = []
+
+    class Work:
+        def __init__(self, *_: object, **__: object) -> None:
+            seen.append("reduce")
+
+        def wait(self) -> None:
+            seen.append("wait")
+
+    stages = [DistributedDataParallel(nn.Linear(2, 2, bias=False)) for _ in range(2)]
+    for number, stage in enumerate(stages):
+        stage.module.weight.register_post_accumulate_grad_hook(lambda _, number=number: seen.append(f"W of {number}"))
+    pipeline = PipelineRuntime(
+        from_text("replica 0: 0 0\nrank 0: 0F0 1F0 1I0 1W0 0I0 0W0"),
+        dict(enumerate(stages)),
+        loss=lambda out, _: out.sum(),
+    )
+    monkeypatch.setattr("torch.distributed.all_reduce", Work)
+    pipeline.step([torch.ones(1, 2)])
+    assert seen == ["W of 1", "reduce", "W of 0", "reduce", "wait", "wait"]
