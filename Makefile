@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo shell test thorough times fuzz fuzz-documents lowest lint format schemas types glossary bench counts docs site dist clean
+.PHONY: help setup demo shell test thorough times fuzz fuzz-documents environments lowest lint format schemas types glossary bench counts docs site dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null \
@@ -105,6 +105,9 @@ fuzz: $(VENV)/.ready-dev ## read 24,000 damaged trace files and run 20,000 plans
 
 fuzz-documents: $(VENV)/.ready-dev ## damage 100,000 saved documents, and give 1,200 hostile files to commands; `make test`: 2,000 and 24
 	@WEFTRACE_FUZZ_CASES=10000 $(BIN)/python -m pytest $(PARALLEL) tests/test_documents_fuzz.py tests/cli/test_hostile_files.py
+
+environments: $(VENV)/.ready-dev ## each command without a home, a cache or Unicode, with each kind of broken stream; `make test`: five of 140
+	@WEFTRACE_FUZZ_CASES=1200 $(BIN)/python -m pytest $(PARALLEL) tests/cli/test_environments.py $(PYTEST)
 
 # Every dependency of pyproject.toml at the lowest version that it names; torch and the tests' tools are those of .venv.
 $(LOWEST)/.ready: pyproject.toml | $(VENV)/.ready-dev

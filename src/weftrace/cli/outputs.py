@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,18 +102,22 @@ def wanted(
 
 def _new_page(writes: Output | Iterable[str], name: str) -> str:
     """The page that `--open` writes where none is named: in this folder, else in that for temporary files."""
-    import tempfile
+    from weftrace.files.standard_input import temporary_folder
 
     if not name:
         name = (writes.schema.partition("/")[0] if isinstance(writes, Output) else "") or "weftrace"
     name = re.sub(r"[._]", "-", name) + PAGE
-    return name if os.access(os.curdir, os.W_OK) else os.path.join(tempfile.gettempdir(), name)
+    return name if os.access(os.curdir, os.W_OK) else os.path.join(temporary_folder(), name)
 
 
 def check_output(path: str, suffixes: Iterable[str], inputs: Iterable[str | os.PathLike[str]]) -> None:
     """Raises `typer.BadParameter` for what is no name of a file, an ending that nothing is written as, an input, a
     folder that is not there."""
     check_name(path)
+    try:
+        os.path.abspath(path)
+    except FileNotFoundError as error:
+        raise typer.BadParameter(f"{path}: the folder in which this runs was removed", param_hint="--output") from error
     if os.path.isdir(path):
         raise typer.BadParameter(f"{path}: is a folder; give the name of a file in it", param_hint="--output")
     try:
@@ -175,9 +179,10 @@ def show_page(path: str) -> None:
     import socket
 
     typer.echo(f"weftrace: no browser can be opened here. Open {where} in the browser of your own machine;", err=True)
-    typer.echo(
-        f"to copy it there: scp {getpass.getuser()}@{socket.gethostname()}:{shlex.quote(str(where))} .", err=True
-    )
+    user = ""
+    with suppress(KeyError, OSError):  # a container's number without a name
+        user = f"{getpass.getuser()}@"
+    typer.echo(f"to copy it there: scp {user}{socket.gethostname()}:{shlex.quote(str(where))} .", err=True)
 
 
 def _has_browser() -> bool:

@@ -10,6 +10,8 @@ import select
 import sys
 from typing import Any, TextIO
 
+#: ASCII by a name that Click does not know: it takes ASCII for a mistake, and would write UTF-8.
+_ASCII = "ascii_console"
 _ERRORS = "weftrace"  # what Python calls the way in which characters are written that an encoding lacks
 
 
@@ -21,6 +23,7 @@ def make_usable() -> None:
     is nowhere to tell them. Characters that an encoding lacks are replaced: ASCII of the same width.
     """
     _open_closed()
+    codecs.register(_ascii_console)
     codecs.register_error(_ERRORS, _replaced)
     sys.stdout, sys.stderr = _usable(sys.stdout, 1), _usable(sys.stderr, 2)
 
@@ -39,7 +42,8 @@ def _usable(stream: TextIO | None, number: int) -> TextIO:
         stream = open(number, "w", closefd=False)  # noqa: SIM115 # for as long as the program runs
     if type(stream) is not io.TextIOWrapper:
         return stream
-    stream.reconfigure(errors=_ERRORS)
+    encoding = _ASCII if codecs.lookup(stream.encoding).name == "ascii" else stream.encoding
+    stream.reconfigure(encoding=encoding, errors=_ERRORS)
     raw = getattr(stream.buffer, "raw", stream.buffer)
     if type(raw) is not io.FileIO or raw.fileno() != number:  # a console of Windows
         return stream
@@ -48,7 +52,7 @@ def _usable(stream: TextIO | None, number: int) -> TextIO:
     # Without a buffer where PYTHONUNBUFFERED asks for that.
     buffer = output if stream.buffer is raw else io.BufferedWriter(output)
     return io.TextIOWrapper(
-        buffer, stream.encoding, _ERRORS, line_buffering=stream.line_buffering, write_through=stream.write_through
+        buffer, encoding, _ERRORS, line_buffering=stream.line_buffering, write_through=stream.write_through
     )
 
 
@@ -76,6 +80,13 @@ class _Output(io.FileIO):
                 select.select((), (self,), ())
             rest = rest[written or 0 :]
         return num_bytes
+
+
+def _ascii_console(name: str) -> codecs.CodecInfo | None:
+    found = codecs.lookup("ascii")
+    return (
+        codecs.CodecInfo(*found, found.incrementalencoder, found.incrementaldecoder, name) if name == _ASCII else None
+    )
 
 
 def _replaced(error: UnicodeError) -> tuple[str, int]:

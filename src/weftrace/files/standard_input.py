@@ -9,7 +9,7 @@ import tempfile
 from contextlib import suppress
 from functools import cache
 
-from weftrace.errors import TraceError
+from weftrace.errors import OutputError, TraceError
 from weftrace.units import MIB
 
 STANDARD_INPUT, STANDARD_INPUT_NAME = "-", "standard input"
@@ -24,6 +24,14 @@ def located(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     return _kept() if str(path) == STANDARD_INPUT else path
 
 
+def temporary_folder() -> str:
+    """The folder for temporary files. Raises OutputError where none can be written."""
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise OutputError("no folder for temporary files can be written. Let TMPDIR name one that can.") from error
+
+
 @cache
 def _kept() -> str:
     """Standard input in a temporary file that is gone when the program ends; memory holds a piece of it at a time."""
@@ -31,7 +39,7 @@ def _kept() -> str:
     if source is None or source.isatty():
         why = "is closed" if source is None else "is a terminal"
         raise TraceError(f"standard input {why}. {_HELP}")
-    handle, path = tempfile.mkstemp(prefix="weftrace-stdin-")
+    handle, path = tempfile.mkstemp(prefix="weftrace-stdin-", dir=temporary_folder())
     atexit.register(_remove, path)
     num_bytes = 0
     try:

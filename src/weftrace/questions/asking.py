@@ -21,7 +21,9 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from weftrace.analysis.run_facts import damage_of
-from weftrace.errors import QueryWarning, TraceError
+from weftrace.errors import QueryError, QueryWarning, TraceError
+from weftrace.files.plain_text import without_surrogates
+from weftrace.files.standard_input import temporary_folder
 from weftrace.notebook import InNotebook
 from weftrace.questions.building import Needs, build
 from weftrace.questions.columns import TABLES, needs_frames, table_named
@@ -109,7 +111,7 @@ def ask(
         )
     if not needs:
         return Answer(source=opened.source, sql=sql, frame=answered(sql, {}))
-    with tempfile.TemporaryDirectory(prefix="weftrace-query-") as folder:
+    with tempfile.TemporaryDirectory(prefix="weftrace-query-", dir=temporary_folder()) as folder:
         write = partial(_write, needs=needs, folder=folder, rules=rules)
         outcomes = opened.map(write, workers=workers, on_done=on_done)
         failures = _failures(opened, outcomes)
@@ -152,6 +154,8 @@ def needed(sql: str) -> dict[str, tuple[str, ...]]:
 
 def _planned(sql: str) -> tuple[dict[str, tuple[str, ...]], bool]:
     """What is `needed`, and whether the answer may grow far beyond the tables."""
+    if without_surrogates(sql) != sql:
+        raise QueryError(f"the question holds bytes that are no UTF-8: {without_surrogates(sql)}")
     words = words_of(sql)
     if "recursive" in words.names:
         return {name: tuple(table.schema) for name, table in TABLES.items() if name in words.names}, True
