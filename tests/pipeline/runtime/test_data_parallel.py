@@ -134,6 +134,9 @@ def test_what_cannot_be_reduced_as_torch_would_is_refused(alone: DeviceMesh) -> 
     with pytest.raises(ScheduleError, match="two parameters of rank 0 would be saved as 'one'"):
         PipelineState(pipeline, name=lambda stage, name: "one")
     runtime_of(nn.Sequential(sharded, nn.Tanh()))
+    runtime_of(sharded).forward([torch.ones(2)])
+    sharded(torch.ones(2)).sum().backward()  # outside of the pipeline, backwards reduce as ever
+    assert sharded.weight.grad is not None
     late = runtime_of(plain)
     fully_shard(plain, mesh=alone)
     with pytest.raises(ScheduleError, match="stage 0: fully_shard was called after PipelineRuntime was made"):

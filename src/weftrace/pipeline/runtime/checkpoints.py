@@ -145,5 +145,5 @@ def _need_own_names(names: dict[tuple[int, str], str], pipeline: PipelineRuntime
             if other != (stage, key):
                 raise PipelineRunError(
                     f"stage {other[0]}'s {other[1]} and stage {stage}'s {key} would both be saved as {name!r}: give "
-                    "name=... that tells them apart."
+                    "name=... that differs."
                 )

@@ -115,15 +115,14 @@ class FullyShard:
 
     def reduce(self) -> None:
         for root in self._roots:
-            root.set_is_last_backward(True)
-            root.set_requires_gradient_sync(True)
-            root.set_reshard_after_backward(True)
+            _synchronize(root)
             for group in reversed(_all_groups(root)):
                 group.post_backward()
 
     def finish(self) -> None:
         for root in self._roots:
             root._get_fsdp_state()._root_post_backward_final_callback()
+            _synchronize(root)
             for part in _sharded(root):
                 part.reshard()
 
@@ -134,12 +133,20 @@ class FullyShard:
             if hasattr(each, "_unsharded_param"):
                 each._unsharded_param.grad = None
         for root in self._roots:
+            _synchronize(root)
             for state in root._get_fsdp_state()._state_ctx.all_states:
                 if hasattr(state, "_reset_iter_state"):
                     state._reset_iter_state()
 
     def _parameters(self) -> Iterator[Any]:
         return (each for root in self._roots for group in _all_groups(root) for each in group.fsdp_params)
+
+
+def _synchronize(root: Any) -> None:
+    """Let the next backward reduce gradients, as fully_shard leaves it, and as backwards outside of pipelines need."""
+    root.set_is_last_backward(True)
+    root.set_requires_gradient_sync(True)
+    root.set_reshard_after_backward(True)
 
 
 def _roots(module: nn.Module) -> Iterator[Any]:

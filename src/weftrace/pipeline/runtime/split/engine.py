@@ -125,7 +125,9 @@ class StageEngine:
         self._owed.remove(micro_batch)
         key = (self.stage, micro_batch)
         if not self.store.holds(key) and any(each.requires_grad for each in self.module.parameters()):
-            self._note(f"stage {self.stage}: I leaves nothing to W, because no weight of it can be told apart")
+            self._note(
+                f"stage {self.stage}: I leaves nothing to W, because none of its weights can be separated from it"
+            )
         self.store.accumulate(key)
 
     def forward_backward(
