@@ -14,6 +14,7 @@ from torch.distributed._composable.replicate import replicate
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.living import Ranks
@@ -136,7 +137,7 @@ def test_what_cannot_be_reduced_as_torch_would_is_refused(alone: DeviceMesh) -> 
     runtime_of(nn.Sequential(sharded, nn.Tanh()))
     runtime_of(sharded).forward([torch.ones(2)])
     sharded(torch.ones(2)).sum().backward()  # outside of the pipeline, backwards reduce as ever
-    assert sharded.weight.grad is not None
+    assert isinstance(sharded.weight.grad, DTensor)
     late = runtime_of(plain)
     fully_shard(plain, mesh=alone)
     with pytest.raises(ScheduleError, match="stage 0: fully_shard was called after PipelineRuntime was made"):
