@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from tests.experts.render import documents as experts
 from tests.flops.small_reports import TINY, huge
@@ -21,6 +22,7 @@ from weftrace.flops.render.predictions import print_sweep
 from weftrace.flops.render.terminal import print_flops
 from weftrace.flops.several.diff import diff
 from weftrace.flops.several.sweep import Sweep, SweepPoint
+from weftrace.render.console_text import suited
 from weftrace.render.lanes_text import print_lanes
 from weftrace.report.render.terminal import print_report
 
@@ -85,3 +87,18 @@ def test_lanes_cut_no_number(make: Callable[[], Any]) -> None:
 
 def test_what_is_cut_is_found() -> None:
     assert CUT.findall("gemm_…_4  12,3…  ≤1…2  …45 %") == ["12,3…", "≤1…2", "…45"]
+
+
+def test_no_name_is_a_command_to_a_runner_of_ci() -> None:
+    console = Console(file=io.StringIO(), width=100, force_terminal=False)
+    names = ["::error::x", "  ::stop-commands::t", "##[error]x", "a ##vso[task.complete]", "at::native ## [x]"]
+    for name in names:
+        console.print(suited(Text(f"{name} end"), console))
+    written = console.file.getvalue()  # type: ignore[attr-defined]
+    assert written.splitlines() == [
+        r"\x3a:error::x end",
+        r"  \x3a:stop-commands::t end",
+        r"#\x23[error]x end",
+        r"a #\x23vso[task.complete] end",
+        "at::native ## [x] end",
+    ]

@@ -99,18 +99,32 @@ def _without_parameters(name: str) -> str:
     return name
 
 
+# What a runner of GitHub Actions or Azure Pipelines takes for a command in a log: a word after two colons that begin a
+# line, and these brackets anywhere.
+_COLONS = re.compile(r"(?m)^([^\S\n]*):(?=:\w)")
+_BRACKETS = re.compile(r"##(?=(?:vso)?\[)")
+
+
 @dataclass(frozen=True, slots=True)
 class TextOnly:
-    """A renderable in lines of `clean` text. is_ascii: column for column; what has no likeness becomes `?`."""
+    """A renderable in lines of `clean` text, none of which is a command to a runner of CI.
+
+    is_ascii: column for column; what has no likeness becomes `?`.
+    """
 
     content: RenderableType
     is_ascii: bool
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        begun = ""  # of the line, without blanks
         for text, style, control in console.render(self.content, options):
             shown = ascii_text(text) if self.is_ascii else text
             if shown != "\n" and not control:
                 shown = "\n".join(map(clean, shown.split("\n")))
+                shown = _BRACKETS.sub(r"#\\x23", shown)
+                if not begun or "\n" in shown:
+                    shown = _COLONS.sub(r"\1\\x3a", shown)
+            begun = "" if shown.endswith("\n") else begun + shown.strip()
             yield Segment(shown, style, control)
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
