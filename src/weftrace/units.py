@@ -4,6 +4,7 @@ functions make text of it. `render/static/format.js` has the same for pages, and
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import accumulate, pairwise
 from typing import TypeGuard
 
@@ -137,9 +138,14 @@ def grouped(value: float, decimals: int = 0) -> str:
     return f"−{text}" if value < 0 and _has_digit(text) else text
 
 
+def whole(number: int) -> str:
+    """ "2,048"; from 10^18 on "1.00e+300", so that no message is full of digits."""
+    return f"{number:,}" if abs(number) < 10**18 else f"{Decimal(number):.2e}"
+
+
 def counted(number: float, noun: str) -> str:
     """ "1 rank", "2,048 ranks", "8.5 chunk activations", "2 boxes", "3 copies"."""
-    text = f"{number:,.6g}" if isinstance(number, float) else f"{number:,}"
+    text = f"{number:,.6g}" if isinstance(number, float) else whole(number)
     return f"{text} {noun if number == 1 else plural(noun)}"
 
 

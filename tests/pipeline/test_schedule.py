@@ -14,6 +14,7 @@ from weftrace.pipeline import (
     Action,
     Costs,
     Schedule,
+    compare,
     generate,
     laws_of,
     most_held,
@@ -95,3 +96,20 @@ ONE_F_ONE_B = generate("1f1b", num_ranks=2, num_micro_batches=4)
 def test_what_stands_in_the_wrong_place_is_named(call: Callable[[], object], said: str) -> None:
     with pytest.raises(ScheduleError, match=said):
         call()
+
+
+def test_a_count_of_hundreds_of_digits_is_told_in_a_few() -> None:
+    """Python refuses to write more than 4,300 digits at all."""
+    for power in (300, 5_000):
+        for wrong in (
+            lambda: generate("1f1b", num_ranks=8, num_micro_batches=10**power),  # noqa: B023 - called at once
+            lambda: generate("interleaved", num_stages=2 * 10**power + 1, num_micro_batches=4),  # noqa: B023
+            lambda: generate("1f1b", num_ranks=-(10**power), num_micro_batches=4),  # noqa: B023
+            lambda: compare(Costs.units(), num_stages=8, num_micro_batches=10**power),  # noqa: B023
+        ):
+            with pytest.raises(ScheduleError) as told:
+                wrong()
+            assert f"e+{power}" in str(told.value), told
+            assert len(str(told.value)) < 200
+    with pytest.raises(ScheduleError, match="interleaved 1F1B: 1 stage cannot be dealt out"):
+        generate("interleaved", num_stages=1, num_micro_batches=4)

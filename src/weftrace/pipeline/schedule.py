@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from weftrace.alphabet import Direction
 from weftrace.errors import ScheduleError
 from weftrace.notebook import InNotebook
+from weftrace.units import counted, whole
 
 #: The kinds of action, in the alphabet's order, by which `Schedule.kind_N` numbers them.
 KINDS: tuple[Direction, ...] = get_args(Direction)
@@ -193,7 +194,7 @@ class Schedule(InNotebook):
     def _describe(self) -> Iterator[tuple[str, str]]:
         yield "name", self.name
         copies = f", {self.num_replicas} replicas" if self.num_replicas > 1 else ""
-        yield "pipeline", f"{self.num_stages:,} stages on {self.num_ranks:,} ranks{copies}"
+        yield "pipeline", f"{counted(self.num_stages, 'stage')} on {counted(self.num_ranks, 'rank')}{copies}"
         sliced = f" (sequences of {self.num_slices} slices)" if self.num_slices > 1 else ""
         yield "micro-batches", f"{self.num_micro_batches:,}{sliced}"
         yield "actions", f"{len(self):,}"
@@ -218,7 +219,8 @@ def plain_int(given: Any) -> Any:
 def needed_count(of: str, name: str, value: object) -> int:
     """The value. Raises `ScheduleError` where it is no whole number above 0. of: whose it is, for the error."""
     if type(value) is not int or value < 1:
-        raise ScheduleError(f"{of}: {name} = {value!r}; it must be a whole number above 0.")
+        given = whole(value) if type(value) is int else repr(value)
+        raise ScheduleError(f"{of}: {name} = {given}; it must be a whole number above 0.")
     return value
 
 
@@ -248,7 +250,9 @@ def _placement(given: object, of: str) -> tuple[tuple[int, ...], ...]:
         gap = next(rank for rank in range(len(used)) if rank not in used)
         raise ScheduleError(f"{of}: rank {gap} holds no stage; ranks are numbered without gaps.")
     if len(used) * len(placed[0]) > _MOST_PLACES:
-        raise ScheduleError(f"{of}: {len(placed[0]):,} stages on {len(used):,} ranks are more than there is room for.")
+        raise ScheduleError(
+            f"{of}: {counted(len(placed[0]), 'stage')} on {counted(len(used), 'rank')} are more than there is room for."
+        )
     for stage, ranks in enumerate(zip(*placed, strict=True)):
         if len(set(ranks)) < len(ranks):
             raise ScheduleError(f"{of}: a rank holds stage {stage} twice; replicas of a stage are on different ranks.")

@@ -91,9 +91,9 @@ def test_the_switch_parts_the_first_pair_of_the_middle_ranks_and_nothing_else() 
         (dualpipe, (5, 20), "5 stages; the two directions meet in the middle, which takes an even number"),
         (dualpipe, (0, 20), "num_stages = 0"),
         (dualpipe, (4, 9), "9 micro-batches; each direction runs half of them"),
-        (dualpipe, (4, 6), "6 micro-batches are too few for 4 stages: .* takes 2 x 4 = 8 or more"),
+        (dualpipe, (4, 6), "6 micro-batches cannot fill 4 stages: .* takes 2 x 4 = 8 or more"),
         (dualpipe_v, (0, 4), "num_ranks = 0"),
-        (dualpipe_v, (4, 7), "7 micro-batches are too few for 4 ranks: the V is 8 stages long"),
+        (dualpipe_v, (4, 7), "7 micro-batches cannot fill 4 ranks: the V is 8 stages long"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_reason(make: object, numbers: tuple[int, int], reason: str) -> None:

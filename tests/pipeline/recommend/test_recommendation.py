@@ -120,7 +120,7 @@ def test_numbers_that_a_schedule_is_impossible_with_are_explained() -> None:
     found = asked(num_devices=5, num_micro_batches=7, with_flips=False)
     reasons = {each.family.name: each.reason for each in found.impossible}
     assert "dualpipe" in reasons and "even" in reasons["dualpipe"]
-    assert "7 micro-batches are too few for 5 ranks" in reasons["dualpipev"]
+    assert "7 micro-batches cannot fill 5 ranks" in reasons["dualpipev"]
     assert document(found).impossible and found.choice is not None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -216,6 +217,28 @@ def test_a_comparison_without_a_possible_schedule_draws_no_axes_of_nothing(open_
     tab = open_html(render_comparison_html(none))
     assert tab.locator("#trade-chart").inner_text() == "No schedule is possible here."
     assert "takes an even number" in tab.locator("#impossible").inner_text()
+
+
+@pytest.mark.parametrize("width", [420, 1400])
+def test_names_of_points_lie_apart_at_their_points_and_the_axis_has_one_unit(open_html: Open, width: int) -> None:
+    """12 schedules in a row of points, steps from 537 ms to 764 ms: a name without room is at the end of a line."""
+    costs = Costs(forward_ns=97_400_000, input_ns=111_600_000, weight_ns=29_800_000, overlapped_ns=129_000_000)
+    tab = open_html(render_comparison_html(compare(costs, num_devices=2, num_micro_batches=2)))
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.wait_for_function("document.querySelector('#trade-chart svg').clientWidth < innerWidth")
+    boxes = "es => es.map(e => [e, e.previousElementSibling].map(b => b.getBoundingClientRect().toJSON()))"
+    named = tab.locator(".point-word").evaluate_all(boxes)
+    assert len(named) > 8
+    for word, place in named:
+        gaps = (word["left"] - place["right"], place["left"] - word["right"], word["top"] - place["bottom"])
+        assert max(*gaps, place["top"] - word["bottom"]) <= 14, (word, place)
+    for (one, _), (other, _) in combinations(named, 2):
+        across = min(one["right"], other["right"]) - max(one["left"], other["left"])
+        down = min(one["bottom"], other["bottom"]) - max(one["top"], other["top"])
+        assert min(across, down) <= 3, (one, other)
+    ticks = tab.locator("#trade-chart .tick[text-anchor=middle]").all_text_contents()
+    assert len(ticks) > 1, ticks
+    assert {tick.split()[1] for tick in ticks} == {"ms"}, ticks
 
 
 def test_a_comparison_stars_every_law_that_does_not_hold(open_html: Open) -> None:

@@ -51,7 +51,7 @@ def test_two_ranks_by_pencil() -> None:
 
 def test_ranks_that_are_no_whole_pipelines_and_a_span_are_refused() -> None:
     schedule, costs = dualpipe(4, 8), Costs.units()
-    with pytest.raises(ScheduleError, match="10 ranks are no whole number of pipelines of 4"):
+    with pytest.raises(ScheduleError, match="10 ranks cannot be a whole number of pipelines of 4"):
         whole_step(simulate(schedule, costs), num_ranks=10, tokens_per_micro_batch=1)
     with pytest.raises(ScheduleError, match="barrier"):
         whole_step(simulate(schedule, costs, "span"), num_ranks=8, tokens_per_micro_batch=1)

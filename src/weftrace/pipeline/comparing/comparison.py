@@ -16,7 +16,7 @@ from weftrace.pipeline.generators.families import FAMILIES, Family, family_of, g
 from weftrace.pipeline.laws.by_schedule import Law, laws_of
 from weftrace.pipeline.schedule import Schedule, plain_int
 from weftrace.pipeline.simulation import Boundary, Simulation, simulate
-from weftrace.units import counted, duration
+from weftrace.units import counted, duration, whole
 
 #: What a schedule of slices of sequences asks of a model.
 NEEDS_OF_SLICES = (
@@ -97,9 +97,9 @@ def candidates(
     chunks = (num_stages or num_devices or 0) * num_micro_batches * len(names)
     if chunks > MAX_CHUNKS:
         raise ScheduleError(
-            f"{len(names)} schedules of this size would not fit in memory: {chunks:,} chunks, and {MAX_CHUNKS:,} are "
-            "possible. Name fewer schedules (families=, --schedule), or compare fewer micro-batches: bubbles do not "
-            "depend on their number."
+            f"{counted(len(names), 'schedule')} of this size would not fit in memory: {whole(chunks)} chunks, and "
+            f"{MAX_CHUNKS:,} are possible. Name fewer schedules (families=, --schedule), or compare fewer "
+            "micro-batches: bubbles do not depend on their number."
         )
     found: list[Candidate] = []
     for name in names:
@@ -185,7 +185,7 @@ class Comparison(InNotebook):
         for each in self.ranked:
             assert each.simulation is not None
             step, ranks = duration(each.simulation.step_ns), each.simulation.schedule.num_ranks
-            where = f" on {ranks} devices" if self.num_devices is None else ""
+            where = f" on {counted(ranks, 'device')}" if self.num_devices is None else ""
             yield each.family.title, f"{step}{where}{'' if self.fits(each) else ', does not fit'}"
 
 

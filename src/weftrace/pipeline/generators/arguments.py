@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.schedule import needed_count
+from weftrace.units import whole
 
 #: Chunks of a schedule, at most: some 10 GB of actions. 1,024 ranks x 4,096 micro-batches x 2 stages are 8 million.
 _MOST = 2**28
 
 
-def need_counts(name: str, **counts: object) -> None:
+def need_counts(name: str, **counts: Any) -> None:
     """Raise `ScheduleError` where one of the counts is no whole number above 0, or where together they are too many.
 
     name: the schedule's, for the error.
@@ -18,7 +21,7 @@ def need_counts(name: str, **counts: object) -> None:
     for what, value in counts.items():
         chunks *= needed_count(name, what, value)
     if chunks > _MOST:
-        summary = " x ".join(f"{value:,}" for value in counts.values())
+        summary = " x ".join(map(whole, counts.values()))
         raise ScheduleError(f"{name}: {summary} chunks are more than the {_MOST:,} that can be made.")
 
 

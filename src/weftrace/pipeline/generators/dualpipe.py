@@ -65,8 +65,8 @@ def dualpipe(num_stages: int, num_micro_batches: int, *, switch: bool = True) ->
     _refuse_odd(num_stages, num_micro_batches)
     if num_each < num_stages:
         raise ScheduleError(
-            f"DualPipe: {num_micro_batches} micro-batches are too few for {num_stages} stages: both directions fill "
-            f"the pipeline at once, which takes 2 x {num_stages} = {2 * num_stages} or more."
+            f"DualPipe: {counted(num_micro_batches, 'micro-batch')} cannot fill {num_stages} stages: both "
+            f"directions fill the pipeline at once, which takes 2 x {num_stages} = {2 * num_stages} or more."
         )
     up = tuple(range(num_stages))
     ranks = []
@@ -87,8 +87,8 @@ def dualpipe_v(num_ranks: int, num_micro_batches: int, *, switch: bool = True) -
     need_counts("DualPipeV", num_ranks=num_ranks, num_micro_batches=num_micro_batches)
     if num_micro_batches < 2 * num_ranks:
         raise ScheduleError(
-            f"DualPipeV: {num_micro_batches} micro-batches are too few for {num_ranks} ranks: the V is "
-            f"{2 * num_ranks} stages long, and takes that many or more to be full."
+            f"DualPipeV: {counted(num_micro_batches, 'micro-batch')} cannot fill {counted(num_ranks, 'rank')}: the V "
+            f"is {2 * num_ranks} stages long, and takes that many or more to be full."
         )
     down = tuple(range(num_ranks))
     ranks = []

@@ -16,6 +16,7 @@ from weftrace.pipeline.generators.overlapped import interleaved_overlapped
 from weftrace.pipeline.generators.sliced import seq1f1b
 from weftrace.pipeline.generators.v_shape import v_half, v_min, zbv
 from weftrace.pipeline.schedule import Schedule, plain_int
+from weftrace.units import counted, whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,12 +218,12 @@ def _num_ranks(title: str, num_ranks: int | None, num_stages: int | None, stages
         return num_ranks
     if num_stages % stages_per_rank:
         raise ScheduleError(
-            f"{title}: {num_stages} stages cannot be dealt out, {stages_per_rank} to each rank; "
-            f"{num_stages - num_stages % stages_per_rank or stages_per_rank} can."
+            f"{title}: {counted(num_stages, 'stage')} cannot be dealt out, {whole(stages_per_rank)} to each rank; "
+            f"{whole(num_stages - num_stages % stages_per_rank or stages_per_rank)} can."
         )
     if num_ranks is not None and num_ranks * stages_per_rank != num_stages:
         raise ScheduleError(
-            f"{title}: {num_stages} stages are on {num_stages // stages_per_rank} ranks, {stages_per_rank} on each, "
-            f"not on {num_ranks}. One of the two numbers is enough."
+            f"{title}: {counted(num_stages, 'stage')} are on {counted(num_stages // stages_per_rank, 'rank')}, "
+            f"{whole(stages_per_rank)} on each, not on {whole(num_ranks)}. One of the two numbers is enough."
         )
     return num_stages // stages_per_rank

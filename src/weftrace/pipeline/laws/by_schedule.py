@@ -17,7 +17,7 @@ from weftrace.pipeline.generators.families import Family, family_of
 from weftrace.pipeline.laws import bubbles, peaks
 from weftrace.pipeline.laws.bubbles import Formula, Size, Times
 from weftrace.pipeline.simulation import Boundary
-from weftrace.units import duration
+from weftrace.units import counted, duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Law(InNotebook):
                 verdict = "holds here" if claim.holds else f"does not hold: {claim.because}"
                 yield f"bubble, {what} ({self.boundary})", f"{claim.formula}{value}; {verdict}"
         yield "activations", f"{self.peak_activations.formula} = {self.peak_activations.value}"
-        yield "devices", f"{self.devices}, {self.stages_per_device} stages on each"
+        yield "devices", f"{self.devices}, {counted(self.stages_per_device, 'stage')} on each"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

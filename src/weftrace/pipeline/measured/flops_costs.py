@@ -21,6 +21,7 @@ from weftrace.files.documents import read_document
 from weftrace.files.schemas import Count
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.measured.sourced_costs import SourcedCosts
+from weftrace.units import counted
 
 SCHEMA = "weftrace.flops/1"
 
@@ -181,13 +182,13 @@ def _cut(times_MK: _Floats, layer_M: NDArray[np.int64] | None, num_stages: int, 
     times_LK = np.zeros((num_layers, times_MK.shape[1]))
     np.add.at(times_LK, layer_M, times_MK)
     if num_stages > num_layers:
-        raise DocumentError(f"{what}: the model has {num_layers} layers, too few for {num_stages} stages.")
+        raise DocumentError(f"{what}: the model has {counted(num_layers, 'layer')}, too few for {num_stages} stages.")
     sizes = _sizes(times_LK.sum(axis=1), num_stages)
     first = np.cumsum([0, *sizes[:-1]])
     spread = f"{min(sizes)} to {max(sizes)}" if min(sizes) < max(sizes) else str(sizes[0])
     return np.add.reduceat(times_LK, first, axis=0), (
-        f"{num_layers} layers in {num_stages} stages of {spread}, cut so that the slowest takes least; modules "
-        "before and after the layers are in the first and the last"
+        f"{counted(num_layers, 'layer')} in {counted(num_stages, 'stage')} of {spread}, cut so that the slowest takes "
+        "least; modules before and after the layers are in the first and the last"
     )
 
 

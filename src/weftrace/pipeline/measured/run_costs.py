@@ -14,6 +14,7 @@ from weftrace.pipeline.costs import Costs, durations_ns
 from weftrace.pipeline.dependencies import messages
 from weftrace.pipeline.measured.runs import MeasuredRun
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Action, Schedule
+from weftrace.units import counted
 
 Typical = Literal["median", "mean"]
 #: What a run without I and W adds to the source of its costs.
@@ -100,8 +101,8 @@ def matched(run: MeasuredRun, schedule: Schedule) -> pl.DataFrame:
     """
     if run.num_ranks != schedule.num_ranks:
         raise TraceError(
-            f"{run.source}: traces of {run.num_ranks} ranks; schedule {schedule.name!r} has {schedule.num_ranks}. "
-            "Give one trace a rank of one pipeline."
+            f"{run.source}: traces of {counted(run.num_ranks, 'rank')}; schedule {schedule.name!r} has "
+            f"{schedule.num_ranks}. Give one trace a rank of one pipeline."
         )
     planned = schedule.actions.with_row_index("row").with_columns(place=pl.int_range(pl.len()).over("rank"))
     done = run.actions.with_columns(place=pl.int_range(pl.len()).over("step", "rank"))

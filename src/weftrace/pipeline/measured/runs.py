@@ -26,7 +26,7 @@ from weftrace.trace.job import Job
 from weftrace.trace.model import Trace, is_annotation
 from weftrace.trace.phases import find_steps
 from weftrace.trace.work import works_of
-from weftrace.units import duration
+from weftrace.units import counted, duration
 
 _Ints = NDArray[np.int64]
 _TORCH: Final = "PP:"
@@ -91,7 +91,8 @@ class MeasuredRun(InNotebook):
 
     def _describe(self) -> Iterator[tuple[str, str]]:
         yield "source", self.source
-        yield "actions", f"{self.actions.height:,} on {self.num_ranks} ranks in {len(self.steps)} steps ({self.basis})"
+        yield "actions", f"{self.actions.height:,} on {counted(self.num_ranks, 'rank')} ({self.basis})"
+        yield "steps", f"{len(self.steps)}"
         yield "makespan", duration(self.makespan_ns)
 
 

@@ -133,7 +133,11 @@ def costs_summary(sourced: SourcedCosts) -> CostsSummary:
 def _by_stage(costs: Costs) -> list[str]:
     """That the numbers are means, where stages differ."""
     stages = _num_stages(costs)
-    return [] if stages is None else [f"the means of {stages} stages; each stage is simulated with its own costs"]
+    return (
+        []
+        if stages is None
+        else [f"the means of {counted(stages, 'stage')}; each stage is simulated with its own costs"]
+    )
 
 
 def _num_stages(costs: Costs) -> int | None:
@@ -168,6 +172,6 @@ def for_devices(sourced: SourcedCosts, num_devices: int) -> SourcedCosts:
     changed: dict[str, Any] = {name: share(name) for name in names}
     if costs.activation_bytes == 1:
         changed["activation_bytes"] = 1  # counts chunks
-    note = f"stages taken as alike: the mean of {stages}, as the share of {num_devices} devices"
+    note = f"stages taken as alike: the mean of {stages}, as the share of {counted(num_devices, 'device')}"
     changed["message_bytes"] = mean_ns(costs.message_bytes)
     return replace(sourced, costs=replace(costs, **changed, rank_factor=1.0), notes=(*sourced.notes, note))

@@ -22,7 +22,9 @@ def switch_middle(schedule: Schedule) -> Schedule:
     """
     need_schedule(schedule)
     if schedule.num_stages % 2:
-        raise ScheduleError(f"schedule {schedule.name!r}: {schedule.num_stages} stages have no two in the middle.")
+        raise ScheduleError(
+            f"schedule {schedule.name!r}: an odd number of stages, {schedule.num_stages}, has no two in the middle."
+        )
     middle = (schedule.num_stages // 2 - 1, schedule.num_stages // 2)
     holds_both = (schedule.replica_of_rank_stage[:, middle] >= 0).all(axis=1)
     ranks = np.flatnonzero(holds_both).tolist()

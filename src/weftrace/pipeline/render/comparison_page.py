@@ -23,6 +23,7 @@ from weftrace.pipeline.render.comparison_words import (
 from weftrace.pipeline.render.page import HOME, MAX_CELLS, STYLES, PictureBlock, picture_block
 from weftrace.pipeline.render.words import PICTURE_TERMS
 from weftrace.render.page import render_page
+from weftrace.units import counted
 from weftrace.version import __version__
 
 #: Drawn at first beside the best: what everybody knows, and what most ask about.
@@ -133,9 +134,10 @@ def render_recommendation_html(report: RecommendationReport) -> str:
 
     Raises `OutputError` for one that was read from a file: it holds no schedules to draw.
     """
+    devices, micro_batches = counted(report.num_devices, "device"), counted(report.num_micro_batches, "micro-batch")
     return render_comparison(
         _recommendation_block(report),
-        title=f"Which schedule: {report.num_devices} devices, {report.num_micro_batches} micro-batches",
+        title=f"Which schedule: {devices}, {micro_batches}",
         headline=report.headline,
     )
 

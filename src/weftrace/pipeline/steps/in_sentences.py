@@ -5,12 +5,12 @@ from __future__ import annotations
 from weftrace.pipeline.measured.sourced_costs import SourcedCosts
 from weftrace.pipeline.steps.published import PublishedStep
 from weftrace.pipeline.steps.whole_step import WholeStep
-from weftrace.units import duration, percent, si, signed
+from weftrace.units import counted, duration, percent, si, signed
 
 
 def headline(step: WholeStep, published: PublishedStep | None) -> str:
     """How long the step takes, its largest part that is no F&B, and how far off the published one is."""
-    shape = f"{step.schedule} on {step.num_ranks:,} ranks"
+    shape = f"{step.schedule} on {counted(step.num_ranks, 'rank')}"
     bubble = step.part("bubble").time_ns
     first = (
         f"A step of {shape} takes {duration(step.step_ns)}: ranks idle for {duration(bubble)} of it on average "
@@ -42,7 +42,8 @@ def flags_of(step: WholeStep, costs: SourcedCosts, num_layers: int | None) -> li
         held = costs.num_layers * step.num_stages
         if not 0.8 <= held / num_layers <= 1.25:
             flags.append(
-                f"The chunk holds {costs.num_layers} layers, so {step.num_stages} stages are {held}; the model has "
-                f"{num_layers}: FLOP/s and MFU are of another model than the times."
+                f"The chunk holds {counted(costs.num_layers, 'layer')}, {held} in "
+                f"{counted(step.num_stages, 'stage')}; the model has {num_layers}: FLOP/s and MFU are of "
+                "another model than the times."
             )
     return flags

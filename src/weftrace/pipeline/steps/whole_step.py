@@ -14,7 +14,7 @@ from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.simulation import Simulation
 from weftrace.pipeline.steps.token_flops import TokenFlops
-from weftrace.units import S, duration, si
+from weftrace.units import S, counted, duration, si
 
 PartName = Literal["1F", "bubble", "1B", "1W", "1F1B", "optimizer"]
 Attention = Literal["causal", "full"]
@@ -107,7 +107,8 @@ def whole_step(
     schedule = simulation.schedule
     if num_ranks < 1 or num_ranks % schedule.num_ranks:
         raise ScheduleError(
-            f"{num_ranks:,} ranks are no whole number of pipelines of {schedule.num_ranks:,}; give a multiple of it."
+            f"{counted(num_ranks, 'rank')} cannot be a whole number of pipelines of {schedule.num_ranks:,}; "
+            "give a multiple of it."
         )
     if simulation.boundary != "barrier":
         raise ScheduleError("a step ends when all ranks are done with it: simulate it with boundary='barrier'.")

@@ -1,8 +1,10 @@
 // Which schedule gives most for its memory? Each as a point: the best lie down and to the left.
 
+import { tickLabel } from "render/format.js";
 import {
   answering,
   drawnToWidth,
+  fittedText,
   grid,
   gridAcross,
   pathOver,
@@ -23,6 +25,9 @@ const HEIGHT = 340;
 const LINE = 14;
 const DESCENT = 3; // below a line of text
 const AWAY = 11; // from a point to its name
+const FONT = "12.5px";
+const RADIUS = 6; // of a point
+const FARTHER = [1, 2, 3, 4, 5, 6]; // lines, where a name has no room beside its point
 
 /** @typedef {{ left: number, right: number, top: number, bottom: number }} Box */
 /** @typedef {{ x: (value: number) => number, y: (value: number) => number, width: number }} Place */
@@ -53,14 +58,17 @@ export function tradeOff(holder, block, shown, onRow) {
     const words = block.equal === "devices" ? "step →" : "step x devices →";
     const cap = block.memory_cap;
     const up = roundTicks(0, most, 6);
-    const across = roundTicks(low - margin, high + margin, Math.min(8, width / 110)).values;
+    const across = roundTicks(low - margin, high + margin, Math.min(8, width / 90));
+    /** @param {number} value */
+    const tick = (value) =>
+      block.unit_ns ? timeText(block, value) : tickLabel(value, across.step, high - low + 2 * margin);
     return svgChart(
       width,
       HEIGHT,
       "Time against memory, a point a schedule",
       [
         grid({ ...up, y, left: LEFT, right: width - RIGHT }),
-        gridAcross(across, x, TOP, floor, (value) => timeText(block, value), width - 60),
+        gridAcross(across.values, x, TOP, floor, tick, width - 60),
         svgText("tick", width - RIGHT, HEIGHT - 6, words, "end"),
         svgText("tick", 2, TOP - 3, "activations held at most ↑"),
         cap === null
@@ -108,18 +116,23 @@ function points(block, { x, y, width }, shown, onRow) {
   const taken = found.map(({ cx, cy }) => ({ left: cx - 8, right: cx + 8, top: cy - 8, bottom: cy + 8 }));
   return found.map(({ rows, cx, cy }) => {
     const text = rows.map((at) => block.rows[at].title).join(", ");
-    const box = freeBox(cx, cy, textWidth(text, "12.5px"), width, taken);
+    const shownText = fittedText(text, FONT, width - LEFT);
+    const box = freeBox(cx, cy, textWidth(shownText, FONT), width, taken);
     taken.push(box);
+    const down = box.top > cy;
+    const end = down ? box.top : box.bottom;
     return [
       dot(block, rows, cx, cy, text, shown, onRow),
-      svgText("point-word", box.left, box.bottom - DESCENT, text, "start"),
+      Math.abs(end - cy) > LINE ? svgLine("leader", cx, cy + (down ? RADIUS : -RADIUS), cx, end) : null,
+      svgText("point-word", box.left, box.bottom - DESCENT, shownText, "start"),
     ];
   });
 }
 
 /**
  * Where a name stands at its point: right of it, left, below or above, the first that lies over nothing else; where
- * none is free, the one that lies over least.
+ * none is free near it, some lines below or above, at the end of a line; else where it lies over least. A name below
+ * or above is moved aside as far as the chart's edge asks.
  * @param {number} cx
  * @param {number} cy
  * @param {number} wide
@@ -128,21 +141,23 @@ function points(block, { x, y, width }, shown, onRow) {
  * @returns {Box}
  */
 function freeBox(cx, cy, wide, width, taken) {
-  const middle = cx - wide / 2;
+  const middle = Math.max(LEFT, Math.min(cx - wide / 2, width - wide));
   const places = [
     [cx + AWAY, cy - LINE / 2],
     [cx - AWAY - wide, cy - LINE / 2],
     [middle, cy + AWAY - 2],
     [middle, cy - AWAY - LINE + 2],
     ...[-1, 1].flatMap((side) => [cx + 6, cx - 6 - wide].map((left) => [left, cy + side * LINE - LINE / 2])),
+    ...FARTHER.flatMap((lines) => [1, -1].map((side) => [middle, cy + side * (lines * LINE + AWAY) - LINE / 2])),
   ];
   const boxes = places
     .map(([left, top]) => ({ left, right: left + wide, top, bottom: top + LINE }))
-    .filter(({ left, right, top, bottom }) => left >= LEFT && right <= width && top >= 0 && bottom <= HEIGHT - BOTTOM);
+    .filter(
+      ({ left, right, top, bottom }) => left >= LEFT && right <= width + 0.5 && top >= 0 && bottom <= HEIGHT - BOTTOM,
+    );
   /** @param {Box} box */
   const over = (box) => taken.reduce((sum, other) => sum + shared(box, other), 0);
-  const inside = boxes.length ? boxes : [{ left: LEFT, right: LEFT + wide, top: cy + AWAY, bottom: cy + AWAY + LINE }];
-  return inside.reduce((best, box) => (over(box) < over(best) ? box : best));
+  return boxes.reduce((best, box) => (over(box) < over(best) ? box : best));
 }
 
 /**
@@ -185,6 +200,6 @@ function dot(block, rows, cx, cy, name, shown, onRow) {
       ],
     ],
     () => rows.forEach(onRow),
-    svg("circle", { cx, cy, r: 6 }),
+    svg("circle", { cx, cy, r: RADIUS }),
   );
 }
