@@ -419,7 +419,7 @@ def asked_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The addresses of clusters that were connected to; each is a `Chatty`."""
     asked: list[str] = []
 
-    def connect(address: str) -> Executor:
+    def connect(address: str, **_: object) -> Executor:
         asked.append(address)
         warnings.warn("the scheduler has no workers yet", ClusterWarning, stacklevel=2)
         return Chatty(1)

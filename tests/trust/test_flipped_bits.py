@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import weftrace
+from tests.conftest import ROOT
 from tests.fuzz import fuzz_seed, is_thorough
 from weftrace.plan import deepseek_training_layers
 
@@ -23,7 +24,7 @@ def test_a_flipped_bit_is_not_believed(tmp_path: Path) -> None:
     number = 1_000 if is_thorough() else 5
     paths = [str(path) for path in (*files, tmp_path / "plan.parquet", tmp_path / "report.json")]
     command = [sys.executable, "-m", "tests.flipped_bits", str(fuzz_seed()), str(number), *paths]
-    found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=ROOT).stdout)
     assert len(found) == 5
     for name, outcomes in found.items():
         assert set(outcomes) <= {"refused", "told", "equal"}, (name, outcomes)

@@ -54,8 +54,8 @@ def infer(
     threads = calls.select("pid", "tid").n_unique()
     if threads > REPLAYED_THREADS:
         raise TraceError(
-            f"{work.trace.path or 'this trace'}: {threads:,} threads launch work: what each waited for is told of "
-            f"{REPLAYED_THREADS} at most, so there is no plan to infer."
+            f"{work.trace.path or 'this trace'}: {threads:,} threads launch work, and a plan is "
+            f"inferred from {REPLAYED_THREADS} at most."
         )
     recorded = recorded_waits(work.trace.events, later(work.events, skew), device=work.device)
     # what passes between two ops of a stream, and between a call and what it launched
