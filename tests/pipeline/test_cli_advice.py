@@ -64,7 +64,8 @@ def test_recommend_from_a_trace_prints_and_writes_the_choice(run: Run, tmp_path:
     trace_of(tmp_path, PAIR).write(tmp_path / "train.json")
     output, table, page = (tmp_path / f"choice.{ending}" for ending in ("json.gz", "csv", "html"))
     written = ("-o", output, "-o", table, "-o", page)
-    code, out, err = run("pipeline", "recommend", "--trace", tmp_path / "train.json", *ON_FOUR, *written)
+    given = (*ON_FOUR, "--layers", 8)
+    code, out, err = run("pipeline", "recommend", "--trace", tmp_path / "train.json", *given, *written)
     assert code == 0, err
     summary = " ".join(out.split())
     assert summary.split(" · ")[0] == "weftrace pipeline recommend"

@@ -53,7 +53,7 @@ def test_ranks_or_stages_say_the_same() -> None:
         ("dualpipe", {"num_micro_batches": 10**9}, "DualPipe: 4 x 1,000,000,000 chunks are more than"),
         ("1f1b", {"num_stages": 5}, "1F1B: 5 stages are on 5 ranks, 1 on each, not on 4. One of the two numbers"),
         ("zbv", {"num_ranks": None, "num_stages": 7}, "ZBV: 7 stages cannot be dealt out, 2 to each rank; 6 can."),
-        ("zbv", {"num_ranks": None, "num_stages": 1}, "1 stages cannot be dealt out, 2 to each rank; 2 can."),
+        ("zbv", {"num_ranks": None, "num_stages": 1}, "1 stage cannot be dealt out, 2 to each rank; 2 can."),
         ("zbv", {"stages_per_rank": 3}, "ZBV has no option 'stages_per_rank'; it has none."),
         ("interleaved", {"num_slices": 3}, "no option 'num_slices'; its options are stages_per_rank."),
         ("interleaved", {"stages_per_rank": 1}, "With one stage per rank it is 1F1B."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,10 @@ DEEPSEEK = Costs(
 
 
 def asked(**change: object) -> Recommendation:
-    return recommend(**{"costs": DEEPSEEK, "num_devices": 8, "num_micro_batches": 32, **change})  # type: ignore[arg-type]
+    """Of a model of two layers a device, so that no schedule has more than two stages on one."""
+    given: dict[str, Any] = {"costs": DEEPSEEK, "num_devices": 8, "num_micro_batches": 32, **change}
+    layers = 2 * max(1, given["num_devices"])
+    return recommend(**{"num_layers": layers, **given})
 
 
 def document(found: Recommendation) -> RecommendationReport:
@@ -34,7 +38,7 @@ def deepseek() -> Recommendation:
 
 
 def test_deepseeks_costs_on_eight_devices_give_the_published_order(deepseek: Recommendation) -> None:
-    summary = {each.family.name: (of(each).step_ns / 1e6, each.peak_activations) for each in deepseek.ranked}
+    summary = {each.name: (of(each).step_ns / 1e6, each.peak_activations) for each in deepseek.ranked}
     published = {"interleaved-fb": (5502, 12), "dualpipe": (5692, 9), "dualpipev": (5734, 8.5), "zbv": (8216, 8),
                  "1f1b": (9315, 8)}  # fmt: skip
     for name, (step_ms, held) in published.items():
@@ -42,7 +46,7 @@ def test_deepseeks_costs_on_eight_devices_give_the_published_order(deepseek: Rec
         assert summary[name][1] == held
     assert deepseek.choice is not None and deepseek.choice.family.name == "interleaved-fb"
     assert list(summary)[:3] == ["interleaved-fb", "dualpipe", "dualpipev"]
-    parameters = {each.family.name: each.parameters for each in deepseek.ranked}
+    parameters = {each.name: each.parameters for each in deepseek.ranked}
     assert {name for name, held in parameters.items() if held != 1} == {"dualpipe"} and parameters["dualpipe"] == 2
 
 
@@ -55,13 +59,14 @@ def test_the_front_holds_less_than_every_faster_one(deepseek: Recommendation) ->
 
 
 @pytest.mark.parametrize(
-    ("cap", "choice"), [(12, "interleaved-fb"), (11.9, "dualpipe"), (9, "dualpipe"), (8.5, "dualpipev"), (8, "zbv")]
+    ("cap", "choice"), [(12, "interleaved-fb"), (11.9, "dualpipev"), (9, "dualpipev"), (8.5, "dualpipev"), (8, "zbv")]
 )
-def test_a_cap_takes_the_fastest_that_fits(cap: float, choice: str) -> None:
+def test_a_cap_takes_the_fastest_that_fits_or_a_simpler_one_as_good(cap: float, choice: str) -> None:
+    """DualPipe, with two copies of the parameters, is 0.7 % faster than DualPipeV."""
     found = asked(memory_cap=cap, with_flips=False)
-    assert found.choice is not None and found.choice.family.name == choice
+    assert found.choice is not None and found.choice.name == choice
     assert {each.name for each in document(found).rows if not each.fits} == {
-        each.family.name for each in found.ranked if each.peak_activations > cap
+        each.name for each in found.ranked if each.peak_activations > cap
     }
 
 
@@ -77,7 +82,7 @@ def test_a_cap_that_nothing_fits_says_what_the_least_would_be() -> None:
 def winner(costs: Costs) -> str:
     found = asked(costs=costs, with_flips=False)
     assert found.choice is not None
-    return found.choice.family.name
+    return found.choice.name
 
 
 def test_flips_are_exact_to_the_hundredth_that_is_printed(deepseek: Recommendation) -> None:
@@ -103,9 +108,9 @@ def test_the_headline_names_the_choice_by_how_much_against_what_and_the_boundary
         "best, 5.69 s), and 40.9 % less than 1F1B (9.31 s); a device holds 12 chunk activations."
     )
     assert summary.sentences[:3] == (
-        "If a message between ranks needed more than 0.05 F (4.87 ms; 0.00 now) on its way, DualPipe would be the "
+        "If a message between ranks needed more than 0.06 F (5.84 ms; 0.00 now) on its way, DualPipe would be the "
         "choice.",
-        "If W were more than 0.43 of B (0.21 now), DualPipe would be the choice.",
+        "If W were more than 0.49 of B (0.21 now), DualPipeV would be the choice.",
         "If F&B took more than 0.95 of F + B (0.54 now), ZBV would be the choice.",
     )
 
@@ -224,5 +229,6 @@ def test_a_message_that_flips_the_choice_at_once_is_not_told_as_more_than_nothin
     flip = next(flip for flip in found.flips or () if flip.factor == "latency")
     assert (flip.now, flip.at) == (0, 1)
     assert document(found).sentences[0] == (
-        "If a message between ranks needed 0.01 F (974 µs; nothing now) on its way, DualPipe would be the choice."
+        "If a message between ranks needed 0.01 F (974 µs; nothing now) on its way, interleaved F&B "
+        "with 1 stage per device would be the choice."
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from weftrace.files.schemas import Amount, Count, Fraction, Positive
-from weftrace.files.values import UNSAVED, filled
+from weftrace.files.values import OPTIONAL, UNSAVED, filled
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.choices.flips import Factor, Flip
 from weftrace.pipeline.choices.in_sentences import flip_text, headline, sentences_of
@@ -25,8 +25,12 @@ SCHEMA: Final = "weftrace.pipeline.recommendation/1"
 class CandidateRow:
     """One schedule on these devices."""
 
-    name: str
+    name: Annotated[str, Meta(description="The family's, and where it is not its usual one, the stages on a device.")]
     title: str
+    num_stages: Annotated[Positive, OPTIONAL, Meta(description="Of one replica of the model.")] = 1
+    layers: Annotated[
+        str, OPTIONAL, Meta(description="Of stages in a row: 13 of 2, 35 of 1. Empty where all have as many.")
+    ] = ""
     step_ns: Annotated[Count, Meta(description="Of one step, as `boundary` ends it.")]
     bubble_ns: Annotated[Count, Meta(description="Idle time of the rank that idles most.")]
     bubble_fraction: Annotated[Fraction, Meta(description="bubble_ns / step_ns.")]
@@ -71,6 +75,10 @@ class RecommendationReport(InNotebook):
         Meta(description="What memory is compared in: bytes where the costs tell sizes and the cap is none in chunks."),
     ]
     costs: Annotated[CostsSummary, Meta(description="Of one device's share of the model on one micro-batch.")]
+    num_layers: Annotated[Positive | None, OPTIONAL, Meta(description="Of the model; null where not known.")] = None
+    bound_ns: Annotated[
+        Count, OPTIONAL, Meta(description="No schedule of whole micro-batches within the cap takes less; 0: not known.")
+    ] = 0
     choice: Annotated[str | None, Meta(description="Name of the schedule to use; null if none fits.")]
     headline: str
     sentences: Annotated[tuple[str, ...], Meta(description="What else should be known, flips first.")]
@@ -93,7 +101,7 @@ def recommendation_report(recommendation: Recommendation, costs: SourcedCosts | 
         recommendation,
         memory_in="bytes" if recommendation.in_bytes else "chunks",
         costs=costs_summary(sourced),
-        choice=None if recommendation.choice is None else recommendation.choice.family.name,
+        choice=None if recommendation.choice is None else recommendation.choice.name,
         headline=headline(recommendation),
         sentences=tuple(sentences_of(recommendation, sourced)),
         rows=tuple(_row(recommendation, each) for each in recommendation.ranked),
@@ -111,8 +119,10 @@ def _row(found: Recommendation, each: Candidate) -> CandidateRow:
     simulation = of(each)
     return filled(
         CandidateRow,
-        each.family,
+        each,
         simulation,
+        simulation.schedule,
+        layers=each.split,
         bubble_fraction=simulation.bubble_ns / simulation.step_ns if simulation.step_ns else 0.0,
         peak_chunks=float(each.peak_activations),
         peak_bytes=peak_bytes(each) if found.tells_sizes else None,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import ceil
 from typing import Any, Literal
 
 import numpy as np
 
 from weftrace.notebook import InNotebook
-from weftrace.pipeline.comparing.comparison import Candidate
+from weftrace.pipeline.comparing.comparison import Candidate, chunk_costs
 from weftrace.pipeline.costs import Costs, durations_ns
 from weftrace.pipeline.measured.sourced_costs import mean_ns
 from weftrace.pipeline.schedule import Schedule
@@ -22,6 +23,8 @@ Factor = Literal["overlapped", "weight", "latency"]
 
 #: A factor is moved in steps of this: what is printed is exact to it.
 STEPS_IN_ONE = 100
+#: A simpler schedule that takes no more than this part longer than the fastest is the choice.
+SIMPLER_WITHIN = Fraction(1, 100)
 _LOOKS = 6  # values looked at on either side, before the step is found between two of them
 _MOST_ACTIONS = 20_000  # with more than that, only half as many
 
@@ -30,8 +33,8 @@ _MOST_ACTIONS = 20_000  # with more than that, only half as many
 class Flip(InNotebook):
     """The nearest value of a factor, below or above today's, at which another schedule is the choice.
 
-    now, at: hundredths. winner: the family's name that is the choice there. Between the values that were looked at a
-    choice that changes twice is not seen; the value itself is exact: one hundredth nearer, the choice is today's.
+    now, at: hundredths. winner: the name of the candidate that is the choice there. Between the values that were looked
+    at a choice that changes twice is not seen; the value itself is exact: one hundredth nearer, the choice is today's.
     """
 
     factor: Factor
@@ -64,7 +67,7 @@ def flips(
             return _winner(chosen, rivals, changed(at), boundary, known)
 
         for end in (highest, lowest):
-            change = _first_change(winner, chosen.family.name, now, end, looks)
+            change = _first_change(winner, chosen.name, now, end, looks)
             if change is not None:
                 found.append(Flip(factor=factor, now=now, at=change[0], winner=change[1]))
     return tuple(sorted(found, key=lambda flip: abs(flip.at - flip.now)))
@@ -92,6 +95,17 @@ def _first_change(winner: Callable[[int], str], chosen: str, now: int, end: int,
     return None
 
 
+def chosen_of(able: Sequence[Candidate], step_ns: Sequence[int]) -> Candidate:
+    """The fastest; or instead, while there is one, the fastest that is simpler than it and takes at most
+    `SIMPLER_WITHIN` longer than the fastest of all. Of equal ones the first."""
+    most = min(step_ns) * (1 + SIMPLER_WITHIN)
+    near = sorted((at for at in range(len(able)) if step_ns[at] <= most), key=lambda at: step_ns[at])
+    chosen = able[near[0]]
+    while simpler := [able[at] for at in near if able[at].is_simpler(chosen)]:
+        chosen = simpler[0]
+    return chosen
+
+
 def _winner(
     chosen: Candidate,
     rivals: Sequence[Candidate],
@@ -99,20 +113,33 @@ def _winner(
     boundary: Boundary,
     known: dict[tuple[str, int, bytes], int],
 ) -> str:
-    """The family that takes least; where two take the same, today's choice, then the order of the rivals."""
-    best, least = chosen.family.name, _step_ns(chosen, costs, boundary, known)
+    """The name of the choice; where two take the same, today's, then the order of the rivals. Those that take longer by
+    their busiest rank's work alone are not simulated."""
+    able, steps = [chosen], [_step_ns(chosen, costs, boundary, known)]
     for rival in rivals:
-        if (takes := _step_ns(rival, costs, boundary, known)) < least:
-            best, least = rival.family.name, takes
-    return best
+        of_chunk = _costs(rival, costs)
+        if boundary == "barrier" and _least_ns(_schedule(rival), of_chunk) > min(steps) * (1 + SIMPLER_WITHIN):
+            continue
+        able.append(rival)
+        steps.append(_step_ns(rival, costs, boundary, known))
+    return chosen_of(able, steps).name
+
+
+def _least_ns(schedule: Schedule, of_chunk: Costs) -> int:
+    """Of the busiest rank: all that it does."""
+    return int(np.bincount(schedule.rank_N, durations_ns(schedule, of_chunk)).max())
+
+
+def _costs(candidate: Candidate, costs: Costs) -> Costs:
+    schedule = _schedule(candidate)
+    return chunk_costs(costs, schedule, candidate.layers, schedule.num_stages // schedule.num_ranks)
 
 
 def _step_ns(candidate: Candidate, costs: Costs, boundary: Boundary, known: dict[tuple[str, int, bytes], int]) -> int:
     """costs: of one device's share of the model, as those of the candidates. known: the steps that were simulated, by
-    family and by what a factor changes of it: many schedules have no action whose time it is."""
-    schedule = _schedule(candidate)
-    of_chunk = costs.split(schedule.num_stages // schedule.num_ranks).sliced(schedule.num_slices)
-    key = (candidate.family.name, of_chunk.latency_ns, durations_ns(schedule, of_chunk).tobytes())
+    candidate and by what a factor changes of it: many schedules have no action whose time it is."""
+    schedule, of_chunk = _schedule(candidate), _costs(candidate, costs)
+    key = (candidate.name, of_chunk.latency_ns, durations_ns(schedule, of_chunk).tobytes())
     if key not in known:
         known[key] = simulate(schedule, of_chunk, boundary).step_ns
     return known[key]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weftrace.pipeline.choices.flips import Flip
 from weftrace.pipeline.choices.recommendation import Recommendation, of
-from weftrace.pipeline.comparing.comparison import Candidate
+from weftrace.pipeline.comparing.comparison import MOST_STAGES, Candidate
 from weftrace.pipeline.measured.sourced_costs import SourcedCosts, mean_ns
 from weftrace.units import counted, duration, size
 
@@ -21,7 +21,7 @@ def headline(found: Recommendation) -> str:
     alone = ", the only one that fits" if not all(map(found.fits, found.ranked)) else ""
     than = f", {', and '.join(less)}" if less else alone
     return (
-        f"{how}, {found.choice.family.title} takes {duration(step_ns)} a step{than}; a device holds "
+        f"{how}, {found.choice.title} takes {duration(step_ns)} a step{than}; a device holds "
         f"{_amount(found, found.choice)}."
     )
 
@@ -31,9 +31,8 @@ def _against(other: Candidate, step_ns: int, found: Recommendation) -> str:
     part = 100 * (theirs - step_ns) / max(theirs, 1)
     role = "the next best, " if other is found.runner_up else "" if found.fits(other) else "over the cap, "
     if theirs == step_ns:
-        return f"as long as {other.family.title} ({role.removesuffix(', ') or duration(theirs)})"
-    part_text = f"{abs(part):.1f} %" if abs(part) >= 0.05 else "under 0.1 %"
-    return f"{part_text} {'more' if part < 0 else 'less'} than {other.family.title} ({role}{duration(theirs)})"
+        return f"as long as {other.title} ({role.removesuffix(', ') or duration(theirs)})"
+    return f"{_part_text(part)} {'more' if part < 0 else 'less'} than {other.title} ({role}{duration(theirs)})"
 
 
 def _amount(found: Recommendation, each: Candidate) -> str:
@@ -54,12 +53,12 @@ def _least(found: Recommendation) -> str:
     if not able:
         return "none has a schedule for these numbers"
     least = min(able, key=found.held)
-    return f"the least is {least.family.title}'s, {_amount(found, least)}"
+    return f"the least is {least.title}'s, {_amount(found, least)}"
 
 
 def flip_text(found: Recommendation, flip: Flip) -> str:
     """Beyond which value another schedule would be the choice."""
-    title = {each.family.name: each.family.title for each in found.ranked}[flip.winner]
+    title = {each.name: each.title for each in found.ranked}[flip.winner]
     up = flip.at > flip.now
     last, now = (flip.at - 1 if up else flip.at + 1) / 100, flip.now / 100
     than = "more" if up else "less"
@@ -77,8 +76,10 @@ def flip_text(found: Recommendation, flip: Flip) -> str:
 
 def sentences_of(found: Recommendation, sourced: SourcedCosts) -> list[str]:
     """What would flip the choice, what other caps would give, what changes nothing, what the numbers rest on."""
-    sentences = [flip_text(found, flip) for flip in found.flips or ()]
+    sentences = [] if found.choice is None else _instead_of_the_fastest(found, found.choice)
+    sentences += [flip_text(found, flip) for flip in found.flips or ()]
     if found.choice is not None:
+        sentences += _bound(found)
         sentences += _by_memory(found, found.choice)
         if found.flips is not None and found.runner_up is not None:
             ranges = {"overlapped": "F&B up to F + B", "weight": "W up to 0.66 of B", "latency": "messages up to F"}
@@ -100,8 +101,55 @@ def _of_upper_bounds(found: Recommendation) -> str:
     up = [flip for flip in found.flips or () if flip.factor == "overlapped" and flip.at > flip.now]
     if not up or found.costs.latency_ns:
         return f"{text}."
-    title = {each.family.name: each.family.title for each in found.ranked}[up[0].winner]
+    title = {each.name: each.title for each in found.ranked}[up[0].winner]
     return f"{text}; {title} would be the choice were they below {up[0].now / (up[0].at - 1):.2f} of these bounds."
+
+
+def _instead_of_the_fastest(found: Recommendation, choice: Candidate) -> list[str]:
+    """That the choice is simpler than the fastest, and what that would save."""
+    fastest = found.fastest
+    if fastest is None or fastest is choice:
+        return []
+    saves = 100 * (1 - of(fastest).step_ns / of(choice).step_ns)
+    return [
+        f"{_capital(fastest.title)} would take {duration(of(fastest).step_ns)}, {_part_text(saves)} less, at "
+        f"{_amount(found, fastest)}; {choice.title} is simpler: {_simpler_by(choice, fastest)}."
+    ]
+
+
+def _simpler_by(choice: Candidate, fastest: Candidate) -> str:
+    copies, overlaps, splits, held, slices = (
+        own < theirs for own, theirs in zip(choice.asks, fastest.asks, strict=True)
+    )
+    texts = {
+        "one copy of the parameters": copies,
+        "no F&B": overlaps,
+        "I and W in one": splits,
+        f"{counted(choice.asks[3], 'stage')} per device instead of {fastest.asks[3]:g}": held and not copies,
+        "no slices": slices,
+    }
+    return ", ".join(text for text, differs in texts.items() if differs)
+
+
+def _bound(found: Recommendation) -> list[str]:
+    """How far the choice is from what no schedule can be below, and which stages that is for."""
+    if found.gap is None:
+        return []
+    most = f"up to {MOST_STAGES} equal stages per device"
+    if found.num_layers is not None:
+        most = f"stages of {counted(found.num_layers, 'layer')}"
+    return [
+        f"No schedule of {most} can take less than {duration(found.bound_ns)} here; the choice takes "
+        f"{_part_text(100 * found.gap)} more."
+    ]
+
+
+def _part_text(part: float) -> str:
+    return f"{abs(part):.1f} %" if abs(part) >= 0.05 else "under 0.1 %"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _by_memory(found: Recommendation, choice: Candidate) -> list[str]:
@@ -116,11 +164,11 @@ def _by_memory(found: Recommendation, choice: Candidate) -> list[str]:
         if (takes := of(each).step_ns) < best_ns:
             best_ns = takes
             sentences.append(
-                f"With room for {_amount(found, each)}, {each.family.title}: {duration(takes)}, "
+                f"With room for {_amount(found, each)}, {each.title}: {duration(takes)}, "
                 f"{100 * (1 - takes / step_ns):.1f} % less."
             )
     smaller = [each for each in found.front if found.held(each) < found.held(choice)]
     return sentences + [
-        f"With less memory, {each.family.title}: {duration(of(each).step_ns)} at {_amount(found, each)}."
+        f"With less memory, {each.title}: {duration(of(each).step_ns)} at {_amount(found, each)}."
         for each in smaller[:1]
     ]

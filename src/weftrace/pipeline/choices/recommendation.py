@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from weftrace.errors import ScheduleError
 from weftrace.notebook import InNotebook
-from weftrace.pipeline.choices.flips import Flip, flips
+from weftrace.pipeline.choices.flips import Flip, chosen_of, flips
 from weftrace.pipeline.comparing.comparison import Candidate, candidates
+from weftrace.pipeline.comparing.lower_bound import lower_bound_ns
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.simulation import Boundary, Simulation
 from weftrace.units import duration
@@ -26,7 +27,9 @@ class Recommendation(InNotebook):
         parameters; None for no limit.
     ranked: the candidates that have a schedule for these numbers, fastest first; of two that take the same, the one
         that holds less. impossible: those that have none, with the reason.
-    choice: the first of `ranked` that fits and may be chosen; None where there is none. front: of those that may be
+    choice: of those that fit and may be chosen, the fastest, or one that is simpler and as good, see `chosen_of`; None
+        where there is none. bound_ns: see `lower_bound_ns`; 0 where slices may be chosen.
+    num_layers: that limit the stages; None where they are not known. front: of those that may be
         chosen, the ones that hold less than every faster one, as `held` counts it.
     flips: changes of one cost that would make another one that fits the choice; None where none were looked for.
         was_asked: whether families were named.
@@ -41,6 +44,8 @@ class Recommendation(InNotebook):
     ranked: tuple[Candidate, ...]
     impossible: tuple[Candidate, ...]
     choice: Candidate | None
+    bound_ns: int
+    num_layers: int | None
     front: tuple[Candidate, ...]
     flips: tuple[Flip, ...] | None
     was_asked: bool = False
@@ -52,8 +57,23 @@ class Recommendation(InNotebook):
     @property
     def runner_up(self) -> Candidate | None:
         """The next best that could be chosen."""
-        able = [each for each in self.ranked if self.fits(each) and self.may_be_chosen(each)]
-        return able[1] if len(able) > 1 else None
+        return next((each for each in self._able if each is not self.choice), None)
+
+    @property
+    def fastest(self) -> Candidate | None:
+        """The fastest that could be chosen."""
+        return next(iter(self._able), None)
+
+    @property
+    def gap(self) -> float | None:
+        """By what part the choice takes longer than the lower bound, at most that of any schedule; None without one."""
+        if self.choice is None or not self.bound_ns:
+            return None
+        return max(0.0, of(self.choice).step_ns / self.bound_ns - 1)
+
+    @property
+    def _able(self) -> list[Candidate]:
+        return [each for each in self.ranked if self.fits(each) and self.may_be_chosen(each)]
 
     @property
     def tells_sizes(self) -> bool:
@@ -79,10 +99,10 @@ class Recommendation(InNotebook):
         return next((each for each in self.ranked if each.family.name == BASELINE), None)
 
     def _describe(self) -> Iterator[tuple[str, str]]:
-        yield "choice", "none fits" if self.choice is None else self.choice.family.title
+        yield "choice", "none fits" if self.choice is None else self.choice.title
         for each in self.ranked:
             over = "" if self.fits(each) else ", over the cap"
-            yield each.family.title, f"{duration(of(each).step_ns)} at {float(each.peak_activations):g} chunks{over}"
+            yield each.title, f"{duration(of(each).step_ns)} at {float(each.peak_activations):g} chunks{over}"
 
 
 def of(candidate: Candidate) -> Simulation:
@@ -104,16 +124,18 @@ def recommend(
     memory_cap: float | None = None,
     cap_bytes: int | None = None,
     boundary: Boundary = "barrier",
+    num_layers: int | None = None,
     families: Iterable[str] | None = None,
     with_flips: bool = True,
     on_look: Callable[[], object] | None = None,
 ) -> Recommendation:
-    """Simulate every family on the same devices, and choose the fastest that fits.
+    """Simulate every family on the same devices, and choose the fastest that fits, or one as good that is simpler.
 
-    costs: of one chunk, where the model is cut into one stage a device. memory_cap, cap_bytes, boundary: as in
-    `Recommendation`. families: names to choose from, all by default; one that needs more of the model than an order of
-    its chunks (`Candidate.needs`) is ranked, and chosen only where it is named here. with_flips: whether changes of
-    cost are looked at, which takes most of the time; on_look is called after each.
+    costs: of one chunk, where the model is cut into one stage per device. memory_cap, cap_bytes, boundary: as in
+    `Recommendation`. num_layers: of the whole model, as in `candidates`. families: names to choose from, all by
+    default; one that needs more of the model than an order of its chunks (`Candidate.needs`) is ranked, and chosen only
+    where it is named here. with_flips: whether changes of cost are looked at, which takes most of the time; on_look is
+    called after each.
 
     Raises `ScheduleError` for numbers below one, a cap that holds nothing, an unknown family, and a cap in bytes with
     costs that tell no sizes.
@@ -131,14 +153,21 @@ def recommend(
         )
     asked = None if families is None else list(families)
     found = candidates(
-        costs, num_micro_batches=num_micro_batches, num_devices=num_devices, families=asked, boundary=boundary
-    )
+        costs, num_micro_batches=num_micro_batches, num_devices=num_devices, num_layers=num_layers, families=asked,
+        boundary=boundary,
+    )  # fmt: skip
     ranked = sorted(
         (each for each in found if each.simulation is not None),
         key=lambda each: (of(each).step_ns, each.peak_activations, each.parameters),
     )
     open_to_choice = [each for each in ranked if asked is not None or not each.needs]
     able = [each for each in open_to_choice if _fits(each, memory_cap, cap_bytes)]
+    choice = chosen_of(able, [of(each).step_ns for each in able]) if able else None
+    with_slices = any(each.needs for each in open_to_choice)
+    bound_ns = 0 if with_slices else lower_bound_ns(
+        costs, num_devices=num_devices, num_micro_batches=num_micro_batches, num_layers=num_layers, boundary=boundary,
+        memory_cap=memory_cap, cap_bytes=cap_bytes,
+    )  # fmt: skip
     return Recommendation(
         costs=costs,
         num_devices=num_devices,
@@ -148,17 +177,21 @@ def recommend(
         cap_bytes=cap_bytes,
         ranked=tuple(ranked),
         impossible=tuple(each for each in found if each.simulation is None),
-        choice=able[0] if able else None,
+        choice=choice,
+        bound_ns=bound_ns,
+        num_layers=num_layers,
         front=_front(open_to_choice, in_bytes=_in_bytes(costs, memory_cap, cap_bytes)),
-        flips=_flips(able, costs, boundary, on_look) if with_flips else None,
+        flips=_flips(choice, able, costs, boundary, on_look) if with_flips else None,
         was_asked=asked is not None,
     )
 
 
 def _flips(
-    able: list[Candidate], costs: Costs, boundary: Boundary, on_look: Callable[[], object] | None
-) -> tuple[Flip, ...]:
-    return flips(able[0], able[1:], costs, boundary, on_look) if len(able) > 1 else ()
+    choice: Candidate | None, able: list[Candidate], costs: Costs, boundary: Boundary,
+    on_look: Callable[[], object] | None,
+) -> tuple[Flip, ...]:  # fmt: skip
+    rivals = [each for each in able if each is not choice]
+    return flips(choice, rivals, costs, boundary, on_look) if choice is not None and rivals else ()
 
 
 def _fits(candidate: Candidate, cap: float | None, cap_bytes: int | None) -> bool:

@@ -10,7 +10,16 @@ import typer
 from weftrace.cli import outputs
 from weftrace.cli.requests import command_of
 from weftrace.options import Option
-from weftrace.pipeline.cli.options import COMPLETES, Boundary, CostsFile, Devices, MicroBatches, Stages, costs_from
+from weftrace.pipeline.cli.options import (
+    COMPLETES,
+    Boundary,
+    CostsFile,
+    Devices,
+    Layers,
+    MicroBatches,
+    Stages,
+    costs_from,
+)
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -30,6 +39,7 @@ class Request:
     num_micro_batches: MicroBatches
     num_stages: Stages = None
     num_devices: Devices = None
+    num_layers: Layers = None
     costs: CostsFile = None
     memory_cap: Annotated[
         float | None, Option("Activations of a micro-batch that a device has room for.", metavar="N")
@@ -58,6 +68,7 @@ def run(request: Request, to: outputs.Destination) -> None:
             num_micro_batches=request.num_micro_batches,
             num_stages=request.num_stages,
             num_devices=request.num_devices,
+            num_layers=request.num_layers,
             families=request.families or None,
             boundary=request.boundary,
             memory_cap=request.memory_cap,

@@ -26,6 +26,12 @@ Devices = Annotated[
     Meta(ge=1),
     Option("Devices that the model is on, instead of --stages.", flags=("--devices",), metavar="D"),
 ]
+Layers = Annotated[
+    int | None,
+    Meta(ge=1),
+    Option("Layers of the model: no more stages than that, some with one more where they are no multiple.",
+           flags=("--layers",), metavar="L"),
+]  # fmt: skip
 _MICRO_BATCHES = Option("Micro-batches of a step, over all replicas.", flags=("--micro-batches",), metavar="M")
 MicroBatches = Annotated[int, Meta(ge=1), _MICRO_BATCHES]
 MaybeMicroBatches = Annotated[int | None, Meta(ge=1), _MICRO_BATCHES]

@@ -13,7 +13,7 @@ from msgspec import Meta
 from weftrace.cli import outputs
 from weftrace.cli.requests import command_of
 from weftrace.options import Option
-from weftrace.pipeline.cli.options import COMPLETES, Boundary, CostsRequest, MicroBatches, costs_of_request
+from weftrace.pipeline.cli.options import COMPLETES, Boundary, CostsRequest, Layers, MicroBatches, costs_of_request
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -30,6 +30,7 @@ class Request(CostsRequest):
 
     num_devices: Annotated[int, Meta(ge=1), Option("Devices that the model is on.", flags=("--devices",), metavar="D")]
     num_micro_batches: MicroBatches
+    num_layers: Layers = None
     memory_cap: Annotated[
         str | None,
         Option(
@@ -50,7 +51,7 @@ def run(request: Request, to: outputs.Destination) -> None:
     """Simulate every schedule on the same devices; choose the fastest that fits; say what would change the choice."""
     from weftrace.pipeline.choices.document import recommendation_report
     from weftrace.pipeline.choices.recommendation import recommend
-    from weftrace.pipeline.measured.sourced_costs import for_devices
+    from weftrace.pipeline.measured.sourced_costs import for_devices, layers_of
     from weftrace.pipeline.outputs import RECOMMENDATION
 
     wanted = to.wanted(writes=RECOMMENDATION, inputs=request.inputs())
@@ -64,6 +65,7 @@ def run(request: Request, to: outputs.Destination) -> None:
             memory_cap=cap,
             cap_bytes=cap_bytes,
             boundary=request.boundary,
+            num_layers=request.num_layers or layers_of(costs, request.num_devices),
             families=request.families or None,
             with_flips=request.flips,
             on_look=on_look,

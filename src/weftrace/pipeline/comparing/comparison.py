@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import groupby
+from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from weftrace.errors import ScheduleError
 from weftrace.notebook import InNotebook
@@ -25,6 +29,13 @@ NEEDS_OF_SLICES = (
 
 #: One stage's work on one micro-batch each: more, over all schedules, take over 7 GB.
 MAX_CHUNKS = 16_000_000
+#: Stages of an interleaved schedule on a device, at most: all numbers up to it are tried where devices are equal.
+MOST_STAGES = 8
+#: Of a model: costs by pair of stages are as many as the square of that.
+MOST_LAYERS = 1_024
+#: Chunks of them all together; with more, they have their usual two stages per device.
+_MOST_INTERLEAVED = 4_000_000
+_OPTION = "stages_per_rank"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -37,9 +48,13 @@ class Candidate(InNotebook):
         DualPipe. peak_activations: the most activations that a device holds at once, in the same share of one
         micro-batch. A share is a stage where schedules are compared at equal stages, the model over the number of
         devices where at equal devices.
+    stages_per_rank: of an interleaved family, which is there with several. layers: of each stage, where the model's
+        number of layers is known and the stages have not all as many.
     """
 
     family: Family
+    stages_per_rank: int | None = None
+    layers: tuple[int, ...] = ()
     schedule: Schedule | None = None
     simulation: Simulation | None = None
     law: Law | None = None
@@ -48,12 +63,45 @@ class Candidate(InNotebook):
     reason: str = ""
 
     @property
+    def name(self) -> str:
+        """The family's; with another number of stages per device than its own, that too: "interleaved-fb:4"."""
+        usual = self.stages_per_rank in (None, self.family.stages_per_rank)
+        return self.family.name if usual else f"{self.family.name}:{self.stages_per_rank}"
+
+    @property
+    def title(self) -> str:
+        """The same, for tables and sentences."""
+        if self.name == self.family.name:
+            return self.family.title
+        return f"{self.family.title} with {counted(self.stages_per_rank or 0, 'stage')} per device"
+
+    @property
+    def asks(self) -> tuple[float, ...]:
+        """What it asks of a model and of whoever runs it: copies of parameters, F&B, I and W apart, stages on a device,
+        slices. One that asks no more in anything, and less in something, is the simpler."""
+        assert self.schedule is not None, self.reason
+        made = self.schedule
+        held = made.num_stages * made.num_replicas / made.num_ranks
+        return made.num_replicas, self.family.overlaps, self.family.splits, held, made.num_slices
+
+    def is_simpler(self, other: Candidate) -> bool:
+        """Whether it asks no more than another in anything, and less in something."""
+        pairs = list(zip(self.asks, other.asks, strict=True))
+        return all(own <= theirs for own, theirs in pairs) and self.asks != other.asks
+
+    @property
+    def split(self) -> str:
+        """How many stages in a row have how many layers: "13 of 2, 35 of 1"; empty where all have as many."""
+        runs = [(len(list(run)), layers) for layers, run in groupby(self.layers)]
+        return ", ".join(f"{length} of {layers}" for length, layers in runs)
+
+    @property
     def needs(self) -> str:
         """What it asks of the model beside an order of its chunks; empty where nothing."""
         return NEEDS_OF_SLICES if self.schedule is not None and self.schedule.num_slices > 1 else ""
 
     def _describe(self) -> Iterator[tuple[str, str]]:
-        yield "family", self.family.title
+        yield "schedule", self.title
         if self.simulation is None:
             yield "impossible", self.reason
             return
@@ -69,6 +117,7 @@ def candidates(
     num_micro_batches: int,
     num_stages: int | None = None,
     num_devices: int | None = None,
+    num_layers: int | None = None,
     families: Iterable[str] | None = None,
     boundary: Boundary = "barrier",
     on_progress: Callable[[int, int], object] = lambda done, total: None,
@@ -77,8 +126,14 @@ def candidates(
 
     num_stages: all cut the model into so many stages, of `costs` each; families with two stages on a device then need
         half of the devices. num_devices: all run on so many devices, and costs are of one device's share of the
-        model: a family with two stages on a device has chunks of half of that. Exactly one of the two is given.
-    num_micro_batches: of the whole batch, all replicas together. families: names of `FAMILIES`; all by default.
+        model: a family with two stages on a device has chunks of half of that. Exactly one of the two is given. On
+        equal devices, interleaved families are there with 1 to `MOST_STAGES` stages on a device, as far as they have
+        such schedules, and unless together they are very many chunks.
+    num_layers: of the whole model, all alike: there are no more stages than that, and where it is no multiple of the
+        stages, either the first or the last stages have one more, whichever is faster. Costs by stage are cut in equal
+        parts all the same.
+    num_micro_batches: of the whole batch, all replicas together. families: names of `FAMILIES`; all by default. With a
+        number of stages on a device, "interleaved-fb:4", of this number alone.
     on_progress: called with how many are done, and of how many.
 
     Sequence slices are taken to cost the same, each an equal part of its micro-batch, although attention makes the
@@ -93,61 +148,156 @@ def candidates(
         need_counts("comparison", **{what: value})
     need_costs(costs)
     need_times(costs)
-    names = FAMILIES if families is None else dict.fromkeys(family_of(name).name for name in families)
-    chunks = (num_stages or num_devices or 0) * num_micro_batches * len(names)
+    if num_layers is not None:
+        need_counts("comparison", num_layers=(num_layers := plain_int(num_layers)))
+        if num_layers > MOST_LAYERS:
+            raise ScheduleError(f"num_layers = {whole(num_layers)}; models of up to {MOST_LAYERS:,} layers can be cut.")
+    size_of_one = (num_stages or num_devices or 0) * num_micro_batches
+    names = _variants(FAMILIES if families is None else families, size_of_one, num_devices, num_layers)
+    families = {name for name, _ in names}
+    chunks = size_of_one * len(families)
     if chunks > MAX_CHUNKS:
         raise ScheduleError(
-            f"{counted(len(names), 'schedule')} of this size would not fit in memory: {whole(chunks)} chunks, and "
+            f"{counted(len(families), 'schedule')} of this size would not fit in memory: {whole(chunks)} chunks, and "
             f"{MAX_CHUNKS:,} are possible. Name fewer schedules (families=, --schedule), or compare fewer "
             "micro-batches: bubbles do not depend on their number."
         )
     found: list[Candidate] = []
-    for name in names:
+    for name, stages_per_rank in names:
         on_progress(len(found), len(names))
-        found.append(_candidate(FAMILIES[name], costs, num_micro_batches, num_stages, num_devices, boundary))
+        model = _Model(costs, num_micro_batches, num_stages, num_devices, num_layers, boundary)
+        found.append(_candidate(FAMILIES[name], stages_per_rank, model))
     made = [each for each in found if each.schedule is not None]
     if made and all(each.simulation is None for each in made):
         raise ScheduleError(made[0].reason)
     return found
 
 
-def _candidate(
-    family: Family,
-    costs: Costs,
-    num_micro_batches: int,
-    num_stages: int | None,
-    num_devices: int | None,
-    boundary: Boundary,
-) -> Candidate:
+def _variants(
+    names: Iterable[str], size_of_one: int, num_devices: int | None, num_layers: int | None
+) -> list[tuple[str, int | None]]:
+    """Families, and how many stages a device has of those that are there with several; each once."""
+    most = MOST_STAGES if num_layers is None or num_devices is None else min(MOST_STAGES, num_layers // num_devices)
+    found: dict[tuple[str, int | None], None] = {}
+    for given in names:
+        name, mark, number = given.partition(":") if isinstance(given, str) else (given, "", "")
+        family = family_of(name)
+        usual = family.options.get(_OPTION)
+        if mark and (usual is None or num_devices is None or not (number.isascii() and number.isdigit())):
+            raise ScheduleError(
+                f"{given!r}: a number of stages on a device can be given for interleaved schedules on equal devices: "
+                "interleaved-fb:4."
+            )
+        several = usual is not None and num_devices is not None and size_of_one * MOST_STAGES**2 <= _MOST_INTERLEAVED
+        least = 1 if family.overlaps else 2  # with one stage, the others are 1F1B and ZB1P
+        numbers: Iterable[int | None] = [usual]
+        if mark:
+            numbers = [int(number[:9])]
+        elif several and usual is not None:
+            numbers = sorted({usual, *range(least, most + 1)})
+        found.update(dict.fromkeys((family.name, each) for each in numbers))
+    return list(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """What all candidates run: as the arguments of `candidates`."""
+
+    costs: Costs
+    num_micro_batches: int
+    num_stages: int | None
+    num_devices: int | None
+    num_layers: int | None
+    boundary: Boundary
+
+
+def _candidate(family: Family, stages_per_rank: int | None, model: _Model) -> Candidate:
+    options = {} if stages_per_rank is None else {_OPTION: stages_per_rank}
+    none = Candidate(family=family, stages_per_rank=stages_per_rank)
     try:
         schedule = generate(
-            family.name, num_stages=num_stages, num_ranks=num_devices, num_micro_batches=num_micro_batches
+            family.name,
+            num_stages=model.num_stages,
+            num_ranks=model.num_devices,
+            num_micro_batches=model.num_micro_batches,
+            **options,
         )
     except ScheduleError as error:
-        return Candidate(family=family, reason=str(error))
-    num_parts = family.stages_per_rank if num_devices is not None else 1
-    of_chunk = costs.split(num_parts) if num_parts > 1 else costs
-    if schedule.num_slices > 1:
-        of_chunk = of_chunk.sliced(schedule.num_slices)
+        return replace(none, reason=str(error))
+    layers = model.num_layers
+    if layers is not None and schedule.num_stages > layers:
+        return replace(
+            none, reason=f"{none.title}: {schedule.num_stages} stages are more than the {counted(layers, 'layer')}."
+        )
     try:
-        simulation = simulate(schedule, of_chunk, boundary)
+        runs = [_simulated(none, schedule, split, model) for split in _splits(schedule.num_stages, model)]
     except ScheduleError as error:  # costs with a value a rank, and families that have not as many
-        return Candidate(family=family, schedule=schedule, reason=f"{family.title}: {error}")
+        return replace(none, schedule=schedule, reason=f"{none.title}: {error}")
+    return min(runs, key=lambda each: (each.simulation.step_ns if each.simulation else 0, each.peak_activations))
+
+
+def _splits(num_stages: int, model: _Model) -> list[tuple[int, ...]]:
+    """Layers of each stage, in the ways that are tried; empty where all have as many, or it is not known."""
+    names = ("forward_ns", "input_ns", "weight_ns", "overlapped_ns")
+    by_stage = any(isinstance(getattr(model.costs, name), tuple) for name in names)
+    if model.num_layers is None or by_stage or not model.num_layers % num_stages:
+        return [()]
+    each, more = divmod(model.num_layers, num_stages)
+    return [(each + 1,) * more + (each,) * (num_stages - more), (each,) * (num_stages - more) + (each + 1,) * more]
+
+
+def chunk_costs(costs: Costs, schedule: Schedule, layers: tuple[int, ...], num_parts: int) -> Costs:
+    """Costs of a chunk of the schedule, from those of a share: so many equal parts of it, or by layers of each stage;
+    and of that a slice. layers: of each stage; empty where all have as many."""
+    if layers:
+        costs = _by_layers(costs, np.array(layers) * (len(layers) / num_parts / sum(layers)))
+    elif num_parts > 1:
+        costs = costs.split(num_parts)
+    return costs.sliced(schedule.num_slices) if schedule.num_slices > 1 else costs
+
+
+def _by_layers(costs: Costs, share_S: NDArray[np.float64]) -> Costs:
+    """Costs of a share of the model as those of stages that are such parts of it."""
+
+    def times(value: Any, parts: NDArray[np.float64]) -> Any:
+        return None if value is None else np.rint(value * parts).astype(np.int64)
+
+    names = ("forward_ns", "input_ns", "weight_ns", "backward_ns", "activation_bytes", "pending_bytes", "weight_bytes")
+    changed = {name: times(getattr(costs, name), share_S) for name in names}
+    if costs.overlapped_ns is not None:  # as much as both have overlaps, the rest of the larger runs alone
+        both = np.minimum(share_S[:, None], share_S)
+        backward: Any = np.add(costs.input_ns, costs.weight_ns) if costs.backward_ns is None else costs.backward_ns
+        alone = (share_S[:, None] - both) * costs.forward_ns + (share_S - both) * backward
+        changed["overlapped_ns"] = np.rint(both * costs.overlapped_ns + alone).astype(np.int64)
+    return replace(costs, **changed)
+
+
+def _simulated(none: Candidate, schedule: Schedule, layers: tuple[int, ...], model: _Model) -> Candidate:
+    num_parts = schedule.num_stages // schedule.num_ranks if model.num_devices is not None else 1
+    of_chunk = chunk_costs(model.costs, schedule, layers, num_parts)
+    simulation = simulate(schedule, of_chunk, model.boundary)
     peak = simulation.ranks.select(pl.col("peak_activations").max()).item()
-    held = Fraction(schedule.num_stages * schedule.num_replicas, schedule.num_ranks)
-    return Candidate(
-        family=family,
+    chunks = Fraction(num_parts * schedule.num_slices)
+    if layers:  # counted in layers, of which a chunk has some
+        pending = 0 if model.costs.pending_bytes == 0 else None
+        held = replace(of_chunk, activation_bytes=layers, weight_bytes=0, pending_bytes=pending)
+        peak = simulate(schedule, held, model.boundary).ranks.select(pl.col("peak_bytes").max()).item()
+        chunks = Fraction(sum(layers), schedule.num_ranks) * schedule.num_slices
+    return replace(
+        none,
         schedule=schedule,
         simulation=simulation,
+        layers=layers,
         law=laws_of(
-            family.name,
+            none.family.name,
             num_ranks=schedule.num_ranks,
-            num_micro_batches=num_micro_batches,
+            num_micro_batches=model.num_micro_batches,
             costs=of_chunk,
-            boundary=boundary,
+            boundary=model.boundary,
+            **({} if none.stages_per_rank is None else {_OPTION: none.stages_per_rank}),
         ),
-        parameters=held / num_parts,
-        peak_activations=Fraction(peak, num_parts * schedule.num_slices),
+        parameters=Fraction(schedule.num_stages * schedule.num_replicas, schedule.num_ranks * num_parts),
+        peak_activations=Fraction(peak) / chunks,
     )
 
 
@@ -164,6 +314,7 @@ class Comparison(InNotebook):
     num_micro_batches: int
     num_stages: int | None
     num_devices: int | None
+    num_layers: int | None = None
     boundary: Boundary
     memory_cap: float | None
     candidates: tuple[Candidate, ...]
@@ -186,7 +337,7 @@ class Comparison(InNotebook):
             assert each.simulation is not None
             step, ranks = duration(each.simulation.step_ns), each.simulation.schedule.num_ranks
             where = f" on {counted(ranks, 'device')}" if self.num_devices is None else ""
-            yield each.family.title, f"{step}{where}{'' if self.fits(each) else ', does not fit'}"
+            yield each.title, f"{step}{where}{'' if self.fits(each) else ', does not fit'}"
 
 
 def compare(
@@ -195,6 +346,7 @@ def compare(
     num_micro_batches: int,
     num_stages: int | None = None,
     num_devices: int | None = None,
+    num_layers: int | None = None,
     families: Iterable[str] | None = None,
     boundary: Boundary = "barrier",
     memory_cap: float | None = None,
@@ -212,6 +364,7 @@ def compare(
         num_micro_batches=num_micro_batches,
         num_stages=num_stages,
         num_devices=num_devices,
+        num_layers=num_layers,
         families=families,
         boundary=boundary,
         on_progress=on_progress,
@@ -221,6 +374,7 @@ def compare(
         num_micro_batches=num_micro_batches,
         num_stages=num_stages,
         num_devices=num_devices,
+        num_layers=num_layers,
         boundary=boundary,
         memory_cap=memory_cap,
         candidates=tuple(found),

@@ -13,7 +13,7 @@ from weftrace.errors import ScheduleError
 from weftrace.files.columns import Shown, frame_of
 from weftrace.files.documents import broken
 from weftrace.files.schemas import Amount, Count, Fraction, Positive
-from weftrace.files.values import filled, from_document, to_document
+from weftrace.files.values import OPTIONAL, filled, from_document, to_document
 from weftrace.pipeline.comparing.comparison import Candidate, Comparison, compare
 from weftrace.pipeline.costs_document import SavedCosts
 from weftrace.pipeline.generators.families import FAMILIES
@@ -45,6 +45,9 @@ class ScheduleRow:
     title: Annotated[str, Shown("schedule")]
     num_devices: Positive
     num_stages: Positive
+    layers: Annotated[
+        str, OPTIONAL, Meta(description="Of stages in a row: 13 of 2, 35 of 1. Empty where all have as many.")
+    ] = ""
     makespan_ns: Count
     step_ns: Annotated[
         Count,
@@ -97,6 +100,9 @@ class ComparisonSummary:
     num_equal: Positive
     num_micro_batches: Positive
     boundary: Annotated[Boundary, Meta(description="Where the step of a rank ends.")]
+    num_layers: Annotated[
+        Positive | None, OPTIONAL, Meta(description="Of the model, which limit its stages; null where not known.")
+    ] = None
     memory_cap: Annotated[Amount | None, Meta(description="Peak activations that a device has room for.")]
     unit_ns: Annotated[Count, Meta(description="Times are shown in multiples of it; 0: as times.")]
     costs: Annotated[SavedCosts, Meta(description="Of one stage, or of one device's share, on one micro-batch.")]
@@ -136,12 +142,22 @@ def comparison_of(document: Mapping[str, Any], *, what: str = "comparison") -> C
             num_micro_batches=saved.num_micro_batches,
             num_stages=saved.num_equal if saved.equal == "stages" else None,
             num_devices=saved.num_equal if saved.equal == "devices" else None,
-            families=[name for name in FAMILIES if name in named],
+            num_layers=saved.num_layers,
+            families=_asked(named) if saved.equal == "devices" else [name for name in FAMILIES if name in named],
             boundary=saved.boundary,
             memory_cap=saved.memory_cap,
         )
     except ScheduleError as error:
         raise broken(what, SCHEMA, str(error), "$.num_equal, $.num_micro_batches or $.costs") from error
+
+
+def _asked(named: set[str]) -> list[str]:
+    """Names of rows as families are named: the usual number of stages per device is told too."""
+    usual = {name: family.options.get("stages_per_rank") for name, family in FAMILIES.items()}
+    return [
+        name if (stages := usual.get(name)) is None else f"{name}:{stages}"
+        for name in sorted(named, key=lambda name: list(FAMILIES).index(name.partition(":")[0]))
+    ]
 
 
 def comparison_table(comparison: Comparison) -> pl.DataFrame:
@@ -154,7 +170,7 @@ def comparison_table(comparison: Comparison) -> pl.DataFrame:
 def impossible_rows(candidates: tuple[Candidate, ...]) -> tuple[ImpossibleRow, ...]:
     """Those of the candidates that have no schedule, with the reason."""
     return tuple(
-        ImpossibleRow(name=each.family.name, title=each.family.title, reason=each.reason)
+        ImpossibleRow(name=each.name, title=each.title, reason=each.reason)
         for each in candidates
         if each.simulation is None
     )
@@ -168,8 +184,9 @@ def _row(comparison: Comparison, candidate: Candidate) -> ScheduleRow:
         run,
         run.schedule,
         candidate,
-        name=candidate.family.name,
-        title=candidate.family.title,
+        name=candidate.name,
+        title=candidate.title,
+        layers=candidate.split,
         num_devices=run.schedule.num_ranks,
         bubble_share=run.bubble_ns / run.step_ns if run.step_ns else 0.0,
         peak_activations=float(candidate.peak_activations),

@@ -155,6 +155,13 @@ def with_latency(sourced: SourcedCosts, latency_ns: int) -> SourcedCosts:
     return replace(sourced, costs=replace(sourced.costs, latency_ns=latency_ns))
 
 
+def layers_of(sourced: SourcedCosts, num_devices: int) -> int | None:
+    """Layers of a model of which a device's share is this chunk; None where that is not known. A trace of a single
+    layer is taken as a sample, and not as a model of as many layers as devices."""
+    layers = sourced.num_layers
+    return None if layers is None or layers < 2 else layers * num_devices
+
+
 def for_devices(sourced: SourcedCosts, num_devices: int) -> SourcedCosts:
     """Costs of another number of stages as those of one device's share of the model: the mean stage, as often as there
     are stages for each device. Costs that are the same for all stages are of such a share already."""

@@ -111,7 +111,7 @@ def _pictures(comparison: Comparison) -> list[PictureBlock | None]:
     for each in comparison.ranked:
         assert each.simulation is not None
         room -= len(each.simulation.schedule)
-        found.append(None if room < 0 else picture_block(each.simulation, each.family.title))
+        found.append(None if room < 0 else picture_block(each.simulation, each.title))
     return found
 
 

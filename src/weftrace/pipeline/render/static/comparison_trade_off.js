@@ -116,17 +116,44 @@ function points(block, { x, y, width }, shown, onRow) {
   const taken = found.map(({ cx, cy }) => ({ left: cx - 8, right: cx + 8, top: cy - 8, bottom: cy + 8 }));
   return found.map(({ rows, cx, cy }) => {
     const text = rows.map((at) => block.rows[at].title).join(", ");
-    const shownText = fittedText(text, FONT, width - LEFT);
+    const point = dot(block, rows, cx, cy, text, shown, onRow);
+    const words = rows.filter((at) => isNamed(block, at, shown)).map((at) => wordOf(block.rows[at]));
+    if (!words.length) return [point];
+    const shownText = fittedText(words.join(", "), FONT, width - LEFT);
     const box = freeBox(cx, cy, textWidth(shownText, FONT), width, taken);
     taken.push(box);
     const down = box.top > cy;
     const end = down ? box.top : box.bottom;
     return [
-      dot(block, rows, cx, cy, text, shown, onRow),
+      point,
       Math.abs(end - cy) > LINE ? svgLine("leader", cx, cy + (down ? RADIUS : -RADIUS), cx, end) : null,
       svgText("point-word", box.left, box.bottom - DESCENT, shownText, "start"),
     ];
   });
+}
+
+/**
+ * Whether a point has its name beside it: of schedules with other numbers of stages per device than their usual one,
+ * those on the front and those that are drawn.
+ * @param {page.Comparison} block
+ * @param {number} at
+ * @param {Set<number>} shown
+ */
+function isNamed(block, at, shown) {
+  return !isVariant(block.rows[at]) || block.front.includes(at) || shown.has(at);
+}
+
+/**
+ * What stands at a point: the title, or the shorter name of one with a number of stages per device.
+ * @param {page.Comparison["rows"][number]} row
+ */
+function wordOf(row) {
+  return isVariant(row) ? row.name : row.title;
+}
+
+/** @param {page.Comparison["rows"][number]} row */
+function isVariant(row) {
+  return row.name.includes(":");
 }
 
 /**
