@@ -40,7 +40,7 @@ def _amount(found: Recommendation, each: Candidate) -> str:
     if found.in_bytes:
         return f"{size(found.held(each))} of activations and parameters"
     copies = "" if each.parameters == 1 else f", and {float(each.parameters):g} times the parameters"
-    return counted(found.held(each), "chunk activation") + copies
+    return counted(round(found.held(each), 2), "chunk activation") + copies
 
 
 def _cap(found: Recommendation) -> str:

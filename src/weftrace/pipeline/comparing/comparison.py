@@ -33,6 +33,7 @@ MAX_CHUNKS = 16_000_000
 MOST_STAGES = 8
 #: Of a model: costs by pair of stages are as many as the square of that.
 MOST_LAYERS = 1_024
+_MOST_STARTS = 16  # of the stages that have one layer more
 #: Chunks of them all together; with more, they have their usual two stages per device.
 _MOST_INTERLEAVED = 4_000_000
 _OPTION = "stages_per_rank"
@@ -130,7 +131,7 @@ def candidates(
         equal devices, interleaved families are there with 1 to `MOST_STAGES` stages on a device, as far as they have
         such schedules, and unless together they are very many chunks.
     num_layers: of the whole model, all alike: there are no more stages than that, and where it is no multiple of the
-        stages, either the first or the last stages have one more, whichever is faster. Costs by stage are cut in equal
+        stages, some in a row have one more, of 18 such rows the fastest. Costs by stage are cut in equal
         parts all the same.
     num_micro_batches: of the whole batch, all replicas together. families: names of `FAMILIES`; all by default. With a
         number of stages on a device, "interleaved-fb:4", of this number alone.
@@ -230,20 +231,38 @@ def _candidate(family: Family, stages_per_rank: int | None, model: _Model) -> Ca
             none, reason=f"{none.title}: {schedule.num_stages} stages are more than the {counted(layers, 'layer')}."
         )
     try:
-        runs = [_simulated(none, schedule, split, model) for split in _splits(schedule.num_stages, model)]
+        return _simulated(none, schedule, _split(schedule, model), model)
     except ScheduleError as error:  # costs with a value a rank, and families that have not as many
         return replace(none, schedule=schedule, reason=f"{none.title}: {error}")
-    return min(runs, key=lambda each: (each.simulation.step_ns if each.simulation else 0, each.peak_activations))
 
 
-def _splits(num_stages: int, model: _Model) -> list[tuple[int, ...]]:
-    """Layers of each stage, in the ways that are tried; empty where all have as many, or it is not known."""
+def _split(schedule: Schedule, model: _Model) -> tuple[int, ...]:
+    """Layers of each stage, of the ways that are tried the fastest; empty where all have as many, or it is not known.
+
+    Some stages in a row have one more: from the first on, up to the last, or from one of others evenly between, going
+    on at the first after the last.
+    """
+    num_stages = schedule.num_stages
     names = ("forward_ns", "input_ns", "weight_ns", "overlapped_ns")
     by_stage = any(isinstance(getattr(model.costs, name), tuple) for name in names)
     if model.num_layers is None or by_stage or not model.num_layers % num_stages:
-        return [()]
+        return ()
     each, more = divmod(model.num_layers, num_stages)
-    return [(each + 1,) * more + (each,) * (num_stages - more), (each,) * (num_stages - more) + (each + 1,) * more]
+    starts = {0, num_stages - more, *(num_stages * at // _MOST_STARTS for at in range(_MOST_STARTS))}
+    splits = [
+        tuple(each + ((stage - start) % num_stages < more) for stage in range(num_stages)) for start in sorted(starts)
+    ]
+    num_parts = _num_parts(schedule, model)
+
+    def step_ns(layers: tuple[int, ...]) -> int:
+        return simulate(schedule, chunk_costs(model.costs, schedule, layers, num_parts), model.boundary).step_ns
+
+    return min(splits, key=step_ns)
+
+
+def _num_parts(schedule: Schedule, model: _Model) -> int:
+    """Into how many stages a share is cut."""
+    return schedule.num_stages // schedule.num_ranks if model.num_devices is not None else 1
 
 
 def chunk_costs(costs: Costs, schedule: Schedule, layers: tuple[int, ...], num_parts: int) -> Costs:
@@ -273,7 +292,7 @@ def _by_layers(costs: Costs, share_S: NDArray[np.float64]) -> Costs:
 
 
 def _simulated(none: Candidate, schedule: Schedule, layers: tuple[int, ...], model: _Model) -> Candidate:
-    num_parts = schedule.num_stages // schedule.num_ranks if model.num_devices is not None else 1
+    num_parts = _num_parts(schedule, model)
     of_chunk = chunk_costs(model.costs, schedule, layers, num_parts)
     simulation = simulate(schedule, of_chunk, model.boundary)
     peak = simulation.ranks.select(pl.col("peak_activations").max()).item()
