@@ -8,7 +8,7 @@ import pytest
 import weftrace as wt
 from weftrace import plan
 from weftrace.errors import ScheduleError
-from weftrace.pipeline import Costs, from_text, simulate
+from weftrace.pipeline import Costs, from_text, generate, simulate
 
 #: 1F1B of two stages, F = 1, B = 2:
 #:   rank 0  F0 F1 .  B0 B0 B1 ...      0F0 0-1, 0F1 1-2, 0B0 4-6, 0B1 7-9
@@ -137,3 +137,15 @@ def test_a_rank_that_does_nothing_holds_its_parameters() -> None:
     assert found.ranks.select("busy_ns", "idle_ns", "warm_up_ns", "peak_bytes").rows()[1] == (0, 1_000, 1_000, 7)
     with pytest.raises(ScheduleError, match="no rank 2"):
         found.memory(2)
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_large_schedules_are_simulated_as_small_ones(monkeypatch: pytest.MonkeyPatch, blocking: bool) -> None:
+    """They get names and memory after the engine has run."""
+    schedule, costs = generate("zbv", num_ranks=4, num_micro_batches=8), Costs.units(latency=1, blocking=blocking)
+    small = simulate(schedule, costs)
+    monkeypatch.setattr("weftrace.pipeline.simulation._LARGE", 0)
+    large = simulate(schedule, costs)
+    assert large.times.plan == small.times.plan
+    assert large.ranks.equals(small.ranks)
+    assert large.actions.equals(small.actions)

@@ -3,10 +3,12 @@
 A rank computes its actions in order, on one stream. Messages that only take their time on the way are lags; where their
 size matters or they block they are ops, and so are copies of offloaded activations: see `planned`.
 
-Legend: N actions, S stages, C offloaded chunks.
+Legend: N actions, S stages, K kinds of action.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -14,8 +16,8 @@ from numpy.typing import NDArray
 
 from weftrace.pipeline.costs import Costs, durations_ns, need_costs, of_stages
 from weftrace.pipeline.dependencies import messages_between_ranks
-from weftrace.pipeline.planned.copies import Copies, copies_of, with_copies
-from weftrace.pipeline.planned.frames import named
+from weftrace.pipeline.planned.copies import copies_of, with_copies
+from weftrace.pipeline.planned.frames import named, stacked
 from weftrace.pipeline.planned.streams import COMPUTE
 from weftrace.pipeline.planned.transfers import with_messages
 from weftrace.pipeline.range_names import chunk_name
@@ -38,64 +40,78 @@ def plan_of(schedule: Schedule, costs: Costs) -> Plan:
     Raises `ScheduleError` where costs are of another pipeline, and as `check` does, but for ranks that wait for each
     other in a circle, which are the engine's to find.
     """
-    check_work(schedule)
-    need_costs(costs)
-    times_ns = durations_ns(schedule, costs)
-    copies = copies_of(schedule)
-    num_actions, num_copies = len(schedule), len(copies.forward)
-    activation_S, pending_S = (
-        of_stages(costs, name, schedule.num_stages) for name in ("activation_bytes", "pending_bytes")
-    )
-    start_bytes, end_bytes = _memory_changes(schedule, activation_S, pending_S, copies)
-    ops = pl.DataFrame(
-        {
-            "name": named(KINDS, schedule.kind_N),
-            "phase": _phases(schedule),
-            "rank": schedule.actions.get_column("rank"),
-            "duration_ns": times_ns,
-            "micro_batch": schedule.actions.get_column("micro_batch"),
-            "start_bytes": start_bytes[:num_actions],
-            "end_bytes": end_bytes[:num_actions],
-        }
-    ).with_columns(stream=pl.lit(COMPUTE, pl.Int32))
-    ops, waits = with_messages(schedule, costs, ops, messages_between_ranks(schedule))
-    if num_copies:
-        changes = (start_bytes[num_actions:], end_bytes[num_actions:])
-        ops, waits = with_copies(schedule, costs, ops, waits, copies, times_ns, changes)
+    ops, waits = _frames_of_times(schedule, costs)
+    return _plan(schedule, costs, _told(ops, schedule, costs), waits)
+
+
+def plan_of_times(schedule: Schedule, costs: Costs) -> Plan:
+    """`plan_of` without names, phases and memory of actions, which no time depends on: half as large."""
+    return _plan(schedule, costs, *_frames_of_times(schedule, costs))
+
+
+def told(plan: Plan, schedule: Schedule, costs: Costs) -> Plan:
+    """A plan of `plan_of_times` with what it left out."""
+    return replace(plan, ops=_told(plan.ops, schedule, costs))
+
+
+def _plan(schedule: Schedule, costs: Costs, ops: pl.DataFrame, waits: pl.DataFrame) -> Plan:
     return Plan(name=schedule.name, source=costs.source, notes=schedule.notes, ops=ops, waits=waits)
 
 
-def _memory_changes(
-    schedule: Schedule, activation_S: NDArray[np.int64], pending_S: NDArray[np.int64], copies: Copies
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What each op takes at its start and at its end (negative: frees), int64 [N + 2 C]: actions, then copies.
+def _frames_of_times(schedule: Schedule, costs: Costs) -> tuple[pl.DataFrame, pl.DataFrame]:
+    check_work(schedule)
+    need_costs(costs)
+    times_ns = durations_ns(schedule, costs)
+    ops = schedule.actions.select("rank", "micro_batch").with_columns(
+        name=pl.lit("", pl.Categorical()), duration_ns=pl.Series(times_ns), stream=pl.lit(COMPUTE, pl.Int32)
+    )
+    ops, waits = with_messages(schedule, costs, ops, messages_between_ranks(schedule))
+    copies = copies_of(schedule)
+    if len(copies.forward):
+        size = of_stages(costs, "activation_bytes", schedule.num_stages)[copies.stage]
+        changes = np.append(0 * size, size), np.append(-size, 0 * size)
+        ops, waits = with_copies(schedule, costs, ops, waits, copies, times_ns, changes)
+    return ops, waits
 
-    activation_S: what a forward of a stage takes. pending_S: the part of it that is held from I to W.
-    """
-    code, stage = schedule.kind_N, schedule.stage_N
+
+def _told(ops: pl.DataFrame, schedule: Schedule, costs: Costs) -> pl.DataFrame:
+    code, num_stages, num = schedule.kind_N, schedule.num_stages, len(schedule)
+    chunk_N = code.astype(np.int32) * np.int32(num_stages) + schedule.stage_N
+    columns = {"name": named(KINDS, code), "phase": _phases(schedule, chunk_N)}
+    columns |= dict(zip(("start_bytes", "end_bytes"), _memory_changes(schedule, costs, chunk_N), strict=True))
+    actions, others = ops[:num].with_columns(**columns), ops[num:]
+    return stacked(actions, others) if len(others) else actions
+
+
+def _memory_changes(schedule: Schedule, costs: Costs, chunk_N: NDArray[np.int32]) -> tuple[pl.Series, pl.Series]:
+    """What each action takes at its start and at its end (negative: frees), Int64."""
+    activation_S, pending_S = (
+        of_stages(costs, name, schedule.num_stages) for name in ("activation_bytes", "pending_bytes")
+    )
+    code = schedule.kind_N
     none = np.zeros_like(activation_S)
     start_KS, end_KS = np.stack([none] * len(KINDS)), np.stack([none] * len(KINDS))
     start_KS[[_F, _FB]] = activation_S
     if (code == _F).all():  # forward only: nothing waits for a backward
         end_KS[_F] = -activation_S
     end_KS[_B], end_KS[_I], end_KS[_W] = -activation_S, pending_S - activation_S, -pending_S
-    start, end = start_KS[code, stage], end_KS[code, stage]
+    chunk = pl.Series(chunk_N.view(np.uint32))
+    start, end = (pl.Series(changes_KS.reshape(-1)).gather(chunk) for changes_KS in (start_KS, end_KS))
     if len(pairs := np.flatnonzero(code == _FB)):
-        end[pairs] = -activation_S[schedule.actions.get_column("back_stage").gather(pairs).to_numpy()]
-    if not len(copies.stage):
-        return start, end
-    copied = activation_S[copies.stage]
-    return np.concatenate([start, 0 * copied, copied]), np.concatenate([end, -copied, 0 * copied])
+        back = schedule.actions.get_column("back_stage").gather(pairs).to_numpy()
+        end = end.scatter(pairs, -activation_S[back])
+    return start, end
 
 
-def _phases(schedule: Schedule) -> pl.Series:
+def _phases(schedule: Schedule, chunk_N: NDArray[np.int32]) -> pl.Series:
     """What the ranges of a real run are called: stage3(F); those of an F&B, stage0(F)&stage7(B)."""
     num_stages, code = schedule.num_stages, schedule.kind_N
     names = [chunk_name(stage, kind) for kind in KINDS for stage in range(num_stages)]
-    phase = code.astype(np.int64) * num_stages + schedule.stage_N
+    phase = chunk_N
     if len(pairs := np.flatnonzero(code == _FB)):
         stage, back = (schedule.actions.get_column(name).gather(pairs).to_numpy() for name in ("stage", "back_stage"))
         used, which = np.unique(np.stack([stage, back]), axis=1, return_inverse=True)
+        phase = chunk_N.copy()
         phase[pairs] = len(names) + which.reshape(-1)
         names += [f"{chunk_name(forward, 'F')}&{chunk_name(backward, 'B')}" for forward, backward in used.T.tolist()]
     return named(tuple(names), phase)

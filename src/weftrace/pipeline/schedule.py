@@ -296,8 +296,9 @@ def _in_schema(frame: pl.DataFrame, of: str) -> pl.DataFrame:
         right = frame.with_columns(columns).select(*ACTION_SCHEMA)
     except pl.exceptions.PolarsError as error:
         raise ScheduleError(f"{of}: {str(error).splitlines()[0]}") from error
+    looked_at = right.clone()  # a constant column takes memory in the frame in which it is looked at
     for name in (name for name in ACTION_SCHEMA if not name.startswith("back_")):
-        if empty := right.get_column(name).null_count():
+        if empty := looked_at.get_column(name).null_count():
             raise ScheduleError(f"{of}: {empty:,} {'action has' if empty == 1 else 'actions have'} no {name}.")
     if not right.get_column("rank").is_sorted():
         right = right.sort("rank", maintain_order=True)
@@ -306,7 +307,7 @@ def _in_schema(frame: pl.DataFrame, of: str) -> pl.DataFrame:
 
 def _check_actions(schedule: Schedule, of: str) -> None:
     """Raise `ScheduleError` for an action that names what is not there."""
-    actions = schedule.actions
+    actions = schedule.actions.clone()  # so that constant columns take memory here only
     _check_pairs(actions, of)
     limits = {
         "rank": schedule.num_ranks, "stage": schedule.num_stages, "micro_batch": schedule.num_micro_batches,

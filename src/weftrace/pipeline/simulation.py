@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from weftrace.errors import PlanError, ScheduleError
 from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
-from weftrace.pipeline.as_plan import plan_of
+from weftrace.pipeline.as_plan import plan_of, plan_of_times, told
 from weftrace.pipeline.costs import Costs, of_stages
 from weftrace.pipeline.planned.streams import FROM_HOST, TO_HOST
 from weftrace.pipeline.planned.transfers import arrivals
@@ -26,6 +26,8 @@ from weftrace.units import duration
 #: Where a step ends. barrier: for all ranks when the last of them is done. span: for each rank when it is done itself.
 Boundary = Literal["barrier", "span"]
 
+#: Actions from which on the engine runs before memory and names are worked out, so that never both take memory.
+_LARGE = 1 << 20
 _F, _B, _I, _W, _FB = (code_of(kind) for kind in ("F", "B", "I", "W", "F&B"))
 
 
@@ -123,9 +125,12 @@ def simulate(schedule: Schedule, costs: Costs, boundary: Boundary = "barrier") -
     """Run a schedule with costs. Raises `ScheduleError` as `check` does, and where costs are of another pipeline."""
     if boundary not in get_args(Boundary):
         raise ScheduleError(f"boundary = {boundary!r}; a step ends at a 'barrier', or a rank's own 'span' does.")
-    plan = plan_of(schedule, costs)
+    plan = (plan_of if len(schedule) < _LARGE else plan_of_times)(schedule, costs)
     try:
-        return at_times(schedule, costs, timetable(plan), boundary)
+        times = timetable(plan)
+        if len(schedule) >= _LARGE:
+            times = Timetable(plan=told(plan, schedule, costs), start_ns=times.start_ns, end_ns=times.end_ns)
+        return at_times(schedule, costs, times, boundary)
     except PlanError as error:
         check(schedule)  # tells a circle in words of pipelines
         raise ScheduleError(str(error)) from error  # sums of times, or of bytes, that are too large
@@ -150,7 +155,6 @@ def _idle(schedule: Schedule, times: Timetable, boundary: Boundary) -> pl.DataFr
     num, num_ranks = len(schedule), schedule.num_ranks
     start, end = times.start_ns[:num], times.end_ns[:num]
     first = _first_rows(schedule)
-    took = np.append(0, np.cumsum(end - start))
     code = schedule.kind_N
     backwards = np.flatnonzero((code == _B) | (code == _I) | (code == _FB))
     forwards = np.flatnonzero((code == _F) | (code == _FB))
@@ -169,8 +173,7 @@ def _idle(schedule: Schedule, times: Timetable, boundary: Boundary) -> pl.DataFr
     is_cool = has_any & (cool_row > warm_row)
     cool_at[has_any] = warm_at[has_any]
     cool_at[is_cool] = end[cool_row[is_cool] - 1]
-    busy_warm, busy_cool = took[warm_row] - took[first[:-1]], took[cool_row] - took[first[:-1]]
-    busy = took[first[1:]] - took[first[:-1]]
+    busy_warm, busy_cool, busy = (_busy(times, first, until_row) for until_row in (warm_row, cool_row, first[1:]))
     warm_up = warm_at - begin - busy_warm
     steady = cool_at - warm_at - (busy_cool - busy_warm)
     cool_down = until - cool_at - (busy - busy_cool)
@@ -178,6 +181,13 @@ def _idle(schedule: Schedule, times: Timetable, boundary: Boundary) -> pl.DataFr
         {"rank": np.arange(num_ranks), "busy_ns": busy, "idle_ns": until - begin - busy, "warm_up_ns": warm_up,
          "steady_ns": steady, "cool_down_ns": cool_down}
     ).cast({"rank": pl.Int32})  # fmt: skip
+
+
+def _busy(times: Timetable, first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How long the actions of each rank take, from its first row on until the one given, [R]; a rank at a time, as one
+    sum over all would take as much memory as their times."""
+    rows = [slice(*each) for each in zip(first[:-1].tolist(), end.tolist(), strict=True)]
+    return np.array([(times.end_ns[each] - times.start_ns[each]).sum() for each in rows], np.int64)
 
 
 def _at(rows: NDArray[np.int64], position: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -214,7 +224,7 @@ def _most_held(schedule: Schedule, costs: Costs, times: Timetable) -> NDArray[np
     frees_KS[[_B, _FB]], frees_KS[_I], frees_KS[_W] = True, freed_at_I, ~freed_at_I
     frees_KS[_F] = (code == _F).all()  # forward only
     takes, frees = (code == _F) | (code == _FB), frees_KS[code, stage]
-    copied = times.plan.ops.select("rank", "stream", row=pl.int_range(pl.len())).slice(len(schedule))
+    copied = times.plan.ops[len(schedule) :].select("rank", "stream", row=pl.int_range(pl.len()) + len(schedule))
     copied = copied.filter(pl.col("stream").is_in([TO_HOST, FROM_HOST]))
     first = _first_rows(schedule)
     held = np.zeros(schedule.num_ranks, np.int64)

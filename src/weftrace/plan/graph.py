@@ -96,14 +96,14 @@ def graph_of(plan: Plan, *, free_streams: bool = False) -> Graph:
     else:
         queue_of, num_queues = _numbered(_resource_keys(plan))
         queue_first, queue_ops = _grouped(queue_of, num_queues)
-    waits = plan.waits
+    ops, waits = plan.ops.clone(), plan.waits.clone()
     wait_op = waits.get_column("op").to_numpy().view(np.int32)
     wait_first = np.zeros(num_ops + 1, np.int32)
     np.cumsum(np.bincount(wait_op, minlength=num_ops), out=wait_first[1:])
     lag_ns = waits.get_column("lag_ns")
     meet_of = meet_first = meet_ops = _NONE
-    if plan.ops.get_column("meet").null_count() < num_ops:
-        meet_of, meet_first, meet_ops = _meets(plan.ops.get_column("meet"))
+    if (meet := ops.get_column("meet")).null_count() < num_ops:
+        meet_of, meet_first, meet_ops = _meets(meet)
     return Graph(
         plan=plan,
         queue_of=queue_of,
@@ -113,7 +113,7 @@ def graph_of(plan: Plan, *, free_streams: bool = False) -> Graph:
         wait_on=waits.get_column("on").to_numpy().view(np.int32),
         wait_for_start=waits.get_column("since").to_physical().to_numpy().astype(np.uint8, copy=False),
         wait_lag_ns=lag_ns.to_numpy() if (lag_ns != 0).any() else _NO_TIMES,
-        hold_ns=hold_ns(plan.ops, plan.gap_ns),
+        hold_ns=hold_ns(ops, plan.gap_ns),
         meet_of=meet_of,
         meet_first=meet_first,
         meet_ops=meet_ops,
@@ -257,7 +257,8 @@ def _resource_keys(plan: Plan) -> _Int64s:
     """A number for each op's stream: equal where rank and stream are."""
     if not len(plan):
         return _NO_TIMES
-    rank, stream = plan.ops.get_column("rank"), plan.ops.get_column("stream")
+    ops = plan.ops.clone()
+    rank, stream = ops.get_column("rank"), ops.get_column("stream")
     low, high = _range(plan, "stream")
     if low == high:
         return rank.to_numpy()
@@ -277,12 +278,17 @@ def _numbered(keys: NDArray[Any]) -> tuple[_Int32s, int]:
         return np.searchsorted(used, keys).astype(np.int32), len(used)
     is_used = np.zeros(int(keys.max()) + 1, dtype=bool)
     is_used[keys] = True
+    if is_used.all():
+        return keys.astype(np.int32, copy=False), len(is_used)
     number_of = np.cumsum(is_used, dtype=np.int32)
     return (number_of - 1)[keys], int(number_of[-1])
 
 
 def _grouped(codes: _Int32s, num_groups: int) -> tuple[_Int32s, _Int32s]:
     """Offsets of each code, and indices sorted by code, those of one code in their order."""
+    if (codes[1:] >= codes[:-1]).all():
+        in_order = np.arange(max(num_groups + 1, len(codes)), dtype=np.int32)
+        return np.searchsorted(codes, in_order[: num_groups + 1]).astype(np.int32), in_order[: len(codes)]
     if len(codes) + _num_interpreted > INTERPRETED:
         first, order = np.zeros(num_groups + 1, np.int32), np.empty(len(codes), np.int32)
         _compiled(loops.grouped)(codes, first, order)
@@ -309,7 +315,7 @@ def _meets(column: pl.Series) -> tuple[_Int32s, _Int32s, _Int32s]:
 def check_values(plan: Plan) -> None:
     """Raise `PlanError` for everything that `check` raises, circles excepted."""
     need_plan(plan)
-    of, ops, waits = f"plan {plan.name!r}", plan.ops, plan.waits
+    of, ops, waits = f"plan {plan.name!r}", plan.ops.clone(), plan.waits.clone()
     if plan.gap_ns < 0:
         raise PlanError(f"{of}: gap_ns = {plan.gap_ns:,}; it must be 0 or more nanoseconds.")
     if len(ops) >= _MAX_ROWS or len(waits) >= _MAX_ROWS:
@@ -332,12 +338,14 @@ def check_values(plan: Plan) -> None:
 
 def _range(plan: Plan, column: str) -> tuple[int, int]:
     """Least and largest of a column of ops; (0, 0) where all is null."""
-    values = plan.ops.get_column(column)  # asked itself: a query of a small plan takes ten times as long as its answer
+    values = plan.ops.clone().get_column(
+        column
+    )  # asked itself: a query of a small plan takes ten times as long as its answer
     return cast("int | None", values.min()) or 0, cast("int | None", values.max()) or 0
 
 
 def _check_device(plan: Plan, of: str) -> None:
-    ops = plan.ops
+    ops = plan.ops.clone()  # so that constant columns take memory here only
     if not len(ops):
         return
     if plan.num_sms is not None and _range(plan, "num_sms")[1] > plan.num_sms:
@@ -374,7 +382,7 @@ def _is_mixed(plan: Plan, is_host: pl.Series) -> bool:
 
 
 def _check_ids(plan: Plan, of: str) -> None:
-    ids = plan.ops.get_column("id")
+    ids = plan.ops.clone().get_column("id")
     if ids.null_count() < len(ids) and (twice := ids.drop_nulls().value_counts().filter(pl.col.count > 1)).height:
         label, count = twice.sort("id").row(0)
         raise PlanError(f"{of}: {count} ops share the id {label!r}. Ids name one op each.{more(twice.height)}")
@@ -384,7 +392,7 @@ def _check_total(plan: Plan, of: str) -> None:
     """Sums in floating point: they need not be exact, and cannot overflow."""
     ops = plan.ops
     per_op = pl.col("duration_ns").cast(pl.Float64).sum() + pl.col("num_kernels").cast(pl.Float64).sum() * plan.gap_ns
-    lags = plan.waits.get_column("lag_ns").cast(pl.Float64).abs().sum()
+    lags = plan.waits.clone().get_column("lag_ns").cast(pl.Float64).abs().sum()
     total_ns = int((ops.select(per_op).item() if len(ops) else 0) + lags)
     if total_ns >= MAX_TOTAL_NS:
         raise PlanError(

@@ -238,7 +238,8 @@ def _check_type(name: str, found: pl.DataType, wanted: pl.DataType, what: str) -
 
 
 def _without_nulls(frame: pl.DataFrame, defaults: dict[str, Any], needed: tuple[str, ...], what: str) -> pl.DataFrame:
+    looked_at = frame.clone()  # a constant column takes memory in the frame in which it is looked at
     for name in (*needed, *defaults):
-        if missing := frame.get_column(name).null_count():
+        if missing := looked_at.get_column(name).null_count():
             raise PlanError(f"{what}: {missing:,} {'row has' if missing == 1 else 'rows have'} no {name}.")
     return frame

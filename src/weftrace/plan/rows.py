@@ -86,12 +86,17 @@ def rows_on(ops: pl.DataFrame, rank: int, what: str) -> NDArray[np.int64]:
     return rows
 
 
-def rows_by_rank(ops: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+def rows_by_rank(ops: pl.DataFrame) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
     """All rows, those of one rank together and in their order; the ranks, ascending; and where each begins."""
-    rank_of = ops.get_column("rank").to_numpy()
-    rows = np.argsort(rank_of, kind="stable")
-    ranks, first = np.unique(rank_of[rows], return_index=True)
-    return rows, ranks, first
+    column = ops.get_column("rank")
+    rank_of = column.to_numpy()
+    if column.is_sorted():
+        rows: NDArray[Any] = np.arange(len(column), dtype=np.int32)
+    else:
+        rows = np.argsort(rank_of, kind="stable")
+        rank_of = rank_of[rows]
+    first = np.flatnonzero(np.append(True, rank_of[1:] != rank_of[:-1])[: len(rank_of)])
+    return rows, rank_of[first], first
 
 
 def label_of(ops: pl.DataFrame, row: int) -> str:

@@ -53,7 +53,9 @@ def zbv(num_ranks: int, num_micro_batches: int) -> Schedule:
         Sweep("W", late, first_I1, (Rest(many - rank, num_ranks),)),
     ]
     actions = actions_of(sweeps, _stages(num_ranks))
-    return _schedule("ZBV", num_micro_batches, actions.filter(pl.col("micro_batch") < num_micro_batches))
+    if many > num_micro_batches:
+        actions = actions.filter(pl.col("micro_batch") < num_micro_batches)
+    return _schedule("ZBV", num_micro_batches, actions)
 
 
 def v_half(num_ranks: int, num_micro_batches: int) -> Schedule:
