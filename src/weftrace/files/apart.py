@@ -94,6 +94,11 @@ def _started(max_bytes: int) -> subprocess.Popen[bytes]:
         raise ApartError(f"no process can be started to read it: {error.strerror or error}") from error
 
 
+def first_line(error: BaseException) -> str:
+    """What an error of a library says, in one line of at most 200 characters."""
+    return (str(error) or type(error).__name__).splitlines()[0][:200]
+
+
 def serve() -> None:
     """Run what `Apart` sends, until it sends no more: the other process's whole life."""
     calls = os.fdopen(os.dup(0), "rb")
@@ -115,7 +120,7 @@ def serve() -> None:
         except WeftraceError as error:
             result = pickle.dumps((False, error))
         except BaseException as error:  # Polars' panics are no Exception
-            result = pickle.dumps((False, (str(error) or type(error).__name__).splitlines()[0][:200]))
+            result = pickle.dumps((False, first_line(error)))
         results.write(result)
         results.flush()
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from weftrace.errors import TraceError, TraceTooLarge, WeftraceError
-from weftrace.files.apart import Apart, ApartError
+from weftrace.files.apart import Apart, ApartError, first_line
 from weftrace.files.sources import DEFAULT_MAX_BYTES
 from weftrace.units import KIB, size
 
@@ -88,10 +88,8 @@ def read_table(
     except TraceTooLarge as found:
         raise too_large(f"{path}: {found}") from found
     except (*BROKEN, ApartError) as found:
-        said = (str(found) or type(found).__name__).splitlines()[0][:200]
-        raise error(
-            f"{path}: is damaged, cut short or changed, and Parquet cannot be read in part ({said}). {remedy}".rstrip()
-        ) from found
+        why = f"is damaged, cut short or changed, and Parquet cannot be read in part ({first_line(found)}). {remedy}"
+        raise error(f"{path}: {why.rstrip()}") from found
     return Table(rows, metadata, is_checked)
 
 

@@ -17,6 +17,7 @@ import msgspec
 import polars as pl
 
 from weftrace.errors import TraceError
+from weftrace.files.apart import first_line
 from weftrace.files.output import write_output
 from weftrace.files.parquet import MAGIC, lacks_digest, parquet_bytes, read_table
 from weftrace.files.sources import DEFAULT_MAX_BYTES, open_bytes
@@ -158,7 +159,7 @@ def _facts(path: str, text: str) -> _Facts:
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise TraceError(
             f"{path}: its description of the trace is not what weftrace writes "
-            f"({_first_line(error)}). Convert the profiler's file again: weftrace convert"
+            f"({first_line(error)}). Convert the profiler's file again: weftrace convert"
         ) from error
 
 
@@ -205,7 +206,3 @@ def _plain(path: str, rows: pl.DataFrame, facts: _PlainFacts) -> Plain:
         raise TraceError(f"{path}: an event is of a rank that the file does not list. Convert the file again.")
     rows = rows.select(pl.col(_PLAIN + column).alias(column) for column in PLAIN_SCHEMA)
     return Plain(workers=facts.workers, rows=rows, notes=facts.notes, moved=facts.moved)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:200]
