@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +31,18 @@ def chromium() -> str | None:
     """The first of `BROWSERS` that is installed."""
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/bin"])
     return next(filter(None, (shutil.which(name, path=path) for name in BROWSERS)), None)
+
+
+def wait_until(page: Page, expression: str, *, arg: object = None, seconds: float = 30) -> None:
+    """Ask a page again and again until `expression` holds.
+
+    Playwright's `wait_for_function` asks again from a timer of the page, where its `eval` is what the page's policy
+    refuses: it only works where the first answer is yes.
+    """
+    end = time.monotonic() + seconds
+    while not page.evaluate(expression, arg):
+        assert time.monotonic() < end, f"{seconds:g} s have passed without {expression}"
+        page.wait_for_timeout(10)
 
 
 @pytest.fixture(scope="session")
@@ -81,7 +94,7 @@ def open_html(browser: Browser, idle_pages: Pool, tmp_path: Path) -> Iterator[Op
             page.on(event, listener)  # type: ignore[call-overload] # one overload an event
         in_use.append((kind, page, listeners))
         page.goto(path.as_uri())
-        page.wait_for_function("() => performance.getEntriesByName('weftrace-first-paint').length === 1")
+        wait_until(page, "() => performance.getEntriesByName('weftrace-first-paint').length === 1")
         return page
 
     yield opened

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.browser import CHROMIUM_ARGS, chromium
+from tests.browser import CHROMIUM_ARGS, chromium, wait_until
 
 
 def take(
@@ -27,7 +27,7 @@ def take(
         )
         page = context.new_page()
         page.goto(page_path.resolve().as_uri() + section)
-        page.wait_for_function("() => performance.getEntriesByName('weftrace-first-paint').length === 1")
+        wait_until(page, "() => performance.getEntriesByName('weftrace-first-paint').length === 1")
         if view:
             page.evaluate("(view) => { location.hash = view; }", view)
         page.wait_for_timeout(300)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser import Open
+from tests.browser import Open, wait_until
 from tests.flops.small_reports import TINY
 from tests.render.extreme_pages import strained
 from tests.report import job_documents
@@ -69,7 +69,7 @@ def test_copying_gives_a_spreadsheet_its_columns(open_html: Open, report: Any) -
       document.execCommand = () => { window.copied = document.activeElement.value; return true; };
     }""")
     page.locator('[data-table="families"] .export button:text-is("Copy")').click()
-    page.wait_for_function("window.copied")
+    wait_until(page, "window.copied")
     lines = page.evaluate("window.copied").splitlines()
     families = report.document["ranks"][0]["families"]
     assert lines[0].split("\t")[:5] == list(families[0]) and len(lines) == 1 + len(families)

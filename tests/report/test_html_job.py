@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from tests.browser import wait_until
 from tests.report import job_documents
 from tests.report.job_documents import MS, SHIFT
 from tests.report.slow_rank import slow_rank
@@ -220,16 +221,16 @@ def test_a_click_opens_the_rank_at_the_time_in_view(open_html: Any) -> None:
     start, end = window(page, "job")
     onto(page, "#job-canvas")
     page.mouse.wheel(0, -200)
-    page.wait_for_function("(end) => Number(document.getElementById('job-canvas').dataset.end) < end", arg=end)
+    wait_until(page, "(end) => Number(document.getElementById('job-canvas').dataset.end) < end", arg=end)
     page.keyboard.press("Home")
     assert window(page, "job") == (0, 30 * MS) != (start, end)
     # The address tells what is seen of all ranks, too.
     page.evaluate("location.hash = 'all=12000000..18000000&rank=3'")
-    page.wait_for_function("() => weftrace.rank() === 3")
+    wait_until(page, "() => weftrace.rank() === 3")
     assert window(page, "job") == (12 * MS, 18 * MS)
     page.locator("#job-canvas").focus()
     page.keyboard.press("d")
-    page.wait_for_function("() => location.hash === '#all=12900000..18900000&rank=3'")
+    wait_until(page, "() => location.hash === '#all=12900000..18900000&rank=3'")
 
 
 def test_steps_pairs_and_worst_collectives(open_html: Any) -> None:

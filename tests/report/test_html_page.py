@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from tests.browser import wait_until
 from tests.fuzz import few
 from tests.report import documents
 from tests.report.test_html import many_events
@@ -140,7 +141,7 @@ def test_wheel_zooms_at_the_pointer(page: Page) -> None:
     start, end = window(page)
     x, _ = onto(page, "#timeline-canvas", 0.25)
     page.mouse.wheel(0, -300)
-    page.wait_for_function("(end) => Number(document.getElementById('timeline-canvas').dataset.end) < end", arg=end)
+    wait_until(page, "(end) => Number(document.getElementById('timeline-canvas').dataset.end) < end", arg=end)
     closer = window(page)
     assert closer[1] - closer[0] < 0.8 * (end - start)
     box = box_of(page, "#timeline-canvas")
@@ -217,7 +218,7 @@ def test_lanes_zoom(page: Page) -> None:
     assert home[1] == 20_500 * US
     onto(page, "#lanes-canvas")
     page.mouse.wheel(0, -200)
-    page.wait_for_function("(end) => Number(document.getElementById('lanes-canvas').dataset.end) < end", arg=home[1])
+    wait_until(page, "(end) => Number(document.getElementById('lanes-canvas').dataset.end) < end", arg=home[1])
     page.click("#lanes-fit")
     assert window(page, "lanes") == home
 
@@ -586,7 +587,7 @@ def test_light_and_dark(open_html: Any, html: str) -> None:
     page.click("#theme")
     dark = page.evaluate(background)
     assert dark != light
-    page.wait_for_function(f"(before) => {picture} !== before", arg=drawn)  # the canvas follows
+    wait_until(page, f"(before) => {picture} !== before", arg=drawn)  # the canvas follows
     page.click("#theme")
     assert page.evaluate(background) == light
     assert open_html(html, color_scheme="dark").evaluate(background) == dark

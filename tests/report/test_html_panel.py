@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.browser import wait_until
 from tests.fuzz import few
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.report import analyze, render_html
@@ -228,7 +229,7 @@ def test_facts_are_copied_as_text(summary: Page) -> None:
     facts(summary, GEMM)
     summary.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
     summary.locator("#event-panel .copy").click()
-    summary.wait_for_function("window.copied !== undefined")
+    wait_until(summary, "window.copied !== undefined")
     lines = summary.evaluate("window.copied").splitlines()
     assert lines[:4] == ["class: compute", f"name: {GEMM}", "starts: 0 ns", "takes: 100 µs"]
     assert lines[-2:] == ["operators: aten::addmm < aten::linear", "stack: model.py(7): forward;train.py(3): main"]

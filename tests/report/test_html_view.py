@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser import Open
+from tests.browser import Open, wait_until
 from weftrace.report import Report, analyze, render_html
 from weftrace.trace import open_trace
 
@@ -54,11 +54,11 @@ def test_the_address_opens_the_same_view_again(open_html: Open, two_ranks: str) 
     again = open_html(two_ranks)
     again.goto(again.url + fragment)
     again.reload()
-    again.wait_for_function("() => window.weftrace")
+    wait_until(again, "() => Boolean(window.weftrace)")
     assert again.evaluate(STATE) == seen
     assert again.locator("#range-panel").is_visible() and again.locator("#event-panel").is_visible()
     again.evaluate("location.hash = 'view=0..1000000'")  # as a reader who edits the address
-    again.wait_for_function("() => weftrace.timeline.view.end === 1000000")
+    wait_until(again, "() => weftrace.timeline.view.end === 1000000")
     assert again.evaluate(STATE) == {**seen, "rank": 0, "view": [0, 1e6], "selected": -1, "range": None, "find": ""}
 
 
@@ -161,7 +161,7 @@ def test_perfetto_gets_the_events_after_it_answered(open_html: Open, html: str, 
     page.evaluate(PERFETTO, True)
     page.locator("#trace-menu summary").click()
     page.locator("#trace-perfetto").click()
-    page.wait_for_function("() => window.heard.some(([data]) => data.perfetto)")
+    wait_until(page, "() => window.heard.some(([data]) => data.perfetto)")
     assert page.evaluate("window.opened") == ["https://ui.perfetto.dev"]
     heard = page.evaluate("""() => window.heard.map(([data, origin]) => [
       data.perfetto ? { ...data.perfetto, buffer: new TextDecoder().decode(data.perfetto.buffer) } : data, origin])""")

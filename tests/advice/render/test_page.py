@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from tests.advice.runs import two_streams
-from tests.browser import Open
+from tests.browser import Open, wait_until
 from tests.fuzz import few
 from tests.pages import check_modules, page_blocks, rows_of
 from tests.report.job_documents import late_job, replayed
@@ -115,7 +115,7 @@ def test_the_band_is_filled_by_each_class_as_long_as_it_was(
     page = open_html(render_path_html(critical_path_report(inferred)), color_scheme=scheme)
     from_ns, to_ns = (round(each * path.span_ns) for each in part)
     page.evaluate(f"() => weftrace.picture.view.set({from_ns}, {to_ns})")
-    page.wait_for_function(f"() => +document.querySelector('.path-frame canvas').dataset.start === {from_ns}")
+    wait_until(page, f"() => +document.querySelector('.path-frame canvas').dataset.start === {from_ns}")
     drawn = page.evaluate(BAND, [24, 34])
     expected = shares(path, from_ns, to_ns)
     for name, share in drawn.items():
@@ -157,7 +157,7 @@ def test_nothing_is_painted_on_a_row_where_nothing_ran(open_html: Open, tmp_path
     assert found["gaps"]
     middle = sum(found["gaps"][0]) / 2
     page.evaluate(f"() => weftrace.picture.view.set({middle} - 1000, {middle} + 1000)")
-    page.wait_for_function("() => new Promise(done => requestAnimationFrame(() => setTimeout(() => done(true))))")
+    wait_until(page, "() => new Promise(done => requestAnimationFrame(() => setTimeout(() => done(true))))")
     colours = page.evaluate(f"""() => {{
       const canvas = document.querySelector(".path-frame canvas"), ratio = window.devicePixelRatio;
       const top = 24 + 34 + 12 + {found["row"]} * 28;

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
+from tests.browser import wait_until
 from tests.experts.render import documents
 from tests.pages import check_modules, page_blocks
 from weftrace.experts.outputs import PLACEMENT, REPLAY
@@ -254,7 +255,7 @@ def test_finer_colours(placement_page: Page) -> None:
     before = placement_page.evaluate(picture)
     placement_page.locator("[data-reach='1']").click()
     assert placement_page.evaluate("weftrace.reach()") == 0.2
-    placement_page.wait_for_function(f"(before) => {picture} !== before", arg=before)
+    wait_until(placement_page, f"(before) => {picture} !== before", arg=before)
     assert placement_page.locator("[data-reach='1']").get_attribute("aria-pressed") == "true"
 
 
@@ -314,7 +315,7 @@ def test_every_picture_names_layers_by_their_numbers_in_the_model(placement_page
     }""")
     placement_page.locator("#layer-prev").click()
     placement_page.locator("#layer-next").click()
-    placement_page.wait_for_function("() => window.bold.includes('4')")
+    wait_until(placement_page, "() => window.bold.includes('4')")
     assert set(placement_page.evaluate("window.bold")) <= {"3", "4"}  # beside the map, in its margin
     assert placement_page.locator("#layer-title").inner_text() == "Layer 4"
     assert placement_page.locator("#moves-title").inner_text() == "Moves of layer 4"
@@ -440,7 +441,7 @@ def test_dark_maps_follow_the_theme(open_html: Any) -> None:
     picture = "document.querySelector('canvas[data-map=after]').toDataURL()"
     light = page.evaluate(picture)
     page.click("#theme")
-    page.wait_for_function(f"(before) => {picture} !== before", arg=light)
+    wait_until(page, f"(before) => {picture} !== before", arg=light)
 
 
 def test_hostile_text_does_not_run(open_html: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser import Open
+from tests.browser import Open, wait_until
 from tests.pages import check_modules, page_blocks
 from tests.pipeline.render import simulations
 from weftrace.pipeline import Costs, compare
@@ -225,7 +225,7 @@ def test_names_of_points_lie_apart_at_their_points_and_the_axis_has_one_unit(ope
     costs = Costs(forward_ns=97_400_000, input_ns=111_600_000, weight_ns=29_800_000, overlapped_ns=129_000_000)
     tab = open_html(render_comparison_html(compare(costs, num_devices=2, num_micro_batches=2)))
     tab.set_viewport_size({"width": width, "height": 900})
-    tab.wait_for_function("document.querySelector('#trade-chart svg').clientWidth < innerWidth")
+    wait_until(tab, "document.querySelector('#trade-chart svg').clientWidth < innerWidth")
     boxes = "es => es.map(e => [e, e.previousElementSibling].map(b => b.getBoundingClientRect().toJSON()))"
     named = tab.locator(".point-word").evaluate_all(boxes)
     assert len(named) > 8
