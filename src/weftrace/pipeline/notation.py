@@ -12,8 +12,8 @@ micro-batch 5; `I`, `W` and `B` likewise; `0F4&7B1` is a forward overlapped with
 says that its activations are offloaded. `slices: K` tells sequence slices, `note: TEXT` a note. What follows a `#` at
 the start of a line or after a blank is a comment.
 
-torch's CSV (`torch.distributed.pipelining`, its "compute_only" form) has a row a rank and `(0F4;7B1)OVERLAP_F_B` for
-F&B; empty cells are idle time slots.
+torch's CSV (`torch.distributed.pipelining`) has a row a rank and `(0F4;7B1)OVERLAP_F_B` for F&B; empty cells are idle
+time slots. It is written in its "compute_only" form, and read with messages too.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _HEAD_OF_ANY = re.compile(r"# weftrace pipeline schedule, version (\d+)")
 _ACTION = re.compile(r"(\d+)([FIWB])(\d+)(\^?)")
 _PAIR = re.compile(r"(\d+)F(\d+)(\^?)&(\d+)B(\d+)")
 _TORCH_PAIR = re.compile(r"\((\d+)F(\d+);(\d+)B(\d+)\)OVERLAP_F_B")
+_TORCH_COMMUNICATION = re.compile(r"\d+(SEND|RECV)_[FB]\d+|\d+(UN|RE)SHARD|\d*REDUCE_GRAD\d*")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _Row = tuple[str, int, int, int | None, int | None, bool]
 
@@ -141,16 +142,19 @@ def to_torch_csv(schedule: Schedule) -> str:
 
 
 def from_torch_csv(text: str, *, name: str = "schedule", what: str = "the CSV") -> Schedule:
-    """A schedule from the CSV of torch's schedules, as `_dump_csv(..., format="compute_only")` writes it.
+    """A schedule from the CSV of torch's schedules, as `_dump_csv` writes it in either of its forms.
 
-    The ranks are the rows, each holds the stages that its actions name. what: the file, for errors. Raises
-    `ScheduleError` for cells that are no action; actions for communication are refused: they follow from the others.
+    The ranks are the rows, each holds the stages that its actions name. Messages, and gathers and reductions of
+    parameters (`0SEND_F1`, `0UNSHARD`), are left out: they follow from the others. what: the file, for errors. Raises
+    `ScheduleError` for cells that are no action.
     """
     rows_of: dict[int, list[_Row]] = {}
     for rank, line in enumerate(_text(text, what).splitlines()):
         where = f"{what}, row {rank + 1}"
         cells = (cell.strip().strip('"').strip() for cell in line.split(","))  # no action has a comma in it
-        rows_of[rank] = [_torch_action(cell, where) for cell in cells if cell]
+        rows_of[rank] = [
+            _torch_action(cell, where) for cell in cells if cell and not _TORCH_COMMUNICATION.fullmatch(cell)
+        ]
     while rows_of and not rows_of[max(rows_of)]:
         del rows_of[max(rows_of)]  # empty lines at the end
     if not rows_of:
@@ -202,11 +206,6 @@ def _torch_action(cell: str, where: str) -> _Row:
         return "F&B", int(match[1]), int(match[2]), int(match[3]), int(match[4]), False
     if (match := _ACTION.fullmatch(cell)) and not match[4]:
         return match[2], int(match[1]), int(match[3]), None, None, False
-    if re.fullmatch(r"\d+(SEND|RECV)_[FB]\d+|\d+(UN|RE)SHARD|\d*REDUCE_GRAD\d*", cell):
-        raise ScheduleError(
-            f"{where}: {cell} is communication, which follows from the other actions. "
-            'Write the file with format="compute_only".'
-        )
     raise ScheduleError(f"{where}: {cell[:60]!r} is no action; torch writes 3F5, 3I5, 3W5, 3B5, (0F4;7B1)OVERLAP_F_B.")
 
 

@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._C._distributed_c10d import HashStore
 
 from tests.living import Ranks
 from weftrace.errors import PipelineRunError, ScheduleError
 from weftrace.pipeline.runtime.boundary import describe, packed, received, same_but_for_memory
 from weftrace.pipeline.runtime.executor import PipelineRuntime
+from weftrace.pipeline.runtime.failures import FirstFailure
+from weftrace.pipeline.runtime.link import Link
 from weftrace.pipeline.schedule import Action, Schedule
 
 CASES = "tests.pipeline.runtime.boundaries:"
@@ -66,12 +69,39 @@ def test_wrong_uses_are_refused_on_all_ranks(ranks: Ranks) -> None:
 
 def test_a_stage_that_fails_is_told_with_rank_and_action_and_nobody_waits_for_it(ranks: Ranks) -> None:
     said = ranks.run(CASES + "fails", dies=False)
-    assert said[2] == (
-        "PipelineRunError: rank 2 failed at 2F0, the forward of stage 2, micro-batch 0: "
-        "ValueError: a number that is none"
-    )
+    cause = "rank 2 failed at 2F0, the forward of stage 2, micro-batch 0: ValueError: a number that is none"
+    assert said[2] == f"PipelineRunError: {cause}"
     for rank in (0, 1, 3):
         assert f"PipelineRunError: rank {rank} stopped while" in said[rank], said
+        assert said[rank].endswith(f": {cause}"), said
+
+
+def test_only_a_connection_that_failed_is_told_as_one() -> None:
+    """What fails for another reason is told with it; a rank that told its failure before is named."""
+
+    class Work:
+        def __init__(self, says: str) -> None:
+            self.says = says
+
+        def wait(self) -> None:
+            raise RuntimeError(self.says)
+
+    def said(says: str, link: Link) -> str:
+        with pytest.raises(PipelineRunError) as caught:
+            link.finish([Work(says)], "waiting for the input of stage 1, micro-batch 0 from rank 0")
+        return str(caught.value)
+
+    link = Link(1, None, torch.device("cpu"), FirstFailure(HashStore(), "failure"))
+    sizes = "[enforce fail at pair.cc:416] op.preamble.length <= op.nbytes. 16 vs 8"
+    closed = "[/gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:3"
+    waiting = "while waiting for the input of stage 1, micro-batch 0 from rank 0: "
+    assert said(sizes, link) == f"rank 1 failed {waiting}{sizes}"
+    assert said(closed, link).startswith(f"rank 1 stopped {waiting}the connection failed. Another rank has ended")
+    link.first_failure.tell("rank 0 failed at 0F0: ValueError: first")
+    link.first_failure.tell("rank 3 failed at 3F0: ValueError: second")
+    assert said(closed, link) == f"rank 1 stopped {waiting}rank 0 failed at 0F0: ValueError: first"
+    assert said(sizes, link) == f"rank 1 failed {waiting}{sizes}"
+    assert FirstFailure().told() == ""
 
 
 def test_a_rank_that_is_gone_before_a_step_is_told_in_a_sentence_too(ranks: Ranks) -> None:

@@ -88,8 +88,10 @@ class RankChunks:
                 else:
                     self._backward(action.kind, action.stage, action.micro_batch, step)
         except Exception as error:
+            told = self._mail.link.because(error)
             raise PipelineRunError(
                 f"rank {self.rank} failed at {action}, {_in_words(action)}: {type(error).__name__}: {error}"
+                + (f" ({told})" if told else "")
             ) from error
 
     def _forward(self, action: Action, step: StepState) -> None:

@@ -35,6 +35,7 @@ from weftrace.pipeline.runtime.chunks import (
     need_stages,
     value_of,
 )
+from weftrace.pipeline.runtime.failures import FirstFailure, reason_of
 from weftrace.pipeline.runtime.gradients import Gradients
 from weftrace.pipeline.runtime.link import Link
 from weftrace.pipeline.runtime.p2p import Mailbox
@@ -119,7 +120,7 @@ class PipelineRuntime:
         elif schedule.num_ranks == 1:
             group = None
         home = torch.device(device) if device is not None else _device_of(stages)
-        self._link = Link(self.rank, group, _travels_on(group, home))
+        self._link = Link(self.rank, group, _travels_on(group, home), FirstFailure.of(group, self.rank))
         self._mail = Mailbox(self._link, home)
         need_stages(schedule, stages, self.rank)
         ties = [Tie(dict(names)) for names in tied]
@@ -227,8 +228,11 @@ class PipelineRuntime:
             )
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             self._has_failed = True
+            is_told = isinstance(error, PipelineRunError)  # with its rank
+            who = "" if is_told else f"rank {self.rank} failed: {type(error).__name__}: "
+            self._link.first_failure.tell(who + reason_of(error))
             self._mail.close()
             self._gradients.abandon()
             raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from weftrace.errors import PipelineRunError
+from weftrace.pipeline.runtime.failures import FirstFailure, is_of_connection, reason_of
 
 #: isend or irecv, a tensor, and the rank to or from which it goes.
 Call = tuple[Any, Tensor, int]
@@ -26,12 +27,13 @@ Call = tuple[Any, Tensor, int]
 class Link:
     """A rank's connections. group: of the pipeline's ranks; None where there is one rank, and after `close`.
 
-    device: on which tensors travel.
+    device: on which tensors travel. first_failure: of all ranks, as far as one told it.
     """
 
     rank: int
     group: dist.ProcessGroup | None
     device: torch.device
+    first_failure: FirstFailure = field(default_factory=FirstFailure)
 
     def begin(self, calls: Sequence[Call], doing: str) -> list[Any]:
         """Begin these, as one batch: the works to be finished. doing: what to say of it where it fails."""
@@ -87,11 +89,19 @@ class Link:
             traceback.clear_frames(error.__traceback__)
             raise self._lost(doing, error) from error
 
+    def because(self, error: BaseException) -> str:
+        """What another rank told of its failure, where this error only tells that it is gone; else empty."""
+        return self.first_failure.told() if is_of_connection(error) else ""
+
     def _lost(self, doing: str, error: RuntimeError) -> PipelineRunError:
-        reason = (str(error) or "no reason given").splitlines()[0][:300]
+        if not is_of_connection(error):
+            return PipelineRunError(f"rank {self.rank} failed while {doing}: {reason_of(error)}")
+        stopped = f"rank {self.rank} stopped while {doing}: "
+        if told := self.because(error):
+            return PipelineRunError(stopped + told)
         return PipelineRunError(
-            f"rank {self.rank} stopped while {doing}: the connection failed. Another rank has ended or failed; the one "
-            f"that failed first says why. ({reason})"
+            f"{stopped}the connection failed. Another rank has ended or failed; if it failed, it says why. "
+            f"({reason_of(error)})"
         )
 
 
