@@ -30,8 +30,9 @@ def test_a_report_shows_its_headline_its_parts_and_its_lanes(report: wt.Report) 
 
 def test_a_page_in_a_cell_draws_itself_without_a_network(report: wt.Report, open_html: Open) -> None:
     cell = wt.page(report, height=700)._repr_html_()
+    assert cell.isascii()  # so that a document of any encoding, or of none, holds it
     mark = "<script>performance.mark('weftrace-first-paint')</script>"
-    page = open_html(f"<!doctype html><body>{report._repr_html_()}{cell}{mark}</body>")
+    page = open_html(f"<!doctype html><meta charset=windows-1252><body>{report._repr_html_()}{cell}{mark}</body>")
     inside = page.frame_locator("iframe")
     inside.locator("canvas:visible").first.wait_for()
     assert inside.locator("h1").count() == 1

@@ -126,8 +126,11 @@ class Page:
         return f"<Page: {len(self.html):,} characters>"
 
     def _repr_html_(self) -> str:
+        # In ASCII: the page runs only the script that its policy has the digest of, and a document around it that
+        # declares no encoding may be read as another one.
+        inside = escape(self.html).encode("ascii", "xmlcharrefreplace").decode("ascii")
         return (
-            f'<iframe srcdoc="{escape(self.html)}" width="100%" height="{self.height}" '
+            f'<iframe srcdoc="{inside}" width="100%" height="{self.height}" '
             'style="border:0;width:100%" sandbox="allow-scripts allow-downloads allow-popups"></iframe>'
         )
 
