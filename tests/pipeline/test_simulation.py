@@ -141,7 +141,7 @@ def test_a_rank_that_does_nothing_holds_its_parameters() -> None:
 
 @pytest.mark.parametrize("blocking", [False, True])
 def test_large_schedules_are_simulated_as_small_ones(monkeypatch: pytest.MonkeyPatch, blocking: bool) -> None:
-    """They get names and memory after the engine has run."""
+    """Their plan gets names and memory when it is asked for."""
     schedule, costs = generate("zbv", num_ranks=4, num_micro_batches=8), Costs.units(latency=1, blocking=blocking)
     small = simulate(schedule, costs)
     monkeypatch.setattr("weftrace.pipeline.simulation._LARGE", 0)

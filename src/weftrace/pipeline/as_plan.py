@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from weftrace.pipeline.costs import Costs, durations_ns, need_costs, of_stages
 from weftrace.pipeline.dependencies import messages_between_ranks
+from weftrace.pipeline.held import changes_of_kinds, in_bytes
 from weftrace.pipeline.planned.copies import copies_of, with_copies
 from weftrace.pipeline.planned.frames import named, stacked
 from weftrace.pipeline.planned.streams import COMPUTE
@@ -25,7 +26,7 @@ from weftrace.pipeline.rules import check_work
 from weftrace.pipeline.schedule import KINDS, Schedule, code_of
 from weftrace.plan import Plan
 
-_F, _B, _I, _W, _FB = (code_of(kind) for kind in ("F", "B", "I", "W", "F&B"))
+_F, _FB = code_of("F"), code_of("F&B")
 
 
 def plan_of(schedule: Schedule, costs: Costs) -> Plan:
@@ -85,21 +86,13 @@ def _told(ops: pl.DataFrame, schedule: Schedule, costs: Costs) -> pl.DataFrame:
 
 def _memory_changes(schedule: Schedule, costs: Costs, chunk_N: NDArray[np.int32]) -> tuple[pl.Series, pl.Series]:
     """What each action takes at its start and at its end (negative: frees), Int64."""
-    activation_S, pending_S = (
-        of_stages(costs, name, schedule.num_stages) for name in ("activation_bytes", "pending_bytes")
-    )
-    code = schedule.kind_N
-    none = np.zeros_like(activation_S)
-    start_KS, end_KS = np.stack([none] * len(KINDS)), np.stack([none] * len(KINDS))
-    start_KS[[_F, _FB]] = activation_S
-    if (code == _F).all():  # forward only: nothing waits for a backward
-        end_KS[_F] = -activation_S
-    end_KS[_B], end_KS[_I], end_KS[_W] = -activation_S, pending_S - activation_S, -pending_S
+    sizes, code = in_bytes(schedule, costs), schedule.kind_N
     chunk = pl.Series(chunk_N.view(np.uint32))
-    start, end = (pl.Series(changes_KS.reshape(-1)).gather(chunk) for changes_KS in (start_KS, end_KS))
+    by_kind = changes_of_kinds(sizes, forward_only=bool((code == _F).all()))
+    start, end = (pl.Series(changes_KS.reshape(-1)).gather(chunk) for changes_KS in by_kind)
     if len(pairs := np.flatnonzero(code == _FB)):
         back = schedule.actions.get_column("back_stage").gather(pairs).to_numpy()
-        end = end.scatter(pairs, -activation_S[back])
+        end = end.scatter(pairs, -sizes.activation_S[back])
     return start, end
 
 

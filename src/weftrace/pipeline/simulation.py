@@ -16,19 +16,19 @@ from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.as_plan import plan_of, plan_of_times, told
 from weftrace.pipeline.costs import Costs, of_stages
-from weftrace.pipeline.planned.streams import FROM_HOST, TO_HOST
+from weftrace.pipeline.held import Sizes, changes_of_curve, holdings, in_bytes, in_chunks
 from weftrace.pipeline.planned.transfers import arrivals
 from weftrace.pipeline.rules import check
-from weftrace.pipeline.schedule import KINDS, Schedule, code_of
-from weftrace.plan import Timetable, critical_path, memory_curve, memory_peaks, timetable
+from weftrace.pipeline.schedule import Schedule, code_of
+from weftrace.plan import Timetable, critical_path, timetable
 from weftrace.units import duration
 
 #: Where a step ends. barrier: for all ranks when the last of them is done. span: for each rank when it is done itself.
 Boundary = Literal["barrier", "span"]
 
-#: Actions from which on the engine runs before memory and names are worked out, so that never both take memory.
+#: Actions from which on a plan is made without names and memory: they would take most of the memory.
 _LARGE = 1 << 20
-_F, _B, _I, _W, _FB = (code_of(kind) for kind in ("F", "B", "I", "W", "F&B"))
+_F, _B, _I, _FB = (code_of(kind) for kind in ("F", "B", "I", "F&B"))
 
 
 class RankRow(TypedDict):
@@ -52,7 +52,8 @@ class Simulation(InNotebook):
     boundary: what a rank's step is. "barrier": from 0 to the makespan, for every rank. "span": from the start of its
         first action to the end of its last, as where the next step's forwards may begin on one rank while another
         still works.
-    times: start and end of each op of `plan_of(schedule, costs)`.
+    ran: start and end of each op of `plan_of(schedule, costs)`; of a large schedule without names, phases and memory,
+        which only `times` makes.
     ranks: frame of `RankRow`. busy_ns: the sum of the rank's actions. idle_ns: its step - busy_ns,
         of which warm_up_ns lies before the start of its first action that has a backward in it (B, I, F&B), steady_ns
         from there to the end of its last that has a forward (F, F&B), and cool_down_ns after both. Without any
@@ -64,13 +65,22 @@ class Simulation(InNotebook):
     schedule: Schedule
     costs: Costs
     boundary: Boundary
-    times: Timetable
+    ran: Timetable
     ranks: pl.DataFrame
+
+    @property
+    def times(self) -> Timetable:
+        """Start and end of each op of `plan_of(schedule, costs)`. Where a schedule has more than a million actions,
+        each call completes the plan."""
+        if len(self.schedule) < _LARGE:
+            return self.ran
+        plan = told(self.ran.plan, self.schedule, self.costs)
+        return Timetable(plan=plan, start_ns=self.ran.start_ns, end_ns=self.ran.end_ns)
 
     @property
     def makespan_ns(self) -> int:
         """From the start of the first action to the end of the last, over all ranks."""
-        return self.times.makespan_ns
+        return self.ran.makespan_ns
 
     @property
     def step_ns(self) -> int:
@@ -87,27 +97,25 @@ class Simulation(InNotebook):
         """The schedule's actions with their `start_ns` and `end_ns`."""
         num = len(self.schedule)
         return self.schedule.actions.with_columns(
-            start_ns=pl.Series(self.times.start_ns[:num]), end_ns=pl.Series(self.times.end_ns[:num])
+            start_ns=pl.Series(self.ran.start_ns[:num]), end_ns=pl.Series(self.ran.end_ns[:num])
         )
 
     @property
     def messages(self) -> pl.DataFrame:
         """`weftrace.pipeline.dependencies.messages` of the schedule with `arrived_ns`: from when on the action `op` may
         start as far as this message is concerned, which is before it has arrived where an F&B needs it late."""
-        return arrivals(self.schedule, self.costs, self.times)
+        return arrivals(self.schedule, self.costs, self.ran)
 
     def memory(self, rank: int) -> pl.DataFrame:
         """What a rank holds over time, its parameters included: from `time_ns` on, `bytes`; the first row is at 0.
 
         Raises `ScheduleError` where there is no such rank.
         """
-        does_nothing = self.schedule.on_rank(rank).is_empty()
+        self.schedule.on_rank(rank)
         weight_bytes = self.ranks.get_column("weight_bytes")[rank]
-        at_first = pl.DataFrame({"time_ns": [0], "bytes": [weight_bytes]})
-        if does_nothing:
-            return at_first
-        curve = memory_curve(self.times, rank).with_columns(pl.col("bytes") + weight_bytes)
-        return curve if len(curve) and curve["time_ns"][0] == 0 else pl.concat([at_first, curve])
+        sizes = in_bytes(self.schedule, self.costs)
+        time_ns, held = changes_of_curve(*holdings(self.schedule, self.ran, sizes).curve(rank))
+        return pl.DataFrame({"time_ns": time_ns, "bytes": held + weight_bytes})
 
     def critical_path(self) -> pl.DataFrame:
         """What decides the makespan, first to last, as `weftrace.plan.critical_path` tells it; `op` is the row of the
@@ -127,10 +135,7 @@ def simulate(schedule: Schedule, costs: Costs, boundary: Boundary = "barrier") -
         raise ScheduleError(f"boundary = {boundary!r}; a step ends at a 'barrier', or a rank's own 'span' does.")
     plan = (plan_of if len(schedule) < _LARGE else plan_of_times)(schedule, costs)
     try:
-        times = timetable(plan)
-        if len(schedule) >= _LARGE:
-            times = Timetable(plan=told(plan, schedule, costs), start_ns=times.start_ns, end_ns=times.end_ns)
-        return at_times(schedule, costs, times, boundary)
+        return at_times(schedule, costs, timetable(plan), boundary)
     except PlanError as error:
         check(schedule)  # tells a circle in words of pipelines
         raise ScheduleError(str(error)) from error  # sums of times, or of bytes, that are too large
@@ -143,7 +148,7 @@ def at_times(schedule: Schedule, costs: Costs, times: Timetable, boundary: Bound
     """
     parts = [_idle(schedule, times, boundary), _memory(schedule, costs, times)]
     ranks = pl.concat(parts, how="horizontal").select(*RankRow.__annotations__)
-    return Simulation(schedule=schedule, costs=costs, boundary=boundary, times=times, ranks=ranks)
+    return Simulation(schedule=schedule, costs=costs, boundary=boundary, ran=times, ranks=ranks)
 
 
 # --- idle time --------------------------------------------------------------------------------------------------------
@@ -206,36 +211,15 @@ def _memory(schedule: Schedule, costs: Costs, times: Timetable) -> pl.DataFrame:
     weight_bytes = np.zeros(schedule.num_ranks, np.int64)
     for ranks in schedule.rank_of:
         np.add.at(weight_bytes, list(ranks), weight_S)
-    peaks = memory_peaks(times)
-    peak_bytes = weight_bytes.copy()
-    peak_bytes[peaks.get_column("rank").to_numpy()] += peaks.get_column("peak_bytes").to_numpy()
-    held = _most_held(schedule, costs, times)
-    return pl.DataFrame({"peak_bytes": peak_bytes, "peak_activations": held, "weight_bytes": weight_bytes})
+    sizes = in_bytes(schedule, costs), in_chunks(schedule, costs)
+    held = [holdings(schedule, times, size).peaks() for size in sizes[_are_equal(*sizes) :]]
+    return pl.DataFrame(
+        {"peak_bytes": weight_bytes + held[0], "peak_activations": held[-1], "weight_bytes": weight_bytes}
+    )
 
 
-def _most_held(schedule: Schedule, costs: Costs, times: Timetable) -> NDArray[np.int64]:
-    """Most chunks of which a rank holds activations, [R]: the most that it has taken less those freed until then."""
-    start, end = times.start_ns, times.end_ns
-    code, stage = schedule.kind_N, schedule.stage_N
-    freed_at_I = np.zeros(schedule.num_stages, bool)
-    if costs.pending_bytes is not None:
-        freed_at_I = of_stages(costs, "pending_bytes", schedule.num_stages) == 0
-    frees_KS = np.zeros((len(KINDS), schedule.num_stages), bool)
-    frees_KS[[_B, _FB]], frees_KS[_I], frees_KS[_W] = True, freed_at_I, ~freed_at_I
-    frees_KS[_F] = (code == _F).all()  # forward only
-    takes, frees = (code == _F) | (code == _FB), frees_KS[code, stage]
-    copied = times.plan.ops[len(schedule) :].select("rank", "stream", row=pl.int_range(pl.len()) + len(schedule))
-    copied = copied.filter(pl.col("stream").is_in([TO_HOST, FROM_HOST]))
-    first = _first_rows(schedule)
-    held = np.zeros(schedule.num_ranks, np.int64)
-    for rank in range(schedule.num_ranks):
-        own = slice(first[rank], first[rank + 1])
-        taken, freed = start[own][takes[own]], end[own][frees[own]]
-        if len(copied):
-            gone, back = (copied.filter(rank=rank, stream=stream)["row"].to_numpy() for stream in (TO_HOST, FROM_HOST))
-            taken, freed = np.sort(np.append(taken, start[back])), np.sort(np.append(freed, end[gone]))
-        held[rank] = np.max(1 + np.arange(len(taken)) - np.searchsorted(freed, taken, side="right"), initial=0)
-    return held
+def _are_equal(one: Sizes, other: Sizes) -> bool:
+    return all(map(np.array_equal, one, other))
 
 
 def _first_rows(schedule: Schedule) -> NDArray[np.int64]:

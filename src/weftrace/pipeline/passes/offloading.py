@@ -85,7 +85,7 @@ def _chunks(simulation: Simulation, room: int) -> list[list[_Chunk]]:
     parts: tuple[Literal["F", "I", "W"], ...] = ("F", "I", "W" if is_kept else "I")
     forward, backward, last = (chunk_rows(schedule, part)[0] for part in parts)
     num, rank = len(schedule), schedule.actions["rank"].to_numpy()
-    start, end = simulation.times.start_ns[:num], simulation.times.end_ns[:num]
+    start, end = simulation.ran.start_ns[:num], simulation.ran.end_ns[:num]
     clock = np.cumsum(end - start) - (end - start)  # stands still while a rank idles
     by = clock[backward] - copy_ns_S[:, None]
     beside = np.maximum(np.searchsorted(clock, by, side="right") - 1, 0)

@@ -5,7 +5,7 @@ The SVG, the page, the figure and the terminal's picture take a `Picture` and de
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -13,11 +13,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weftrace.files.values import filled
-from weftrace.pipeline.as_plan import plan_of
-from weftrace.pipeline.costs import of_stages
+from weftrace.pipeline.held import changes_of_curve, holdings, in_chunks
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Simulation
-from weftrace.plan import Timetable, memory_curve
 
 #: Columns of `Picture.cells`, one row an action, ranks ascending and in the order of time within a rank.
 CELL_SCHEMA: dict[str, pl.DataType] = {
@@ -133,7 +131,7 @@ def shades_of(schedule: Schedule) -> tuple[tuple[str, ...], NDArray[np.int32]]:
 def causes(simulation: Simulation) -> NDArray[np.int64]:
     """For each action the one for whose result, or for whose arrival at a message that blocks, it stood waiting, as a
     row of the schedule; -1 where its rank did not stand waiting."""
-    times, num = simulation.times, len(simulation.schedule)
+    times, num = simulation.ran, len(simulation.schedule)
     waits = times.plan.waits
     op, on = (waits.get_column(name).to_numpy().astype(np.int64) for name in ("op", "on"))
     since = np.where((waits.get_column("since") == "start").to_numpy(), times.start_ns[on], times.end_ns[on])
@@ -157,21 +155,16 @@ def holds_bytes(simulation: Simulation) -> bool:
 def memory_of(simulation: Simulation, ranks: list[int], in_bytes: bool) -> pl.DataFrame:
     """What ranks hold, a row whenever it changes: rank, time_ns, held; in bytes as the simulation has it, else in
     chunks whose activations, or a part of them, are held."""
-    schedule, costs, times = simulation.schedule, simulation.costs, simulation.times
-    counted = costs.activation_bytes == 1 and costs.pending_bytes in (None, 0, 1)  # a chunk is a byte already
-    if not in_bytes and not counted:
-        freed_at_I = (
-            costs.pending_bytes is not None and not of_stages(costs, "pending_bytes", schedule.num_stages).any()
-        )
-        ones = replace(costs, activation_bytes=1, pending_bytes=0 if freed_at_I else None)
-        times = Timetable(plan=plan_of(schedule, ones), start_ns=times.start_ns, end_ns=times.end_ns)
-    frames = []
+    counted = holdings(simulation.schedule, simulation.ran, in_chunks(simulation.schedule, simulation.costs))
+    curves = []
     for rank in ranks:
-        curve = simulation.memory(rank) if in_bytes else memory_curve(times, rank)
-        frames.append(curve.select(pl.lit(rank, pl.Int32()).alias("rank"), "time_ns", held="bytes"))
-        if not in_bytes and (not len(curve) or curve["time_ns"][0] > 0):
-            frames.insert(-1, pl.DataFrame({"rank": [rank], "time_ns": [0], "held": [0]}, schema=frames[-1].schema))
-    return pl.concat(frames)
+        if in_bytes:
+            curve = simulation.memory(rank).rename({"bytes": "held"})
+        else:
+            time_ns, held = changes_of_curve(*counted.curve(rank))
+            curve = pl.DataFrame({"time_ns": time_ns, "held": held})
+        curves.append(curve.select(pl.lit(rank, pl.Int32()).alias("rank"), pl.all()))
+    return pl.concat(curves)
 
 
 def _chosen(num_ranks: int, most: int, peak_rank: int) -> list[int]:

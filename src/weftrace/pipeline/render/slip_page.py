@@ -45,10 +45,9 @@ def measured_simulation(found: Slip) -> Simulation:
     ops = actions.select("rank", name=pl.col("kind").cast(pl.String), duration_ns=pl.col("end_ns") - pl.col("start_ns"))
     waits = actions.select(op=pl.int_range(pl.len(), dtype=pl.UInt32), on="cause", start_ns="start_ns").drop_nulls("on")
     lag = waits.get_column("start_ns") - end.gather(waits.get_column("on"))
-    held = simulate(found.schedule, costs).times.plan.ops.select("start_bytes", "end_bytes")
     plan = Plan(
         name=found.schedule.name,
-        ops=ops.hstack(held),
+        ops=ops,
         waits=waits.select("op", "on").with_columns(lag_ns=lag),
     )
     times = Timetable(plan=plan, start_ns=start.to_numpy(), end_ns=end.to_numpy())
