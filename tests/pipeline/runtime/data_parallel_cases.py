@@ -18,7 +18,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
-from tests.pipeline.runtime.models import WORDS, Perceptrons, batch, model
+from tests.pipeline.runtime.models import WORDS, Perceptrons, Phased, batch, model
 from tests.pipeline.runtime.one_process import Grads, added, apart, run_alone, same
 from weftrace.errors import PipelineRunError
 from weftrace.pipeline.notation import from_text
@@ -44,7 +44,8 @@ def wrapped(module: nn.Module, how: str, mesh: DeviceMesh) -> nn.Module:
     if how == "ddp":
         return DistributedDataParallel(module, process_group=mesh["replicas"].get_group())
     dims = mesh["replicas", "shards"] if how == "hsdp" else mesh["replicas"]
-    for part in module.children():
+    blocks = module.blocks.parts if isinstance(module, Phased) else ()
+    for part in (*blocks, *module.children()):
         if not isinstance(part, nn.ModuleList):  # has no forward with hooks
             fully_shard(part, mesh=dims, reshard_after_forward=how != "fsdp kept")
     fully_shard(module, mesh=dims, reshard_after_forward=how != "fsdp kept")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from weftrace.pipeline.runtime.blocks import ExpertBlock
+from weftrace.pipeline.runtime.phases import Compute, Phase, PhasedModule, PhasedSequential
 
 WIDTH, WORDS, LENGTH = 8, 11, 6
 
@@ -70,6 +73,19 @@ class Experts(nn.Module):
         }
 
 
+class Phased(PhasedModule):
+    """Blocks with experts between a layer and a weight of its own, as phases."""
+
+    def __init__(self, group: Any = None) -> None:
+        super().__init__()
+        self.first = nn.Linear(WIDTH, WIDTH)
+        self.scale = nn.Parameter(torch.linspace(0.5, 1.5, WIDTH))
+        self.blocks = PhasedSequential(*(ExpertBlock(WIDTH, num_experts=4, group=group) for _ in range(2)))
+
+    def phases(self) -> Sequence[Phase]:
+        return [Compute("first", lambda x: self.first(x) * self.scale), *self.blocks.phases()]
+
+
 Loss = Callable[[Any, Any], Tensor]
 
 
@@ -80,6 +96,8 @@ def model(kind: str, num_stages: int) -> tuple[list[nn.Module], Loss]:
         return [Perceptrons().double() for _ in range(num_stages)], _square
     if kind == "transformer":
         return [Block(not s, s == num_stages - 1).double() for s in range(num_stages)], _cross_entropy
+    if kind == "phased":
+        return [Phased().double() for _ in range(num_stages)], _square
     assert kind == "moe", kind
     return [Experts().double() for _ in range(num_stages)], _balanced
 

@@ -20,6 +20,7 @@ from torch.distributed._composable.contract import _get_registry
 from torch.nn.parallel import DistributedDataParallel
 
 from weftrace.errors import ScheduleError
+from weftrace.pipeline.runtime.gathered import param_groups, stays_gathered, widen
 from weftrace.pipeline.runtime.replicas import grad_of, pieces_of
 
 
@@ -103,15 +104,12 @@ class FullyShard:
             root.set_is_last_backward(False)
             root.set_requires_gradient_sync(False)
             for part in _sharded(root):
-                kept = not any(group._reshard_after_forward for group in _groups(part._get_fsdp_state()))
-                part.set_reshard_after_backward(not kept, recurse=False)
+                part.set_reshard_after_backward(not stays_gathered(part), recurse=False)
 
     def weights_done(self) -> None:
-        """Where gradients are reduced in a wider dtype, they are added up in it."""
-        for each in self._parameters():
-            if hasattr(each, "_unsharded_param"):
-                each.accumulate_unsharded_grad_if_needed()
-                each.to_accumulated_grad_if_needed()
+        for root in self._roots:
+            for group in _all_groups(root):
+                widen(group)
 
     def reduce(self) -> None:
         for root in self._roots:
@@ -125,6 +123,7 @@ class FullyShard:
             _synchronize(root)
             for part in _sharded(root):
                 part.reshard()
+                part._get_fsdp_state().holders = 0
 
     def abandon(self) -> None:
         """Gradients of gathered parameters are where no optimizer's zero_grad() would find them."""
@@ -135,6 +134,7 @@ class FullyShard:
         for root in self._roots:
             _synchronize(root)
             for state in root._get_fsdp_state()._state_ctx.all_states:
+                state.holders = 0
                 if hasattr(state, "_reset_iter_state"):
                     state._reset_iter_state()
 
@@ -161,14 +161,8 @@ def _sharded(root: nn.Module) -> Iterator[Any]:
     return (part for part in root.modules() if _shards(part))
 
 
-def _groups(state: Any) -> list[Any]:
-    """One before torch 2.13, or none."""
-    found = getattr(state, "_fsdp_param_groups", None)
-    return list(found) if found is not None else [state._fsdp_param_group] if state._fsdp_param_group else []
-
-
 def _all_groups(root: Any) -> list[Any]:
-    return [group for state in root._get_fsdp_state()._state_ctx.all_states for group in _groups(state)]
+    return [group for state in root._get_fsdp_state()._state_ctx.all_states for group in param_groups(state)]
 
 
 # --- which modules can be stages --------------------------------------------------------------------------------------
@@ -232,7 +226,12 @@ def is_sharded(module: nn.Module) -> bool:
 
 
 def _shards(module: nn.Module) -> bool:
-    return "FSDPModule" in _names(type(module))
+    return is_sharded_class(type(module))
+
+
+def is_sharded_class(kind: type) -> bool:
+    """Whether fully_shard made it, for a module of its own."""
+    return "FSDPModule" in _names(kind)
 
 
 def is_dtensor(tensor: Tensor) -> bool:

@@ -85,8 +85,9 @@ class Gradients:
 
     def after(self, turn: int, action: Action) -> None:
         """This turn of the program is over. Where it made a stage's last gradients, they are begun to be reduced."""
-        if action.kind == "W":
-            for reduction in self._reductions.get(action.stage, ()):
+        stage = action.back_stage if action.kind == "F&B" else action.stage
+        if action.kind not in ("F", "I"):
+            for reduction in self._reductions.get(stage, ()):  # type: ignore[arg-type]
                 reduction.weights_done()
         if turn in self._last_of:
             with record_function(REDUCE):

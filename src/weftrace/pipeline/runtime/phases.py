@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -20,8 +21,10 @@ from torch import Tensor, nn
 from torch.profiler import record_function
 
 from weftrace.errors import ScheduleError
+from weftrace.pipeline.runtime.data_parallel import is_sharded_class
+from weftrace.pipeline.runtime.gathered import dtypes_of, gather, in_precision, release, reshard, unshard
 from weftrace.pipeline.runtime.split.instrument import Splitting
-from weftrace.pipeline.runtime.split.values import backward_from, called, has_gradient, leaf_of, mapped
+from weftrace.pipeline.runtime.split.values import backward_from, called, has_gradient, leaf_of, leaves_of, mapped
 
 Ran = TypeVar("Ran")
 #: Stops wherever a communication was begun, and returns what the phases return.
@@ -56,11 +59,31 @@ class Exchange:
     begin: Callable[..., Transfer]
 
 
-Phase = Compute | Exchange
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """Between phases: where those of a module on which fully_shard was called begin, or end."""
+
+    module: nn.Module
+    begins: bool
+
+    def forward(self) -> None:
+        (gather if self.begins else release)(self.module)
+
+    def backward(self) -> None:
+        (release if self.begins else gather)(self.module)
+
+
+Phase = Compute | Exchange | Gathering
 
 
 class PhasedModule(nn.Module):
     """A module whose forward is its phases, one after another: a class derived from it writes `phases` alone."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """fully_shard gives a module a class of its own. Its phases gather the module's parameters."""
+        super().__init_subclass__(**kwargs)
+        if is_sharded_class(cls):
+            cls.phases = _with_parameters(cls.phases)  # type: ignore[assignment, method-assign]
 
     def phases(self) -> Sequence[Phase]:
         """The first one computes. All ranks that communicate in them run them in the same order."""
@@ -69,9 +92,11 @@ class PhasedModule(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Without a cut graph: autograd runs through the phases, and each communication is waited for at once."""
         value: Any = kwargs or args
-        for phase in self.phases():
+        for phase in _own(type(self).phases)(self):
             if isinstance(phase, Compute):
                 value = called(phase.run, value)
+            elif isinstance(phase, Gathering):
+                value = _passed(phase, value)
             else:
                 moved = _Moved.apply(phase, value[1:], value[0])  # type: ignore[no-untyped-call]
                 value = (moved, *value[1:])
@@ -102,6 +127,56 @@ class _Moved(torch.autograd.Function):
         return None, None, ctx.transfer.backward(grad).wait()
 
 
+class _Passed(torch.autograd.Function):
+    """A `Gathering` as autograd sees it where nobody splits: one micro-batch at a time is in a module's phases."""
+
+    @staticmethod
+    def forward(ctx: Any, phase: Gathering, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.phase = phase
+        ctx.set_materialize_grads(False)
+        (unshard if phase.begins else reshard)(phase.module)
+        return tensors
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        """Where no input asks for a gradient, fully_shard's own hooks end the module's backward."""
+        (reshard if ctx.phase.begins else unshard)(ctx.phase.module)
+        return None, *grads
+
+
+def _passed(phase: Gathering, value: Any) -> Any:
+    moved = iter(_Passed.apply(phase, *filter(has_gradient, leaves_of(value))))  # type: ignore[no-untyped-call]
+    return mapped(value, lambda leaf: next(moved) if has_gradient(leaf) else leaf)
+
+
+_Phases = Callable[[Any], Sequence[Phase]]
+
+
+def _with_parameters(phases: _Phases) -> _Phases:
+    """Of a module on which fully_shard was called: its phases with its parameters, in its precision."""
+
+    @wraps(phases)
+    def gathered(module: Any) -> Sequence[Phase]:
+        found = list(phases(module))
+        inputs, outputs = dtypes_of(module)
+        at = next(at for at, phase in enumerate(found) if isinstance(phase, Compute))
+        found[at] = Compute(found[at].name, in_precision(found[at].run, inputs))  # type: ignore[union-attr]
+        if outputs is not None:
+            found.append(Compute("", in_precision(_as_is, outputs)))
+        return [Gathering(module, True), *found, Gathering(module, False)]
+
+    return gathered
+
+
+def _own(phases: _Phases) -> _Phases:
+    """A module's phases as it writes them: when it is called, its hooks do the rest."""
+    return getattr(phases, "__wrapped__", phases)
+
+
+def _as_is(*values: Any, **named: Any) -> Any:
+    return named or (values if len(values) != 1 else values[0])
+
+
 @dataclass(frozen=True, slots=True)
 class Computed:
     """A `Compute` that ran: what went in, as leaves, and what came out, with its graph."""
@@ -120,7 +195,7 @@ class Moved:
     received: Tensor
 
 
-Step = Computed | Moved
+Step = Computed | Moved | Gathering
 
 
 def ranged(name: str, letter: str) -> AbstractContextManager[Any]:
@@ -137,7 +212,8 @@ def phases_of(module: nn.Module) -> Sequence[Phase]:
     if not isinstance(module, PhasedModule):
         return [Compute("", module)]
     phases = module.phases()
-    if not phases or not isinstance(phases[0], Compute):
+    first = next((phase for phase in phases if not isinstance(phase, Gathering)), None)
+    if not isinstance(first, Compute):
         raise ScheduleError(f"the first phase of {type(module).__name__} must be a Compute")
     return phases
 
@@ -152,6 +228,9 @@ def run_forward(phases: Sequence[Phase], inputs: Any, splitting: Splitting | Non
             with ranged(phase.name, "F"), _split(splitting, phase.name, backward=False):
                 value = called(phase.run, inputs)
             steps.append(Computed(phase.name, inputs, value))
+        elif isinstance(phase, Gathering):
+            phase.forward()
+            steps.append(phase)
         else:
             moving, *rest = value
             with ranged(phase.name, "F"), torch.no_grad():
@@ -175,6 +254,9 @@ def run_backward(
     left = False  # whether a phase left something for W
     while steps:
         step = steps.pop()
+        if isinstance(step, Gathering):
+            step.backward()
+            continue
         if isinstance(step, Moved):
             sent = step.received.requires_grad  # to where others wait, even where nobody used what came
             if sent:

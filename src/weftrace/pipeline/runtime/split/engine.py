@@ -6,7 +6,6 @@ gradients cross between stages as values, as they must between processes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -17,11 +16,10 @@ from torch.profiler import record_function
 
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.range_names import chunk_name
-from weftrace.pipeline.runtime.data_parallel import is_sharded, need_no_hooks
+from weftrace.pipeline.runtime.data_parallel import need_no_hooks
 from weftrace.pipeline.runtime.phases import (
-    Compute,
+    Computed,
     Exchange,
-    Phase,
     Run,
     Step,
     alone,
@@ -75,7 +73,6 @@ class StageEngine:
     ) -> None:
         if not reduced_by_caller:
             need_no_hooks(module, f"stage {stage}")
-        self._is_whole = is_sharded(module)
         self.module = module
         self.stage = stage
         self.store = WeightGradStore() if store is None else store
@@ -90,11 +87,7 @@ class StageEngine:
     @property
     def interleaves(self) -> bool:
         """Whether the module offers phases that communicate, so that F&B really overlaps."""
-        return any(isinstance(phase, Exchange) for phase in self._phases)
-
-    @property
-    def _phases(self) -> Sequence[Phase]:
-        return [Compute("", self.module)] if self._is_whole else phases_of(self.module)
+        return any(isinstance(phase, Exchange) for phase in phases_of(self.module))
 
     def forward(self, micro_batch: int, inputs: Any, *, split: bool = True) -> Any:
         """F. inputs: a tuple for positional arguments, a dict for keywords, or one tensor; entries may be None.
@@ -153,13 +146,14 @@ class StageEngine:
             return outputs, alone(runs[0])
 
     def _forward(self, micro_batch: int, inputs: Any, split: bool) -> Run[Any]:
-        phases = self._phases
+        phases = phases_of(self.module)
         if not torch.is_grad_enabled():
             return (yield from run_forward(phases, inputs, None))[1]
         self._must_be(micro_batch, held=False)
         splitting = Splitting(self.store, (self.stage, micro_batch)) if split else None
         steps, outputs = yield from run_forward(phases, inputs, splitting)
-        self._graphs[micro_batch] = _Graph(steps[0].inputs, steps, splitting)  # type: ignore[union-attr]
+        first = next(step for step in steps if isinstance(step, Computed))
+        self._graphs[micro_batch] = _Graph(first.inputs, steps, splitting)
         return mapped(outputs, leaf_of)
 
     def _backward(self, micro_batch: int, output_grads: Any, letter: Literal["I", "B"]) -> Run[Any]:
