@@ -49,27 +49,3 @@ def _trains(group: dist.ProcessGroup | None, text: str, kind: str, steps: int) -
         "apart": max(apart(grads, want.summed(stage)) for stage, grads in mine.items()),
         "received": [result.peak_received, pipeline._programs["step"].peak_received],
     }
-
-
-def as_torch_does(group: dist.ProcessGroup | None, schedule: str, csv: str) -> bool:
-    """The gradients of torch's own runtime on the same schedule, which it reads from the CSV file: the same bits?"""
-    from torch.distributed.pipelining import PipelineStage
-    from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
-
-    ours = from_text(schedule)
-    mine, loss = model("mlp", ours.num_stages)
-    theirs, _ = model("mlp", ours.num_stages)
-    inputs, targets = batch("mlp", ours.num_micro_batches)
-    rank = dist.get_rank(group)
-    held = stages_on(ours, rank)
-    PipelineRuntime(ours, {s: mine[s] for s in held}, loss=loss, group=group).step(inputs, targets)
-    device = torch.device("cpu")
-    stages = [PipelineStage(theirs[s], s, ours.num_stages, device, group=group) for s in held]
-    runtime = _PipelineScheduleRuntime(stages, ours.num_micro_batches, loss_fn=loss, scale_grads=False)
-    runtime._load_csv(csv, format="compute_only")
-    whole = [torch.cat(inputs)] if 0 in held else []
-    if ours.num_stages - 1 in held:
-        runtime.step(*whole, target=torch.cat(targets), losses=[])
-    else:
-        runtime.step(*whole)
-    return all(same([p.grad for p in mine[s].parameters()], [p.grad for p in theirs[s].parameters()]) for s in held)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from tests.fuzz import few
 from tests.living import Ranks
 from tests.pipeline.runtime.random_schedules import random_schedule
 from weftrace.pipeline.generators.families import FAMILIES, generate
-from weftrace.pipeline.notation import to_text, to_torch_csv
+from weftrace.pipeline.notation import to_text
 from weftrace.pipeline.schedule import Schedule
 
 CASES = "tests.pipeline.runtime.cases:"
@@ -47,11 +46,3 @@ def test_every_schedule_trains_and_evaluates_as_one_process_does(ranks: Ranks, n
 @pytest.mark.parametrize("seed", few(range(3), 1))
 def test_a_random_schedule_does_too(ranks: Ranks, seed: int) -> None:
     trained(ranks, random_schedule(seed))
-
-
-@pytest.mark.parametrize("name", ["zbv", "interleaved"])
-def test_gradients_are_those_of_torchs_runtime_too(ranks: Ranks, name: str, tmp_path: Path) -> None:
-    schedule = generate(name, num_ranks=2, num_micro_batches=4)
-    (tmp_path / "schedule.csv").write_text(to_torch_csv(schedule))
-    csv = str(tmp_path / "schedule.csv")
-    assert ranks.run(CASES + "as_torch_does", 2, schedule=to_text(schedule), csv=csv) == [True, True]

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from weftrace.pipeline.runtime.blocks import ExpertBlock as ExpertBlock
     from weftrace.pipeline.runtime.blocks import TransformerBlock as TransformerBlock
     from weftrace.pipeline.runtime.checkpoints import PipelineState as PipelineState
+    from weftrace.pipeline.runtime.doors.dualpipe import DualPipe as DualPipe
+    from weftrace.pipeline.runtime.doors.dualpipe import DualPipeV as DualPipeV
+    from weftrace.pipeline.runtime.doors.torch_pipelining import from_torch as from_torch
+    from weftrace.pipeline.runtime.doors.torch_pipelining import to_torch as to_torch
+    from weftrace.pipeline.runtime.doors.torch_pipelining import to_torch_actions as to_torch_actions
     from weftrace.pipeline.runtime.executor import PipelineRuntime as PipelineRuntime
     from weftrace.pipeline.runtime.executor import StepResult as StepResult
     from weftrace.pipeline.runtime.phases import Compute as Compute

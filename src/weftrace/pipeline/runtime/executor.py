@@ -35,6 +35,7 @@ from weftrace.pipeline.runtime.chunks import (
     need_stages,
     value_of,
 )
+from weftrace.pipeline.runtime.doors.torch_pipelining import modules_of_stages
 from weftrace.pipeline.runtime.failures import FirstFailure, reason_of
 from weftrace.pipeline.runtime.gradients import Gradients
 from weftrace.pipeline.runtime.link import Link
@@ -70,7 +71,8 @@ class PipelineRuntime:
             optimizer.zero_grad()
 
     schedule: the same on all ranks.
-    stages: the modules that this rank holds. What a stage returns is what the next is called with: a tuple or list as
+    stages: the modules that this rank holds, by stage, or a list of the `PipelineStage`s of torch, whose group is taken
+        too. What a stage returns is what the next is called with: a tuple or list as
         positional arguments, a dict as keywords, anything else as the one argument. It holds tensors of any dtypes,
         with or without a gradient, None, numbers and texts, nested in tuples, lists and dicts; a stage may not write
         to an input that needs a gradient, as a ReLU(inplace=True) that comes first would. The modules lie on their
@@ -86,7 +88,9 @@ class PipelineRuntime:
     tied: parameters of different stages that are one, such as an embedding and a head, by stage and name; the same on
         all ranks: `[{0: "embed.weight", 7: "head.weight"}]`. They begin alike, and each gets the sum of all gradients.
     device: of the stages; None for that of their first parameter.
-    keep_outputs: whether results hold the outputs; where they are large, a training step need not keep them.
+    keep_outputs: whether results hold the outputs; where they are large, a training step need not keep them. It may
+        be set between steps.
+    sums_replicas: False leaves the gradients of a stage's replicas unsummed, to whoever sums them.
     changing_shapes: say so where the shapes that stages give to each other change from step to step although those of
         the model's inputs do not. Shapes are then sent with every message, and each waits for it.
 
@@ -100,7 +104,7 @@ class PipelineRuntime:
     def __init__(
         self,
         schedule: Schedule,
-        stages: Mapping[int, nn.Module],
+        stages: Mapping[int, nn.Module] | Sequence[Any],
         *,
         loss: Loss | None = None,
         group: dist.ProcessGroup | DeviceMesh | None = None,
@@ -108,9 +112,13 @@ class PipelineRuntime:
         device: torch.device | str | None = None,
         keep_outputs: bool = True,
         changing_shapes: bool = False,
+        sums_replicas: bool = True,
     ) -> None:
         self.schedule = schedule
-        group = group.get_group() if isinstance(group, DeviceMesh) else group
+        if not isinstance(stages, Mapping):
+            stages, of_stages = modules_of_stages(stages, schedule)
+            group = of_stages if group is None else group
+        group = _group_of(group) if isinstance(group, DeviceMesh) else group
         self.rank = _rank_in(schedule, group)
         self._programs = {
             "step": program_of(schedule, self.rank), "forward": program_of(forward_only(schedule), self.rank),
@@ -124,10 +132,12 @@ class PipelineRuntime:
         self._mail = Mailbox(self._link, home)
         need_stages(schedule, stages, self.rank)
         ties = [Tie(dict(names)) for names in tied]
-        self._gradients = Gradients(schedule, self._programs["step"], stages, loss, ties, self._link)
+        self._gradients = Gradients(
+            schedule, self._programs["step"], stages, loss, ties, self._link, sums_replicas=sums_replicas
+        )
         self._chunks = RankChunks(schedule, self._gradients.modules, self.rank, self._gradients.loss, self._mail)
         self._has_loss = loss is not None
-        self._keep_outputs = keep_outputs
+        self.keep_outputs = keep_outputs
         self._changing_shapes = changing_shapes
         self._signatures: dict[_Mode, object] = {}
         self._descriptions: dict[_Mode, dict[Any, str]] = {mode: {} for mode in _MODES}
@@ -238,7 +248,7 @@ class PipelineRuntime:
             raise
 
     def _run(self, mode: _Mode, inputs: Values | None, targets: Values | None) -> StepResult:
-        step = StepState(inputs if inputs is not None else {}, targets, self._keep_outputs)
+        step = StepState(inputs if inputs is not None else {}, targets, self.keep_outputs)
         mail = self._mail
         with record_function(STEP):
             self._agree(mode, step)
@@ -269,6 +279,16 @@ class PipelineRuntime:
 
 def _range(name: str, wanted: bool) -> Any:
     return record_function(name) if wanted else nullcontext()
+
+
+def _group_of(mesh: DeviceMesh) -> dist.ProcessGroup:
+    if mesh.ndim != 1:
+        names = mesh.mesh_dim_names or ()
+        raise ScheduleError(
+            f"group is a mesh of {mesh.ndim} dimensions{f', {list(names)}' if names else ''}: give the one of the "
+            "pipeline alone, such as mesh['pipeline']."
+        )
+    return mesh.get_group()
 
 
 def _rank_in(schedule: Schedule, group: dist.ProcessGroup | None) -> int:

@@ -33,14 +33,15 @@ from weftrace.pipeline.schedule import Action, Schedule
 class Gradients:
     """Of the stages of one rank, and of the loss where it is a module.
 
-    modules, loss: as they run, without DDP's wrapper.
+    modules, loss: as they run, without DDP's wrapper. sums_replicas: False leaves those of replicas to somebody else.
     """
 
     def __init__(
         self, schedule: Schedule, program: Program, given: Mapping[int, nn.Module], loss: Any, ties: Sequence[Tie],
-        link: Link,
+        link: Link, *, sums_replicas: bool = True,
     ) -> None:  # fmt: skip
         self._schedule, self._link, self._ties = schedule, link, ties
+        self._has_replicas = sums_replicas and schedule.num_replicas > 1  # to be summed
         self.modules = {stage: unwrapped(module, f"stage {stage}") for stage, module in given.items()}
         self.loss = unwrapped(loss, "the loss") if isinstance(loss, nn.Module) else loss
         ends = _ends(program)
@@ -111,17 +112,17 @@ class Gradients:
     @property
     def are_summed(self) -> bool:
         """Whether other ranks or stages hold what this rank holds too."""
-        return self._schedule.num_replicas > 1 or bool(self._ties)
+        return self._has_replicas or bool(self._ties)
 
     def of_this_step(self) -> AbstractContextManager[None]:
         """Within it, what is summed has the gradients of this step alone: earlier ones are summed already."""
-        replicated = [each for _, own in self._by_stage() for each in own] if self._schedule.num_replicas > 1 else []
+        replicated = [each for _, own in self._by_stage() for each in own] if self._has_replicas else []
         tied = [tie.parameter(stage, self.modules) for tie in self._ties for stage in tie.held(self.modules)]
         return gradients_of_this_step([*dict.fromkeys([*replicated, *tied])])
 
     def sum(self) -> None:
         """Over replicas of stages, then over tied parameters."""
-        if self._schedule.num_replicas > 1:
+        if self._has_replicas:
             for stage, own in self._by_stage():
                 sum_over_replicas(own, self._schedule, stage, self._link)
         for tie in self._ties:

@@ -6,6 +6,7 @@ gradients cross between stages as values, as they must between processes.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -16,10 +17,11 @@ from torch.profiler import record_function
 
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.range_names import chunk_name
-from weftrace.pipeline.runtime.data_parallel import need_no_hooks
+from weftrace.pipeline.runtime.data_parallel import is_sharded, need_no_hooks
 from weftrace.pipeline.runtime.phases import (
     Computed,
     Exchange,
+    PhasedModule,
     Run,
     Step,
     alone,
@@ -30,7 +32,11 @@ from weftrace.pipeline.runtime.phases import (
 )  # fmt: skip
 from weftrace.pipeline.runtime.split.instrument import Splitting
 from weftrace.pipeline.runtime.split.store import WeightGradStore
-from weftrace.pipeline.runtime.split.values import has_gradient, leaf_of, mapped
+from weftrace.pipeline.runtime.split.values import has_gradient, leaf_of, leaves_of, mapped
+
+#: Of a module's class: (module0, inputs0, criterion0, labels0, module1, loss1, outputs1, output_grads1) -> (outputs0,
+#: loss0), the forward of module0 and the backward of module1. From https://github.com/deepseek-ai/DualPipe.
+_OVERLAPPED = "overlapped_forward_backward"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,7 @@ class StageEngine:
         self.stage = stage
         self.store = WeightGradStore() if store is None else store
         self.notes: tuple[str, ...] = ()
+        self._gives_one = True  # and no tuple or list, as far as it was seen
         self._zeros = unused_input_grad == "zeros"
         self._graphs: dict[int, _Graph] = {}
         self._owed: set[int] = set()  # micro-batches whose W follows
@@ -130,10 +137,13 @@ class StageEngine:
         """F&B: F of one micro-batch and B of another: (outputs of the first, input gradients of the second).
 
         of: the stage of the backward, where it is another one of this rank. Where both stages offer phases, they
-        alternate: the communication of one runs behind the computation of the other. Else F runs, then B, and `notes`
-        say so. Each turn is a range of the profiler, `stage3(F)` and `stage3(B)`.
+        alternate: the communication of one runs behind the computation of the other. Each turn is a range of the
+        profiler, `stage3(F)` and `stage3(B)`. Where both are of one class with DualPipe's
+        `overlapped_forward_backward`, that runs both. Else F runs, then B, and `notes` say so.
         """
         other = of or self
+        if found := self._overlapped(forward, inputs, backward, output_grads, other, split):
+            return found
         runs = other._backward(backward, output_grads, "B"), self._forward(forward, inputs, split)
         if self.interleaves and other.interleaves:
             grads, outputs = interleaved(*runs, (chunk_name(other.stage, "B"), chunk_name(self.stage, "F")))
@@ -145,6 +155,42 @@ class StageEngine:
         with record_function(chunk_name(other.stage, "B")):
             return outputs, alone(runs[0])
 
+    def _overlapped(
+        self, forward: int, inputs: Any, backward: int, output_grads: Any, other: StageEngine, split: bool
+    ) -> tuple[Any, Any] | None:
+        """F&B by the class's own function, as DualPipe calls it; None where it has none, or cannot be called so. Losses
+        are made outside of it, so it gets none."""
+        overlap = getattr(type(self.module), _OVERLAPPED, None)
+        apart = type(self.module) is not type(other.module) or is_sharded(self.module)
+        if overlap is None or apart or isinstance(self.module, PhasedModule) or isinstance(inputs, dict):
+            return None
+        self._must_be(forward, held=False)
+        other._must_be(backward, held=True)
+        graph = other._graphs[backward]
+        (step,) = graph.steps
+        assert isinstance(step, Computed), step
+        outs, grads = leaves_of(step.outputs), leaves_of(output_grads)
+        pairs = [(out, grad) for out, grad in zip(outs, grads, strict=False) if has_gradient(out) and grad is not None]
+        if graph.splitting or len(outs) != len(grads) or not pairs:
+            return None
+        del other._graphs[backward]
+        leaves = mapped(inputs, leaf_of)
+        given = list(leaves) if isinstance(leaves, (tuple, list)) else [leaves]
+        splitting = Splitting(self.store, (self.stage, forward)) if split else None
+        with splitting.during("", backward=False) if splitting else nullcontext():
+            found = overlap(
+                self.module, given, None, [], other.module, None, [out for out, _ in pairs], [grad for _, grad in pairs]
+            )
+        if not isinstance(found, (tuple, list)) or len(found) != 2:
+            raise ScheduleError(
+                f"{type(self.module).__name__}.{_OVERLAPPED} returns (outputs, loss), not {found!r:.60}"
+            )
+        outputs = found[0]
+        if self._gives_one and isinstance(outputs, (tuple, list)) and len(outputs) == 1:
+            outputs = outputs[0]  # DualPipe lists all outputs, a single one too
+        self._graphs[forward] = _Graph(leaves, [Computed("", leaves, outputs)], splitting)
+        return mapped(outputs, leaf_of), mapped(graph.inputs, other._taken)
+
     def _forward(self, micro_batch: int, inputs: Any, split: bool) -> Run[Any]:
         phases = phases_of(self.module)
         if not torch.is_grad_enabled():
@@ -154,6 +200,7 @@ class StageEngine:
         steps, outputs = yield from run_forward(phases, inputs, splitting)
         first = next(step for step in steps if isinstance(step, Computed))
         self._graphs[micro_batch] = _Graph(first.inputs, steps, splitting)
+        self._gives_one = not isinstance(outputs, (tuple, list))
         return mapped(outputs, leaf_of)
 
     def _backward(self, micro_batch: int, output_grads: Any, letter: Literal["I", "B"]) -> Run[Any]:

@@ -57,7 +57,10 @@ class Splitting(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         cut = _CUTS.get(func)
-        if cut is not None and _PLAIN.issuperset(types) and torch.is_grad_enabled() and not _transformed():
+        if (
+            cut is not None and _PLAIN.issuperset(types) and torch.is_grad_enabled()
+            and not _transformed() and not self._is_of_another()
+        ):  # fmt: skip
             found = cut(*args, **kwargs)
             if found is not None and (out := self._cut(*found)) is not None:
                 return out
@@ -65,6 +68,10 @@ class Splitting(TorchFunctionMode):
             with self:
                 return _opened(func)(*args, **kwargs)
         return func(*args, **kwargs)
+
+    def _is_of_another(self) -> bool:
+        """Whether a backward runs that is not this chunk's: of an F&B, whose checkpoints compute another forward."""
+        return not self.in_backward and torch._C._current_graph_task_id() != -1
 
     def _cut(self, layer: Layer, x: Tensor, weight: Any, bias: Any) -> Tensor | None:
         """The call with its weights off the graph; None where it must run as it is."""
