@@ -14,7 +14,7 @@ import weftrace as wt
 from weftrace.cli.main import program
 from weftrace.errors import DocumentError, ScheduleError
 from weftrace.pipeline import Costs
-from weftrace.pipeline.comparing.comparison import candidates, compare
+from weftrace.pipeline.comparing.comparison import Comparison, candidates, compare
 from weftrace.pipeline.comparing.document import comparison_document, comparison_summary, comparison_table
 from weftrace.pipeline.render.comparison_page import comparison_block
 from weftrace.pipeline.render.comparison_words import comparison_headline, costs_in
@@ -127,7 +127,25 @@ def test_stages_that_differ_have_no_law() -> None:
 
 def test_what_would_not_fit_in_memory_is_refused_before_it_is_made() -> None:
     with pytest.raises(ScheduleError, match=r"54,525,952 chunks, and 16,000,000 are possible\. Name fewer"):
-        compare(Costs.units(), num_devices=1024, num_micro_batches=4096)
+        candidates(Costs.units(), num_devices=1024, num_micro_batches=4096)
+    with pytest.raises(ScheduleError, match=r"^1 schedule .* 16,777,216 chunks, and .* possible\. Compare fewer"):
+        compare(Costs.units(), num_devices=4096, num_micro_batches=4096)
+
+
+def test_large_schedules_are_compared_one_by_one_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compared() -> Comparison:
+        return compare(Costs.units(FB=3), num_stages=4, num_micro_batches=12, families=["1f1b", "seq1f1b", "dualpipe"])
+
+    kept = compared()
+    assert kept.left_out == ""
+    monkeypatch.setattr("weftrace.pipeline.comparing.comparison._MOST_KEPT", 143)  # of 3 x 4 x 12 chunks
+    large = compared()
+    assert all(each.schedule is None and each.simulation is None for each in large.candidates)
+    assert large.left_out.startswith("3 schedules of this size would not fit in memory together")
+    documents = [{**comparison_document(each), "left_out": ""} for each in (large, kept)]
+    assert documents[0] == documents[1]
+    assert comparison_block(large)["pictures"] == [None] * 3
+    assert large.left_out in comparison_block(large)["facts"]
 
 
 def test_progress_is_told_schedule_by_schedule() -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from weftrace.errors import PlanError, ScheduleError
 from weftrace.files.schemas import Count
+from weftrace.files.values import filled
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.as_plan import plan_of, plan_of_times, told
 from weftrace.pipeline.costs import Costs, of_stages
@@ -43,6 +44,22 @@ class RankRow(TypedDict):
     peak_bytes: Count
     peak_activations: Annotated[Count, Meta(description="Chunks with activations, or a part of them, held.")]
     weight_bytes: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Outcome:
+    """What came of a simulation, without the actions and their times, which take 50 bytes an action: its numbers, and
+    the size of its schedule."""
+
+    num_ranks: int
+    num_stages: int
+    num_replicas: int
+    num_slices: int
+    boundary: Boundary
+    makespan_ns: int
+    step_ns: int
+    bubble_ns: int
+    ranks: pl.DataFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -91,6 +108,11 @@ class Simulation(InNotebook):
     def bubble_ns(self) -> int:
         """The idle time of the rank that idles most. It names no cause: what messages cost is in it."""
         return int(self.ranks.select(pl.col("idle_ns").max()).item())
+
+    @property
+    def outcome(self) -> Outcome:
+        """What remains of it where the actions are too many to be kept."""
+        return filled(Outcome, self, self.schedule)
 
     @property
     def actions(self) -> pl.DataFrame:

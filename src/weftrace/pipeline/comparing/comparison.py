@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -17,9 +17,10 @@ from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs, need_costs, need_times
 from weftrace.pipeline.generators.arguments import need_counts
 from weftrace.pipeline.generators.families import FAMILIES, Family, family_of, generate
+from weftrace.pipeline.held import Sizes, holdings
 from weftrace.pipeline.laws.by_schedule import Law, laws_of
 from weftrace.pipeline.schedule import Schedule, plain_int
-from weftrace.pipeline.simulation import Boundary, Simulation, simulate
+from weftrace.pipeline.simulation import Boundary, Outcome, Simulation, simulate
 from weftrace.units import counted, duration, whole
 
 #: What a schedule of slices of sequences asks of a model.
@@ -27,8 +28,9 @@ NEEDS_OF_SLICES = (
     "attention that hands keys and values from slice to slice; a slice is taken to cost its part of a chunk"
 )
 
-#: One stage's work on one micro-batch each: more, over all schedules, take over 7 GB.
+#: One stage's work on one micro-batch each, over all schedules that are kept: some 5 GB.
 MAX_CHUNKS = 16_000_000
+_MOST_KEPT = 4_000_000  # of a comparison, which can do without
 #: Stages of an interleaved schedule on a device, at most: all numbers up to it are tried where devices are equal.
 MOST_STAGES = 8
 #: Of a model: costs by pair of stages are as many as the square of that.
@@ -38,13 +40,17 @@ _MOST_STARTS = 16  # of the stages that have one layer more
 _MOST_INTERLEAVED = 4_000_000
 _OPTION = "stages_per_rank"
 
+#: What is kept of schedules that were simulated.
+Keep = Literal["all", "outcomes if large"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Candidate(InNotebook):
     """One family's schedule for the model, simulated; or why there is none.
 
-    schedule, simulation, law: None where it is impossible, for which `reason` says why; where costs are for other ranks
-        or stages than it has, there is a schedule all the same. law: what formulas say of it.
+    outcome, law: of its simulation, and what formulas say of it; None where it is impossible, and `reason` says why.
+    schedule, simulation: None there too, and where a comparison is too large to keep them; where costs are for other
+        ranks or stages than it has, there is a schedule without a simulation.
     parameters: parameters that a device holds, as a multiple of one device's share where every device had one; 2 for
         DualPipe. peak_activations: the most activations that a device holds at once, in the same share of one
         micro-batch. A share is a stage where schedules are compared at equal stages, the model over the number of
@@ -58,6 +64,7 @@ class Candidate(InNotebook):
     layers: tuple[int, ...] = ()
     schedule: Schedule | None = None
     simulation: Simulation | None = None
+    outcome: Outcome | None = None
     law: Law | None = None
     parameters: Fraction = Fraction(0)
     peak_activations: Fraction = Fraction(0)
@@ -80,8 +87,8 @@ class Candidate(InNotebook):
     def asks(self) -> tuple[float, ...]:
         """What it asks of a model and of whoever runs it: copies of parameters, F&B, I and W apart, stages on a device,
         slices. One that asks no more in anything, and less in something, is the simpler."""
-        assert self.schedule is not None, self.reason
-        made = self.schedule
+        made = self.outcome
+        assert made is not None, self.reason
         held = made.num_stages * made.num_replicas / made.num_ranks
         return made.num_replicas, self.family.overlaps, self.family.splits, held, made.num_slices
 
@@ -99,15 +106,15 @@ class Candidate(InNotebook):
     @property
     def needs(self) -> str:
         """What it asks of the model beside an order of its chunks; empty where nothing."""
-        return NEEDS_OF_SLICES if self.schedule is not None and self.schedule.num_slices > 1 else ""
+        return NEEDS_OF_SLICES if self.outcome is not None and self.outcome.num_slices > 1 else ""
 
     def _describe(self) -> Iterator[tuple[str, str]]:
         yield "schedule", self.title
-        if self.simulation is None:
+        if self.outcome is None:
             yield "impossible", self.reason
             return
-        yield "makespan", duration(self.simulation.makespan_ns)
-        yield f"bubble ({self.simulation.boundary})", duration(self.simulation.bubble_ns)
+        yield "makespan", duration(self.outcome.makespan_ns)
+        yield f"bubble ({self.outcome.boundary})", duration(self.outcome.bubble_ns)
         yield "activations", f"{float(self.peak_activations):g} at most on a device"
         yield "parameters", f"{float(self.parameters):g}x"
 
@@ -121,6 +128,7 @@ def candidates(
     num_layers: int | None = None,
     families: Iterable[str] | None = None,
     boundary: Boundary = "barrier",
+    keep: Keep = "all",
     on_progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> list[Candidate]:
     """Every family simulated on the same model, in the order of `FAMILIES`; the impossible ones say why.
@@ -135,11 +143,12 @@ def candidates(
         parts all the same.
     num_micro_batches: of the whole batch, all replicas together. families: names of `FAMILIES`; all by default. With a
         number of stages on a device, "interleaved-fb:4", of this number alone.
-    on_progress: called with how many are done, and of how many.
+    keep: with "outcomes if large", schedules that are over 4 million chunks together are made and simulated one after
+        another, and only their outcomes kept. on_progress: called with how many are done, and of how many.
 
     Sequence slices are taken to cost the same, each an equal part of its micro-batch, although attention makes the
-    later ones dearer. Raises `ScheduleError` where an argument is no such thing, and where all together would not fit
-    in the memory of an ordinary machine.
+    later ones dearer. Raises `ScheduleError` where an argument is no such thing, and where schedules would not fit in
+    the memory of an ordinary machine.
     """
     if (num_stages is None) == (num_devices is None):
         raise ScheduleError("give either num_stages or num_devices: schedules are compared at equal one of them.")
@@ -157,20 +166,25 @@ def candidates(
     names = _variants(FAMILIES if families is None else families, size_of_one, num_devices, num_layers)
     families = {name for name, _ in names}
     chunks = size_of_one * len(families)
-    if chunks > MAX_CHUNKS:
+    keeps_all = keep == "all" or chunks <= _MOST_KEPT
+    if (chunks if keeps_all else size_of_one) > MAX_CHUNKS:
+        fewer = "Name fewer schedules (families=, --schedule), or compare" if keeps_all else "Compare"
         raise ScheduleError(
-            f"{counted(len(families), 'schedule')} of this size would not fit in memory: {whole(chunks)} chunks, and "
-            f"{MAX_CHUNKS:,} are possible. Name fewer schedules (families=, --schedule), or compare fewer "
+            f"{counted(len(families) if keeps_all else 1, 'schedule')} of this size would not fit in memory: "
+            f"{whole(chunks if keeps_all else size_of_one)} chunks, and {MAX_CHUNKS:,} are possible. {fewer} fewer "
             "micro-batches: bubbles do not depend on their number."
         )
     found: list[Candidate] = []
+    refused = ""  # why costs do not fit the first schedule that can be made
     for name, stages_per_rank in names:
         on_progress(len(found), len(names))
         model = _Model(costs, num_micro_batches, num_stages, num_devices, num_layers, boundary)
-        found.append(_candidate(FAMILIES[name], stages_per_rank, model))
-    made = [each for each in found if each.schedule is not None]
-    if made and all(each.simulation is None for each in made):
-        raise ScheduleError(made[0].reason)
+        each = _candidate(FAMILIES[name], stages_per_rank, model)
+        refused = refused or (each.reason if each.schedule is not None else "")
+        each = each if keeps_all else replace(each, schedule=None, simulation=None)
+        found.append(each)
+    if refused and all(each.outcome is None for each in found):
+        raise ScheduleError(refused)
     return found
 
 
@@ -298,14 +312,15 @@ def _simulated(none: Candidate, schedule: Schedule, layers: tuple[int, ...], mod
     peak = simulation.ranks.select(pl.col("peak_activations").max()).item()
     chunks = Fraction(num_parts * schedule.num_slices)
     if layers:  # counted in layers, of which a chunk has some
-        pending = 0 if model.costs.pending_bytes == 0 else None
-        held = replace(of_chunk, activation_bytes=layers, weight_bytes=0, pending_bytes=pending)
-        peak = simulate(schedule, held, model.boundary).ranks.select(pl.col("peak_bytes").max()).item()
+        of_stage = np.array(layers, np.int64)
+        sizes = Sizes(of_stage, of_stage * (model.costs.pending_bytes != 0))
+        peak = int(holdings(schedule, simulation.ran, sizes).peaks().max())
         chunks = Fraction(sum(layers), schedule.num_ranks) * schedule.num_slices
     return replace(
         none,
         schedule=schedule,
         simulation=simulation,
+        outcome=simulation.outcome,
         layers=layers,
         law=laws_of(
             none.family.name,
@@ -342,8 +357,18 @@ class Comparison(InNotebook):
     def ranked(self) -> tuple[Candidate, ...]:
         """The possible ones: those that fit the cap before those that do not; of these, that which takes least time of
         devices, step x devices; of equal ones, that which holds less."""
-        found = [each for each in self.candidates if each.simulation is not None]
+        found = [each for each in self.candidates if each.outcome is not None]
         return tuple(sorted(found, key=lambda each: (not self.fits(each), _device_ns(each), *_held(each))))
+
+    @property
+    def left_out(self) -> str:
+        """What is not kept of schedules that are too large, in a sentence; empty where all is."""
+        if any(each.simulation is not None for each in self.candidates) or not self.ranked:
+            return ""
+        return (
+            f"{counted(len(self.ranked), 'schedule')} of this size would not fit in memory together: each was "
+            "simulated by itself, and none is drawn. `weftrace pipeline show` draws one."
+        )
 
     def fits(self, candidate: Candidate) -> bool:
         """Whether a device has room for its activations."""
@@ -353,8 +378,8 @@ class Comparison(InNotebook):
         size = counted(self.num_devices, "device") if self.num_devices else counted(self.num_stages or 0, "stage")
         yield "model", f"{size}, {counted(self.num_micro_batches, 'micro-batch')}"
         for each in self.ranked:
-            assert each.simulation is not None
-            step, ranks = duration(each.simulation.step_ns), each.simulation.schedule.num_ranks
+            assert each.outcome is not None
+            step, ranks = duration(each.outcome.step_ns), each.outcome.num_ranks
             where = f" on {counted(ranks, 'device')}" if self.num_devices is None else ""
             yield each.title, f"{step}{where}{'' if self.fits(each) else ', does not fit'}"
 
@@ -369,6 +394,7 @@ def compare(
     families: Iterable[str] | None = None,
     boundary: Boundary = "barrier",
     memory_cap: float | None = None,
+    keep: Keep = "outcomes if large",
     on_progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Comparison:
     """All families, or those named, on one model: see `candidates` for what the arguments mean.
@@ -386,6 +412,7 @@ def compare(
         num_layers=num_layers,
         families=families,
         boundary=boundary,
+        keep=keep,
         on_progress=on_progress,
     )
     return Comparison(
@@ -401,8 +428,8 @@ def compare(
 
 
 def _device_ns(candidate: Candidate) -> int:
-    assert candidate.simulation is not None
-    return candidate.simulation.step_ns * candidate.simulation.schedule.num_ranks
+    assert candidate.outcome is not None
+    return candidate.outcome.step_ns * candidate.outcome.num_ranks
 
 
 def _held(candidate: Candidate) -> tuple[Fraction, Fraction]:

@@ -108,6 +108,7 @@ class ComparisonSummary:
     costs: Annotated[SavedCosts, Meta(description="Of one stage, or of one device's share, on one micro-batch.")]
     rows: tuple[ScheduleRow, ...]
     impossible: tuple[ImpossibleRow, ...]
+    left_out: Annotated[str, OPTIONAL, Meta(description="What is not kept of large schedules; else empty.")] = ""
 
 
 def comparison_summary(comparison: Comparison) -> ComparisonSummary:
@@ -146,6 +147,7 @@ def comparison_of(document: Mapping[str, Any], *, what: str = "comparison") -> C
             families=_asked(named) if saved.equal == "devices" else [name for name in FAMILIES if name in named],
             boundary=saved.boundary,
             memory_cap=saved.memory_cap,
+            keep="all",  # a file may ask for no more than that
         )
     except ScheduleError as error:
         raise broken(what, SCHEMA, str(error), "$.num_equal, $.num_micro_batches or $.costs") from error
@@ -172,22 +174,21 @@ def impossible_rows(candidates: tuple[Candidate, ...]) -> tuple[ImpossibleRow, .
     return tuple(
         ImpossibleRow(name=each.name, title=each.title, reason=each.reason)
         for each in candidates
-        if each.simulation is None
+        if each.outcome is None
     )
 
 
 def _row(comparison: Comparison, candidate: Candidate) -> ScheduleRow:
-    run = candidate.simulation
+    run = candidate.outcome
     assert run is not None and candidate.law is not None
     return filled(
         ScheduleRow,
         run,
-        run.schedule,
         candidate,
         name=candidate.name,
         title=candidate.title,
         layers=candidate.split,
-        num_devices=run.schedule.num_ranks,
+        num_devices=run.num_ranks,
         bubble_share=run.bubble_ns / run.step_ns if run.step_ns else 0.0,
         peak_activations=float(candidate.peak_activations),
         peak_bytes=max(run.ranks["peak_bytes"]),

@@ -88,7 +88,7 @@ def comparison_block(comparison: Comparison) -> ComparisonBlock:
     rows = summary.rows
     known = [at for at, row in enumerate(rows) if row.name in _DRAWN_FIRST]
     return ComparisonBlock(
-        facts=[setting(summary), costs_in(summary)],
+        facts=[fact for fact in (setting(summary), costs_in(summary), summary.left_out) if fact],
         equal=summary.equal,
         unit_ns=summary.unit_ns,
         memory_cap=summary.memory_cap,
@@ -109,9 +109,9 @@ def _pictures(comparison: Comparison) -> list[PictureBlock | None]:
     found: list[PictureBlock | None] = []
     room = MAX_CELLS
     for each in comparison.ranked:
-        assert each.simulation is not None
-        room -= len(each.simulation.schedule)
-        found.append(None if room < 0 else picture_block(each.simulation, each.title))
+        if each.simulation is not None:
+            room -= len(each.simulation.schedule)
+        found.append(None if each.simulation is None or room < 0 else picture_block(each.simulation, each.title))
     return found
 
 

@@ -74,7 +74,8 @@ def _schedules(summary: ComparisonSummary, width: int) -> RenderableType:
         keys += f"; †: more than {shares(summary.memory_cap or 0)} activations"
     rows_summary = table(heads, lines, width, left=[""], gap=2 if unit_ns else 1)
     needs = [Text(f"{row.title} needs {row.needs}.", style=DIM) for row in rows if row.needs]
-    return Group(section("Schedules", order), note, rows_summary, Text(keys, style=DIM), *needs)
+    left_out = [Text(summary.left_out, style=DIM)] if summary.left_out else []
+    return Group(section("Schedules", order), note, rows_summary, Text(keys, style=DIM), *needs, *left_out)
 
 
 def _off(row: ScheduleRow, text: Callable[[float], str]) -> str:
