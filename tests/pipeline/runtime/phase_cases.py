@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,15 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile
 
 from weftrace.pipeline.notation import from_text
 from weftrace.pipeline.runtime import StageEngine
 from weftrace.pipeline.runtime.blocks import ExpertBlock
+from weftrace.pipeline.runtime.checkpoints import PipelineState
 from weftrace.pipeline.runtime.executor import PipelineRuntime
 from weftrace.pipeline.runtime.phases import PhasedSequential
 from weftrace.pipeline.schedule import stages_on
@@ -92,28 +97,71 @@ def _in_turns(engine: StageEngine, xs: list[Tensor], grad: Callable[[Tensor], Te
     engine.backward(len(xs) - 1, grad(out))
 
 
-def pipelines_of_experts(group: dist.ProcessGroup, schedule: str) -> list[Any]:
-    """Two pipelines of two ranks: the experts of a stage lie on a rank of either. Returns notes, and as one process."""
+def pipelines_of_experts(group: dist.ProcessGroup, schedule: str, folder: str) -> dict[str, Any]:
+    """Two pipelines of two ranks: the experts of a stage lie on a rank of either. DDP averages everything else."""
     plan = from_text(schedule)
-    rank = dist.get_rank(group)
+    number, rank = divmod(dist.get_rank(group), 2)
     lines = [dist.new_group([first, first + 1]) for first in (0, 2)]
     across = [dist.new_group([first, first + 2]) for first in (0, 1)]
-    held = stages_on(plan, rank % 2)
+    held = stages_on(plan, rank)
     torch.manual_seed(0)
     whole = [ExpertBlock(8, num_experts=4).double() for _ in range(plan.num_stages)]
-    mine = {stage: _shared_out(whole[stage], across[rank % 2]) for stage in held}
-    runtime = PipelineRuntime(
-        plan, mine, loss=lambda out, target: (out - target).square().sum(), group=lines[rank // 2]
-    )
+    mine = {stage: _shared_out(whole[stage], across[rank]) for stage in held}
     draw = torch.Generator().manual_seed(5)
     inputs, targets = torch.randn(2, 2, plan.num_micro_batches, 2, 6, 8, generator=draw, dtype=torch.float64)
-    runtime.step([*inputs[rank // 2]], [*targets[rank // 2]])
+
+    def runtime_of(stages: dict[int, nn.Module]) -> PipelineRuntime:
+        return PipelineRuntime(
+            plan, stages, loss=lambda out, target: (out - target).square().sum(), group=lines[number]
+        )
+
+    runtime = runtime_of({stage: without_experts(module, across[rank]) for stage, module in mine.items()})
+    for _ in range(2):  # a second step adds the same again
+        runtime.step([*inputs[number]], [*targets[number]])
     for x, target in zip(inputs.flatten(0, 1), targets.flatten(0, 1), strict=True):
         (nn.Sequential(*whole)(x) - target).square().sum().backward()
-    equal = [_as_one(mine[stage], _taken(mine[stage]), whole[stage], rank // 2, 2) for stage in held]
+    found: dict[str, Any] = {"notes": list(runtime.notes), "apart": _apart(mine, whole, number)}
+    norm = torch.nn.utils.get_total_norm([p.grad for p in nn.ModuleList(whole).parameters() if p.grad is not None])
+    found["norm"] = abs(float(runtime.grad_norm() / norm) - 1)
+
+    # another split: each rank has all experts of its stages; then back
+    optimizer = torch.optim.AdamW([p for module in mine.values() for p in module.parameters()], lr=0.1)
+    optimizer.step()
+    save({"pipeline": PipelineState(runtime, optimizer)}, checkpoint_id=folder)
+    entire = {stage: ExpertBlock(8, num_experts=4).double() for stage in held}
+    theirs = torch.optim.AdamW([p for module in entire.values() for p in module.parameters()], lr=1.0)
+    other = runtime_of({**entire})
+    load({"pipeline": PipelineState(other, theirs)}, checkpoint_id=folder)
+    before = copy.deepcopy([p.detach() for module in mine.values() for p in module.parameters()])
+    for parameter in (p for module in mine.values() for p in module.parameters()):
+        parameter.data.zero_()
+    load({"pipeline": PipelineState(runtime, optimizer)}, checkpoint_id=folder)
+    pairs = [(p, q) for s in held for p, q in zip(mine[s].parameters(), entire[s].parameters(), strict=True)]
+    found["loaded"] = all(
+        torch.equal(p, old) and torch.equal(p, _part(q, p, number))
+        and torch.equal(optimizer.state[p]["exp_avg"], _part(theirs.state[q]["exp_avg"], p, number))
+        for (p, q), old in zip(pairs, before, strict=True)
+    )  # fmt: skip
     for made in (*lines, *across):
         dist.destroy_process_group(made)
-    return [list(runtime.notes), equal]
+    return found
+
+
+def without_experts(module: nn.Module, group: dist.ProcessGroup) -> nn.Module:
+    """DDP of all but the experts."""
+    names = [name for name, _ in module.named_parameters() if name.endswith(("up", "down"))]
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, names)
+    return DistributedDataParallel(module, process_group=group)
+
+
+def _part(whole: Tensor, like: Tensor, number: int) -> Tensor:
+    return whole if whole.shape == like.shape else whole.chunk(2)[number]
+
+
+def _apart(mine: dict[int, ExpertBlock], whole: list[ExpertBlock], number: int) -> float:
+    """How far gradients of two steps are from one process's, whose loss is the sum: the mean over both pipelines."""
+    pairs = ((p, q) for s, m in mine.items() for p, q in zip(m.parameters(), whole[s].parameters(), strict=True))
+    return max(float((p.grad - _part(q.grad, p, number)).abs().max()) for p, q in pairs)  # type: ignore[operator, arg-type]
 
 
 def profiled(group: dist.ProcessGroup, folder: str, runs: int) -> None:

@@ -22,6 +22,7 @@ from weftrace.errors import PipelineRunError, ScheduleError
 from weftrace.pipeline.generators.families import FAMILIES, generate
 from weftrace.pipeline.notation import from_text, to_text, to_torch_csv
 from weftrace.pipeline.runtime import PipelineRuntime, PipelineState
+from weftrace.pipeline.runtime.shards import need_mean_over_parts, shard_groups
 
 CASES = "tests.pipeline.runtime.data_parallel_cases:"
 HOWS = ("ddp", "fsdp", "hsdp", "fsdp kept")
@@ -134,6 +135,16 @@ def test_what_cannot_be_reduced_as_torch_would_is_refused(alone: DeviceMesh) -> 
     pipeline = runtime_of(DistributedDataParallel(plain))
     with pytest.raises(ScheduleError, match="two parameters of rank 0 would be saved as 'one'"):
         PipelineState(pipeline, name=lambda stage, name: "one")
+    expert = nn.Linear(2, 2)
+    expert.weight.allreduce = False  # type: ignore[attr-defined]
+    with pytest.raises(ScheduleError, match="parameter weight has allreduce = False"):
+        runtime_of(expert).grad_norm()
+    expert.shard_groups = {"weight": alone.get_group()}  # type: ignore[assignment]
+    runtime_of(expert).grad_norm()
+    with pytest.raises(ScheduleError, match=r"shape \[2, 2\] for a copy of rank 0's.*params_and_buffers_to_ignore"):
+        runtime_of(DistributedDataParallel(expert))
+    with pytest.raises(ScheduleError, match="is one of 1 parts, and gradients are the mean over 2 ranks"):
+        need_mean_over_parts(shard_groups([expert]), (), 2)
     runtime_of(nn.Sequential(sharded, nn.Tanh()))
     runtime_of(sharded).forward([torch.ones(2)])
     sharded(torch.ones(2)).sum().backward()  # outside of the pipeline, backwards reduce as ever

@@ -88,6 +88,7 @@ class ExpertBlock(PhasedModule):
         self.norm, self.gate = nn.LayerNorm(width), nn.Linear(width, num_experts, bias=False)
         self.up = nn.Parameter(torch.randn(local, inner, width) / width**0.5)
         self.down = nn.Parameter(torch.randn(local, width, inner) / inner**0.5)
+        self.shard_groups = {"up": group, "down": group} if group else {}
 
     def phases(self) -> Sequence[Phase]:
         return (

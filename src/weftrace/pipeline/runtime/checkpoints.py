@@ -13,15 +13,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Shard
 from torch.optim import Optimizer
 
 from weftrace.errors import PipelineRunError, ScheduleError
+from weftrace.pipeline.runtime.data_parallel import is_dtensor
 from weftrace.pipeline.runtime.executor import PipelineRuntime
+from weftrace.pipeline.runtime.replicas import local
+from weftrace.pipeline.runtime.shards import shard_groups
 
 #: The name in a checkpoint of a parameter or buffer: of its stage, and of its name there.
 Name = Callable[[int, str], str]
@@ -37,7 +43,8 @@ class PipelineState:
     optimizer: of parameters of this rank's stages. Hyperparameters are saved with each parameter, so that they can be
     loaded where parameters are grouped in another way. name: "stages.3.mlp.weight" by default, which fits the same
     split of the model alone; to load into another, give names that count layers over the whole model. Those of a loss
-    that is a module are "loss.…". Buffers of replicas, such as BatchNorm's, are each rank's own; one rank's are saved.
+    that is a module are "loss.…". Parts that `shard_groups` names are saved as one tensor, and load into another number
+    of parts. Buffers of replicas, such as BatchNorm's, are each rank's own; one rank's are saved.
 
     Raises `ScheduleError` where two parameters of a rank get one name, `PipelineRunError` where those of two stages on
     different ranks do.
@@ -52,6 +59,17 @@ class PipelineState:
         if isinstance(pipeline.loss, nn.Module):
             self._modules.append((_LOSS, pipeline.loss))
             self._names |= {(_LOSS, key): f"loss.{key}" for key in pipeline.loss.state_dict()}
+        groups = shard_groups(module for _, module in self._modules)
+        self._group_of = {
+            (stage, key): groups[parameter]
+            for stage, module in self._modules
+            for key, parameter in module.named_parameters(remove_duplicate=False)
+            if parameter in groups
+        }
+        self._meshes: dict[dist.ProcessGroup, DeviceMesh] = {}
+        for stage, key in self._group_of:
+            if is_dtensor(dict(self._modules)[stage].get_parameter(key)):
+                raise ScheduleError(f"{self._names[stage, key]} is in shard_groups and a DTensor: let it be one alone.")
         twice = [name for name, count in Counter(self._names.values()).items() if count > 1]
         if twice:
             raise ScheduleError(
@@ -64,38 +82,79 @@ class PipelineState:
         found: dict[str, Any] = {"model": {}}
         for stage, module in self._modules:
             for key, value in module.state_dict().items():
-                found["model"][self._names[stage, key]] = value
+                found["model"][self._names[stage, key]] = self._saved(value, self._group_of.get((stage, key)))
         if self._optimizer is not None:
             _make_states(self._optimizer)
             found["optimizer"] = {
-                **{f"{name}:{key}": value for name, state, _ in self._parts() for key, value in state.items()},
-                **{f"{name}:group:{key}": value for name, _, group in self._parts() for key, value in _settings(group)},
+                **{
+                    f"{part.name}:{key}": self._saved(value, part.shared_over if _is_like(value, part) else None)
+                    for part in self._parts()
+                    for key, value in part.state.items()
+                },
+                **{f"{part.name}:group:{key}": value for part in self._parts() for key, value in _settings(part.group)},
             }
         return found
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for stage, module in self._modules:
-            module.load_state_dict({key: state["model"][self._names[stage, key]] for key in module.state_dict()})
+            names = {key: self._names[stage, key] for key in module.state_dict()}
+            module.load_state_dict(
+                {key: _own(state["model"][name], (stage, key) in self._group_of) for key, name in names.items()}
+            )
         if self._optimizer is None:
             return
         _make_states(self._optimizer)
         loaded = state["optimizer"]
-        for name, own, group in self._parts():
-            for key, value in own.items():
+        for part in self._parts():
+            for key, value in part.state.items():
+                found = loaded[f"{part.name}:{key}"]
                 if isinstance(value, Tensor):
-                    value.copy_(loaded[f"{name}:{key}"])
+                    value.copy_(_own(found, part.shared_over is not None))
                 else:
-                    own[key] = loaded[f"{name}:{key}"]
-            group.update({key: loaded[f"{name}:group:{key}"] for key, _ in _settings(group)})
+                    part.state[key] = found
+            part.group.update({key: loaded[f"{part.name}:group:{key}"] for key, _ in _settings(part.group)})
 
-    def _parts(self) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-        """Of each parameter that the optimizer has: its name, state and group. What stages share has several names."""
+    def _parts(self) -> Iterator[_Part]:
+        """Those that the optimizer has. What stages share has several names."""
         assert self._optimizer is not None
         group_of = {parameter: group for group in self._optimizer.param_groups for parameter in group["params"]}
         for stage, module in self._modules:
             for key, parameter in module.named_parameters(remove_duplicate=False):
                 if parameter in group_of:
-                    yield self._names[stage, key], self._optimizer.state.get(parameter, {}), group_of[parameter]
+                    state = self._optimizer.state.get(parameter, {})
+                    shared_over = self._group_of.get((stage, key))
+                    yield _Part(self._names[stage, key], parameter, state, group_of[parameter], shared_over)
+
+    def _saved(self, value: Any, group: dist.ProcessGroup | None) -> Any:
+        """Of a part: the whole, of which this rank holds a part."""
+        if group is None:
+            return value
+        if group not in self._meshes:
+            self._meshes[group] = DeviceMesh.from_group(group, value.device.type)
+        return DTensor.from_local(value, self._meshes[group], [Shard(0)], run_check=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A parameter that an optimizer has. name: in the checkpoint. state, group: as the optimizer holds them.
+
+    shared_over: where it is one of several parts, the group whose ranks hold them.
+    """
+
+    name: str
+    parameter: nn.Parameter
+    state: dict[str, Any]
+    group: dict[str, Any]
+    shared_over: dist.ProcessGroup | None
+
+
+def _is_like(value: Any, part: _Part) -> bool:
+    """Whether a state has a number for each of the parameter's."""
+    return isinstance(value, Tensor) and value.shape == part.parameter.shape
+
+
+def _own(value: Any, is_part: bool) -> Any:
+    return local(value) if is_part and isinstance(value, Tensor) else value
 
 
 _LOSS = -1

@@ -22,6 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.runtime.gathered import param_groups, stays_gathered, widen
 from weftrace.pipeline.runtime.replicas import grad_of, pieces_of
+from weftrace.pipeline.runtime.shards import Parts, need_mean_over_parts, shard_groups
 
 
 class Reduction(Protocol):
@@ -97,6 +98,12 @@ class FullyShard:
 
     def __init__(self, module: nn.Module) -> None:
         self._roots = list(_roots(module))
+
+    @property
+    def num_ranks(self) -> int:
+        """Over how many ranks gradients are averaged."""
+        states = (part._get_fsdp_state() for root in self._roots for part in _sharded(root))
+        return next((group.mesh_info.mesh.size() for state in states for group in param_groups(state)), 1)
 
     def begin(self) -> None:
         for root in self._roots:
@@ -185,8 +192,8 @@ def unwrapped(module: nn.Module, what: str) -> nn.Module:
             "the whole stage in DistributedDataParallel, or call fully_shard on it and its parts."
         )
     roots = list(_roots(module))
-    inside = {id(parameter) for root in roots for parameter in root.parameters()}
-    left = [name for name, each in module.named_parameters() if each.requires_grad and id(each) not in inside]
+    known = {*shard_groups([module]), *(parameter for root in roots for parameter in root.parameters())}
+    left = [name for name, each in module.named_parameters() if each.requires_grad and each not in known]
     if roots and left:
         raise ScheduleError(
             f"{what}: its parameter {left[0]} is outside of all modules that fully_shard was called on, so its "
@@ -255,22 +262,26 @@ def _need_plain_reduction(wrapper: DistributedDataParallel, what: str) -> None:
             raise ScheduleError(f"{what}: a pipeline cannot run DDP with {name}. Use plain DDP, or fully_shard.")
 
 
-def reductions_of(modules: Sequence[nn.Module]) -> list[Reduction | None]:
-    """How each is reduced, None for a plain module. modules: as given, in the order in which they are reduced; a
+def reductions_of(modules: Sequence[nn.Module]) -> list[list[Reduction]]:
+    """How each is reduced; a plain module is not. modules: as given, in the order in which they are reduced; a
     parameter that several share is the last one's."""
     last = {id(parameter): at for at, module in enumerate(modules) for parameter in module.parameters()}
-    return [_reduction_of(module, at, last) for at, module in enumerate(modules)]
+    return [
+        _reductions_of(module, {id(each) for each in module.parameters() if last[id(each)] == at})
+        for at, module in enumerate(modules)
+    ]
 
 
-def _reduction_of(module: nn.Module, at: int, last: dict[int, int]) -> Reduction | None:
+def _reductions_of(module: nn.Module, own: set[int]) -> list[Reduction]:
+    parts = {each: group for each, group in shard_groups([module]).items() if id(each) in own and not is_dtensor(each)}
     if isinstance(module, DistributedDataParallel):
-        left_out = module.parameters_to_ignore
-        return DDP(
-            module,
-            [
-                each
-                for name, each in module.module.named_parameters()
-                if each.requires_grad and name not in left_out and last[id(each)] == at
-            ],
-        )
-    return FullyShard(module) if is_sharded(module) else None
+        inside = [each for name, each in module.module.named_parameters() if name not in module.parameters_to_ignore]
+        need_mean_over_parts(parts, inside, dist.get_world_size(module.process_group))
+        found: list[Reduction] = [DDP(module, [each for each in inside if each.requires_grad and id(each) in own])]
+    elif is_sharded(module):
+        sharded = FullyShard(module)
+        need_mean_over_parts(parts, (), sharded.num_ranks)
+        found = [sharded]
+    else:
+        return []
+    return [*found, Parts(parts)] if parts else found

@@ -26,6 +26,7 @@ from weftrace.pipeline.runtime.replicas import (
     parameters_by_stage,
     sum_over_replicas,
 )
+from weftrace.pipeline.runtime.shards import Groups, Parts, need_groups, shard_groups
 from weftrace.pipeline.runtime.tied import Tie, check_ties, sum_over_ties
 from weftrace.pipeline.schedule import Action, Schedule
 
@@ -51,9 +52,9 @@ class Gradients:
         if isinstance(loss, nn.Module) and last in given:
             parts.insert(order.index(last) + 1, (last, loss))
         self._reductions: dict[int, list[Reduction]] = defaultdict(list)
-        for (stage, _), reduction in zip(parts, reductions_of([module for _, module in parts]), strict=True):
-            if reduction is not None:
-                self._reductions[stage].append(reduction)
+        for (stage, _), found in zip(parts, reductions_of([module for _, module in parts]), strict=True):
+            if found:
+                self._reductions[stage] += found
         self._has_begun = False
         self._last_of = {turn: stage for stage, turn in ends.items() if stage in self._reductions}
 
@@ -115,10 +116,11 @@ class Gradients:
         return self._has_replicas or bool(self._ties)
 
     def of_this_step(self) -> AbstractContextManager[None]:
-        """Within it, what is summed has the gradients of this step alone: earlier ones are summed already."""
+        """Within it, what is summed or averaged has the gradients of this step alone: earlier ones are already."""
+        parts = [each for reduction in self._each() if isinstance(reduction, Parts) for each in reduction.parameters]
         replicated = [each for _, own in self._by_stage() for each in own] if self._has_replicas else []
         tied = [tie.parameter(stage, self.modules) for tie in self._ties for stage in tie.held(self.modules)]
-        return gradients_of_this_step([*dict.fromkeys([*replicated, *tied])])
+        return gradients_of_this_step([*dict.fromkeys([*parts, *replicated, *tied])])
 
     def sum(self) -> None:
         """Over replicas of stages, then over tied parameters."""
@@ -130,19 +132,22 @@ class Gradients:
 
     def norm(self, norm_type: float) -> Tensor:
         """Of all parameters of the pipeline, each counted once: of replicas, of tied parameters and of those that
-        stages share the first; of sharded ones each part."""
+        stages share the first; of sharded ones each part. Raises `ScheduleError` where other parts are not named."""
+        groups = shard_groups(self._all())
+        for module in self._all():
+            need_groups(module.named_parameters(), groups)
         later = set[nn.Parameter]().union(*(tie.later(self.modules) for tie in self._ties))
         counted = [
             parameter
             for stage, own in self._by_stage()
             for parameter in own
-            if self._schedule.rank_of[0][stage] == self._link.rank
-            and parameter not in later
-            and grad_of(parameter) is not None
+            if self._schedule.rank_of[0][stage] == self._link.rank and parameter not in later
         ]
         powers = _Powers(norm_type, self._link.device)
         with torch.no_grad():
-            return powers.root(self._link.reduced(powers.of(counted), powers.how, "adding up the norms of gradients"))
+            return powers.root(
+                self._link.reduced(powers.of(counted, groups), powers.how, "adding up the norms of gradients")
+            )
 
     def scale(self, factor: Tensor) -> None:
         """Multiply the gradients that this rank holds by it."""
@@ -152,6 +157,9 @@ class Gradients:
                     if grad_of(parameter) is not None:
                         grad = local_grad(parameter)
                         grad.mul_(factor.to(grad.device, grad.dtype))
+
+    def _all(self) -> list[nn.Module]:
+        return [*self.modules.values(), *([self.loss] if isinstance(self.loss, nn.Module) else [])]
 
     def _each(self) -> Iterator[Reduction]:
         return (reduction for reductions in self._reductions.values() for reduction in reductions)
@@ -182,12 +190,15 @@ class _Powers:
         self._type, self._device = norm_type, device
         self.how = dist.ReduceOp.MAX if norm_type == float("inf") else dist.ReduceOp.SUM
 
-    def of(self, parameters: Sequence[nn.Parameter]) -> Tensor:
-        """Parameters that are sharded alike are reduced together over the ranks that share them."""
-        alike: dict[tuple[Any, ...], list[Tensor]] = defaultdict(list)
+    def of(self, parameters: Sequence[nn.Parameter], groups: Groups) -> Tensor:
+        """Parameters that are sharded alike are reduced together over the ranks that share them, whichever of these
+        ranks have gradients."""
+        alike: dict[tuple[dist.ProcessGroup, ...], list[Tensor]] = defaultdict(list)
         for parameter in parameters:
-            own = torch.linalg.vector_norm(local_grad(parameter), self._type).to(self._device, torch.float64)
-            alike[_shared_over(parameter)].append(own if self.how == dist.ReduceOp.MAX else own**self._type)
+            own = torch.zeros((), dtype=torch.float64, device=self._device)
+            if grad_of(parameter) is not None:
+                own = torch.linalg.vector_norm(local_grad(parameter), self._type).to(own)
+            alike[_shared_over(parameter, groups)].append(own if self.how == dist.ReduceOp.MAX else own**self._type)
         total = torch.zeros((), dtype=torch.float64, device=self._device)
         for shared_over, found in alike.items():
             part = self._together(torch.stack(found))
@@ -203,9 +214,11 @@ class _Powers:
         return total if self.how == dist.ReduceOp.MAX else total ** (1 / self._type)
 
 
-def _shared_over(parameter: nn.Parameter) -> tuple[dist.ProcessGroup, ...]:
+def _shared_over(parameter: nn.Parameter, groups: Groups) -> tuple[dist.ProcessGroup, ...]:
     """The groups whose ranks hold a part each."""
+    named = (groups[parameter],) if parameter in groups else ()
     if not hasattr(parameter, "placements"):
-        return ()
+        return named
     mesh: DeviceMesh = parameter.device_mesh  # type: ignore[attr-defined]
-    return tuple(mesh.get_group(dim) for dim, place in enumerate(parameter.placements) if not place.is_replicate())
+    places = enumerate(parameter.placements)
+    return (*(mesh.get_group(dim) for dim, place in places if not place.is_replicate()), *named)
