@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from weftrace.pipeline.notation import read_schedule as read_schedule
     from weftrace.pipeline.notation import to_text as to_text
     from weftrace.pipeline.notation import to_torch_csv as to_torch_csv
+    from weftrace.pipeline.passes.fitting import fit_order as fit_order
     from weftrace.pipeline.passes.merging import merge_neighbours as merge_neighbours
     from weftrace.pipeline.passes.middle_switch import switch_middle as switch_middle
     from weftrace.pipeline.passes.offloading import offload_activations as offload_activations

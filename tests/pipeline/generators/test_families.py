@@ -55,10 +55,11 @@ def test_ranks_or_stages_say_the_same() -> None:
         ("zbv", {"num_ranks": None, "num_stages": 7}, "ZBV: 7 stages cannot be dealt out, 2 to each rank; 6 can."),
         ("zbv", {"num_ranks": None, "num_stages": 1}, "1 stage cannot be dealt out, 2 to each rank; 2 can."),
         ("zbv", {"stages_per_rank": 3}, "ZBV has no option 'stages_per_rank'; it has none."),
-        ("interleaved", {"num_slices": 3}, "no option 'num_slices'; its options are stages_per_rank."),
+        ("interleaved", {"num_slices": 3}, "no option 'num_slices'; its options are stages_per_rank, group_size."),
         ("interleaved", {"stages_per_rank": 1}, "With one stage per rank it is 1F1B."),
         ("interleaved-zb", {"stages_per_rank": 1}, "With one stage per rank it is ZB1P."),
         ("interleaved", {"stages_per_rank": 0}, "stages_per_rank = 0; it must be a whole number above 0."),
+        ("interleaved", {"group_size": 3}, "group_size = 3; a round takes as many micro-batches as there are ranks, 4"),
         ("seq1f1b", {"num_slices": 0}, "Seq1F1B: num_slices = 0; it must be a whole number above 0."),
     ],
 )

@@ -28,7 +28,9 @@ ANY_SIZE = [family for family in FAMILIES.values() if family.replicas == 1 and n
 def test_every_schedule_can_run_and_does_all_the_work_once(
     family: Family, ranks: int, micro_batches: int, option: int
 ) -> None:
-    schedule = family.make(ranks, micro_batches, **dict.fromkeys(family.options, option))
+    options = dict.fromkeys(family.options, option)
+    options |= {"group_size": ranks + option} if "group_size" in options else {}
+    schedule = family.make(ranks, micro_batches, **options)
     check(schedule)
     stages = schedule.num_stages
     assert stages == ranks * (option if "stages_per_rank" in family.options else family.stages_per_rank)

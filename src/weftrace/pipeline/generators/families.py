@@ -40,7 +40,7 @@ class Family:
     source: str
 
     @property
-    def options(self) -> dict[str, int]:
+    def options(self) -> dict[str, int | None]:
         """What `make` takes beside the two numbers, and what it is if not given."""
         after = list(inspect.signature(self.make).parameters.values())[2:]
         return {parameter.name: parameter.default for parameter in after}
@@ -190,7 +190,7 @@ def generate(
 
     num_ranks, num_stages: one of them, or both where they agree: a rank holds `stages_per_rank` stages of a replica.
     num_micro_batches: of the whole step, over all replicas; of Seq1F1B whole sequences.
-    options: `stages_per_rank` of interleaved schedules, `num_slices` of Seq1F1B.
+    options: `stages_per_rank` and `group_size` of interleaved schedules, `num_slices` of Seq1F1B.
 
     Raises `ScheduleError` for an unknown name or option and for numbers that the schedule is impossible with.
     """

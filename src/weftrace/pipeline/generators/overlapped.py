@@ -11,7 +11,9 @@ from weftrace.pipeline.generators.sweeps import Chunks
 from weftrace.pipeline.schedule import Schedule, code_of
 
 
-def interleaved_overlapped(num_ranks: int, num_micro_batches: int, stages_per_rank: int = 2) -> Schedule:
+def interleaved_overlapped(
+    num_ranks: int, num_micro_batches: int, stages_per_rank: int = 2, group_size: int | None = None
+) -> Schedule:
     """Interleaved 1F1B with F and B merged, as Megatron-LM runs it to overlap the communication of experts.
 
     Each backward runs together with the forward after it, so every rank holds one chunk more than with interleaved
@@ -19,11 +21,12 @@ def interleaved_overlapped(num_ranks: int, num_micro_batches: int, stages_per_ra
     what `merge_neighbours` makes of interleaved 1F1B. With one stage a rank it is 1F1B with a warm-up twice as long, so
     that no F&B waits for another.
 
-    Raises `ScheduleError` for a count that is no whole number above 0.
+    group_size: as for `interleaved`. Raises `ScheduleError` for one smaller than D, and for a count that is no whole
+    number above 0.
     """
     name = "interleaved F&B"
     need_counts(name, num_ranks=num_ranks, num_micro_batches=num_micro_batches, stages_per_rank=stages_per_rank)
-    rounds = round_lengths(num_ranks, num_micro_batches)
+    rounds = round_lengths(num_ranks, num_micro_batches, group_size)
     forward, backward = rounds_of_turns(rounds, stages_per_rank)
     to_the_end = np.arange(num_ranks)[::-1]
     ahead = np.minimum((stages_per_rank - 1) * max(rounds) + 2 * to_the_end + 1, len(forward))

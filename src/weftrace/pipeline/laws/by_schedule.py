@@ -225,7 +225,7 @@ def _size(
     )
     assert given is not None
     ranks = given if num_stages is None else given // per_rank
-    slices = options.get("num_slices", family.options.get("num_slices", 1))
+    slices = options.get("num_slices") or family.options.get("num_slices") or 1
     return Size(D=ranks, PP=ranks * per_rank, M=num_micro_batches, V=per_rank, K=slices)
 
 

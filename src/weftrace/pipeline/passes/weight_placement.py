@@ -6,33 +6,38 @@ rank would idle. It holds its activations until then, which is what the cap is f
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from weftrace.errors import ScheduleError
 from weftrace.pipeline.costs import Costs, durations_ns, need_costs, transfer_ns
 from weftrace.pipeline.dependencies import chunk_rows, messages
 from weftrace.pipeline.generators.one_stage import zb1p
+from weftrace.pipeline.passes.loops import NEVER, Rows, place
 from weftrace.pipeline.passes.splitting import split_backward
 from weftrace.pipeline.rules import check
 from weftrace.pipeline.schedule import Schedule, need_schedule, needed_count
-from weftrace.pipeline.simulation import simulate
+from weftrace.pipeline.simulation import Boundary, simulate
+
+#: Of what the quickest order idles: how long a rank may have been idle and still wait, instead of running a long W.
+_PARTS = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 
-def place_weights(schedule: Schedule, costs: Costs, most_activations: int | None = None) -> Schedule:
+def place_weights(
+    schedule: Schedule, costs: Costs, most_activations: int | None = None, boundary: Boundary = "barrier"
+) -> Schedule:
     """Split each B, keep the order of F and I, and move each W to where its rank would wait.
 
     most_activations: chunks whose activations a rank may hold at once, from the start of F to the end of W; None for
-        the most that a rank holds in the schedule given.
+        the most that a rank holds in the schedule given. boundary: which step is to be short, see `simulate`.
 
     A W runs when the next F or I of its rank is not ready, or when an F would hold one chunk too many. That is greedy:
     a rank that begins a W does not know that its input comes a moment later, and on some costs the result is some
-    percent slower than ZB1P. So the quickest of three is returned, all within the cap: what was found, the schedule
-    given and, where each rank has one stage, ZB1P. The backward of an F&B stays whole.
+    percent slower than ZB1P. So the quickest of several ways to wait for it is taken, and of three schedules, all
+    within the cap: what was found, the schedule given and, where each rank has one stage, ZB1P. The backward of an F&B
+    stays whole.
 
     Raises `ScheduleError` where the schedule is wrong or has no backward to split, and where the cap is below what its
     order of F and I needs with every W right after its I.
@@ -51,10 +56,10 @@ def place_weights(schedule: Schedule, costs: Costs, most_activations: int | None
             f"schedule {schedule.name!r}: a rank may hold {cap} chunks of activations, but its order of F and I needs "
             f"{least} even with every W right after its I. Choose a schedule that holds fewer, or offload activations."
         )
-    found = split.with_actions(_placed(split, costs, cap), name=f"{schedule.name}, W placed")
+    found = split.with_actions(_placed(split, costs, cap, boundary), name=f"{schedule.name}, W placed")
     others = [schedule, *_zb1p_instead(schedule)]
     within = [found, *(other for other in others if most_held(other) <= cap)]
-    return min(within, key=lambda each: simulate(each, costs).makespan_ns)
+    return min(within, key=lambda each: simulate(each, costs, boundary).step_ns)
 
 
 def most_held(schedule: Schedule) -> int:
@@ -95,66 +100,66 @@ def _weight_rows(split: Schedule) -> dict[int, int]:
     return dict(zip(of_input[apart].tolist(), of_weight[apart].tolist(), strict=True))
 
 
-def _placed(split: Schedule, costs: Costs, cap: int) -> pl.DataFrame:
-    """The actions with their W moved: all ranks run, in time, and each chooses when it is free."""
-    times = durations_ns(split, costs).tolist()
-    weight_of = _weight_rows(split)
-    kinds, rank_of_row = split.actions["kind"].to_list(), split.actions["rank"].to_list()
-    needs = _needs(split, costs)
-    to_run: list[deque[int]] = [deque() for _ in range(split.num_ranks)]  # F, I, B and F&B of each rank
-    for row, kind in enumerate(kinds):
-        if kind != "W":
-            to_run[rank_of_row[row]].append(row)
-    waiting: list[deque[int]] = [deque() for _ in to_run]  # W's whose I has run
-    held = [0] * len(to_run)
-    end: dict[int, int] = {}
-    orders: list[list[int]] = [[] for _ in to_run]
-    sleepers: defaultdict[int, list[int]] = defaultdict(list)  # row -> ranks that wait for it to start
-    free = [(0, rank) for rank in range(len(to_run))]  # when a rank chooses next
-    heapify(free)
-    while free:
-        now, rank = heappop(free)
-        row, ready = to_run[rank][0] if to_run[rank] else -1, None
-        if row >= 0 and not (kinds[row] in ("F", "F&B") and held[rank] == cap):
-            unknown = next((on for on, _ in needs[row] if on not in end), None)
-            if unknown is None:
-                ready = max((end[on] + lag for on, lag in needs[row]), default=0)
-            elif not waiting[rank]:
-                sleepers[unknown].append(rank)
-                continue
-        if ready is not None and ready <= now:
-            to_run[rank].popleft()
-        elif waiting[rank]:
-            row = waiting[rank].popleft()
-        elif ready is not None:
-            heappush(free, (ready, rank))
-            continue
-        else:
-            continue  # all done
-        orders[rank].append(row)
-        end[row] = now + times[row]
-        held[rank] += (kinds[row] == "F") - (kinds[row] in ("B", "W"))
-        if kinds[row] == "I":
-            waiting[rank].append(weight_of[row])
-        heappush(free, (end[row], rank))
-        for sleeper in sleepers.pop(row, ()):
-            heappush(free, (now, sleeper))
-    assert len(end) == len(split), (len(end), len(split))
-    return split.actions[[row for order in orders for row in order]]
+def _placed(split: Schedule, costs: Costs, cap: int, boundary: Boundary) -> pl.DataFrame:
+    """The actions with their W moved, in the quickest of the ways that are tried."""
+    rows = _rows(split, costs)
+    place_N = np.zeros(len(split), np.int64)
+
+    def step_ns(patience: int) -> int:
+        return place(rows, cap, patience, boundary == "barrier", place_N)[boundary == "span"]
+
+    step_ns(min(patiences(step_ns, int(np.bincount(split.rank_N, rows.duration).max())))[1])
+    return split.actions[np.lexsort((place_N, split.rank_N))]
 
 
-def _needs(split: Schedule, costs: Costs) -> defaultdict[int, list[tuple[int, int]]]:
-    """Row -> the rows whose results it needs, with how long each is on its way."""
-    rank = split.actions["rank"].to_numpy()
-    op, on = (messages(split)[name].to_numpy() for name in ("op", "on"))
-    lag_ns: NDArray[np.int64] = np.where(rank[op] == rank[on], 0, _message_ns(costs))
-    needs: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    for row, needed, lag in zip(op.tolist(), on.tolist(), lag_ns.tolist(), strict=True):
-        needs[row].append((needed, lag))
-    return needs
+def patiences(step_ns: Callable[[int], int], busy_ns: int) -> Iterator[tuple[int, int]]:
+    """Ways to wait that are tried, (step, patience): none, endless, and parts of what the better of both idles.
+
+    busy_ns: what the busiest rank computes.
+    """
+    ends = [(step_ns(patience), patience) for patience in (0, NEVER)]
+    yield from ends
+    idle = min(ends)[0] - busy_ns
+    if 0 < idle < NEVER // 2:
+        for part in _PARTS:
+            yield step_ns(patience := round(part * idle)), patience
 
 
-def _message_ns(costs: Costs) -> int:
+def _rows(split: Schedule, costs: Costs) -> Rows:
+    """What the loop needs to know of each action."""
+    num, kinds = len(split), split.actions["kind"]
+    needs = _needs(split, costs).sort("op")
+    op, on, lag = (needs[name].to_numpy(writable=True) for name in ("op", "on", "lag"))
+    by_user = np.argsort(on, kind="stable")
+    weight = np.full(num, -1, np.int64)
+    weight_rows = _weight_rows(split)
+    weight[list(weight_rows)] = list(weight_rows.values())
+    queue = np.flatnonzero((kinds != "W").to_numpy())
+    edges = np.arange(num + 1)
+    return Rows(
+        first_R=np.searchsorted(split.rank_N[queue], np.arange(split.num_ranks + 1)),
+        queue=queue,
+        need_first=np.searchsorted(op, edges),
+        need_on=on,
+        need_lag=lag,
+        user_first=np.searchsorted(on[by_user], edges),
+        user_rank=split.rank_N.astype(np.int64)[op[by_user]],
+        duration=durations_ns(split, costs),
+        takes=kinds.is_in(["F", "F&B"]).to_numpy().astype(np.int64),
+        frees=kinds.is_in(["B", "W", "F&B"]).to_numpy().astype(np.int64),
+        weight=weight,
+    )
+
+
+def _needs(split: Schedule, costs: Costs) -> pl.DataFrame:
+    """Which row needs the result of which, and how long that is on its way: op, on, lag, Int64."""
+    rank = pl.Series(split.rank_N)
+    found = messages(split).select(pl.col("op", "on").cast(pl.Int64))
+    same = rank.gather(found["op"]) == rank.gather(found["on"])
+    return found.with_columns(lag=pl.when(same).then(0).otherwise(message_ns(costs)).cast(pl.Int64))
+
+
+def message_ns(costs: Costs) -> int:
     """How long a message is on its way: an estimate, the largest of all stages'; the simulation judges exactly."""
     largest = np.array([np.max(costs.message_bytes)])
     return costs.latency_ns + int(transfer_ns(largest, costs, "bytes_per_s")[0])
