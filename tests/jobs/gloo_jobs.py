@@ -32,6 +32,17 @@ class Slow:
         return replace(self, rank=None, seconds=self.seconds / size)
 
 
+#: torch's schedules: class, whether a rank holds two stages, and whether as a V.
+TORCH = {
+    "gpipe": ("ScheduleGPipe", False, False),
+    "1f1b": ("Schedule1F1B", False, False),
+    "interleaved": ("ScheduleInterleaved1F1B", True, False),
+    "looped": ("ScheduleLoopedBFS", True, False),
+    "interleaved-zb": ("ScheduleInterleavedZeroBubble", True, False),
+    "zbv": ("ScheduleZBVZeroBubble", True, True),
+    "dualpipev": ("ScheduleDualPipeV", True, True),
+}
+
 #: Of each job what is planted: a rank, or a rank that is a stage.
 PLANTED: dict[str, tuple[str, Slow]] = {
     "ddp, forward": ("ddp", Slow(rank=2, seconds=0.004, where="forward")),
@@ -130,10 +141,12 @@ def _pipeline(kind: str, rank: int, size: int, slow: Slow | None, group: Any) ->
     """A step of torch's pipelines: a layer a stage, a stage or two a rank."""
     import torch
     from torch import nn
-    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
+    from torch.distributed import pipelining
+    from torch.distributed.pipelining import PipelineStage
 
     micro_batches = 8
-    held = [rank, rank + size] if kind == "interleaved" else [rank]
+    name, several, is_v = TORCH[kind]
+    held = [rank, 2 * size - 1 - rank if is_v else rank + size] if several else [rank]
     layers = [_takes(0.005 / len(held), slow) for _ in held]
     number = size * len(held)
     stages: list[Any] = [
@@ -141,17 +154,16 @@ def _pipeline(kind: str, rank: int, size: int, slow: Slow | None, group: Any) ->
         for at, layer in zip(held, layers, strict=True)
     ]
     facts: dict[str, Any] = {"n_microbatches": micro_batches, "loss_fn": nn.functional.mse_loss}
-    if kind == "interleaved":
-        schedule: Any = ScheduleInterleaved1F1B(stages, **facts)
-    else:
-        schedule = {"1f1b": Schedule1F1B, "gpipe": ScheduleGPipe}[kind](stages[0], **facts)
+    schedule = getattr(pipelining, name)(stages if several else stages[0], **facts)
     optimizer = torch.optim.SGD([p for layer in layers for p in layer.parameters()], lr=0.01)
     x = torch.randn(BATCH * micro_batches, WIDTH)
 
     def step() -> None:
-        if rank == 0:
+        if rank == 0 and number - 1 in held:
+            schedule.step(x, target=x, losses=[])
+        elif rank == 0:
             schedule.step(x)
-        elif rank == size - 1:
+        elif number - 1 in held:
             schedule.step(target=x, losses=[])
         else:
             schedule.step()

@@ -14,7 +14,7 @@ from tests.living import SIZE, Ranks
 from weftrace.advice import infer_job, infer_lanes_of, slowdown_of
 from weftrace.analysis.job_slowdown import JobSlowdown
 from weftrace.pipeline.measured.plain_runs import measured_run
-from weftrace.pipeline.plan_vs_measured.told_schedules import told_schedule
+from weftrace.pipeline.measured.told_schedules import told_schedule
 from weftrace.trace import open_trace
 
 TRIES = 4

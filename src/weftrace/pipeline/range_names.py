@@ -32,7 +32,7 @@ WAIT: Final = "wait"
 REDUCE: Final = "reduce gradients"
 REPLICAS: Final = "sum of replicas"
 
-_ACTION = re.compile(r"(\d+)(F|B|I|W)(\d+)(\^?)(?:&(\d+)B(\d+))?")
+_ACTION = re.compile(r"(\d{1,9})(F|B|I|W)(\d{1,9})(\^?)(?:&(\d{1,9})B(\d{1,9}))?")
 
 
 def action_name(action: Action) -> str:

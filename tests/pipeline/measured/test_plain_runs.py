@@ -13,8 +13,8 @@ from weftrace.errors import TraceError
 from weftrace.pipeline import Schedule, generate
 from weftrace.pipeline.measured.plain_runs import measured_run, on_stages_of
 from weftrace.pipeline.measured.sourced_costs import costs_of_trace
+from weftrace.pipeline.measured.told_schedules import told_schedule
 from weftrace.pipeline.plan_vs_measured.planned_and_measured import Slip, slip
-from weftrace.pipeline.plan_vs_measured.told_schedules import told_schedule
 from weftrace.trace import Job as Traces
 from weftrace.trace import Trace, open_trace
 

@@ -132,6 +132,7 @@ def _with_waits(chunks: pl.DataFrame) -> pl.DataFrame:
     frame = chunks.with_columns(
         pl.col("back").alias("back_micro_batch"),
         pl.lit(False).alias("offload"),
+        pl.lit(0).alias("stalled_ns"),
         waited.alias("waited_ns"),
         pl.when(waited > 0).then("start_ns").otherwise(-1).alias("waited_until_ns"),
     )

@@ -126,7 +126,7 @@ def costs_of_request(request: CostsRequest, num_stages: int) -> SourcedCosts:
         said = f"{' and '.join(given)} are given" if given else "none is given"
         raise typer.BadParameter(f"give one of the three; {said}", param_hint="--trace, --costs, --flops")
     if request.trace is not None:
-        with opened([request.trace], ranks=None, max_bytes=request.max_bytes) as source:
+        with opened([request.trace], ranks=None, max_bytes=request.max_bytes, frames=True) as source:
             found = costs_of_trace(source, chunks=request.chunks, weight_share=request.weight_share)
     elif request.costs is not None:
         found = costs_of_file(request.costs)

@@ -44,8 +44,8 @@ class Request:
     measured: Annotated[
         tuple[str, ...],
         Option(
-            "A folder with a trace of each rank, recorded with weftrace's pipeline runtime, or on CPUs with torch's; "
-            "or the traces; or a timeline of forwards and backwards, with their stage, micro-batch and step.",
+            "A folder with a trace of each rank, recorded with weftrace's pipeline runtime, torch's, Megatron-LM or "
+            "DeepSpeed; or the traces; or a timeline of forwards and backwards with stage, micro-batch and step.",
             is_argument=True, metavar="TRACE...",
         ),
     ]  # fmt: skip
@@ -55,7 +55,7 @@ class Request:
     costs_from_run: Annotated[
         bool,
         Option(
-            "Plan with the means of the step itself: the difference is then the prediction's error. So it is anyway "
+            "Plan with the medians of the step itself: the difference is then what they leave out. So it is anyway "
             "for a plan without costs."
         ),
     ] = False
@@ -71,22 +71,21 @@ class Request:
 
 def run(request: Request, to: outputs.Destination) -> None:
     """Planned against measured: makespans, their difference by cause, each rank's bubble, what took longer."""
-    from weftrace.pipeline.measured.plain_runs import measured_run, on_stages_of
+    from weftrace.pipeline.measured.plain_runs import measured_run
+    from weftrace.pipeline.measured.told_schedules import told_schedule
     from weftrace.pipeline.outputs import SLIP
     from weftrace.pipeline.plan_vs_measured.document import slip_report
     from weftrace.pipeline.plan_vs_measured.planned_and_measured import slip
-    from weftrace.pipeline.plan_vs_measured.told_schedules import told_schedule
 
     measured = list(request.measured)
     is_told = request.plan != AUTO
     wanted = to.wanted(writes=SLIP, inputs=options.inputs_of(measured, request.plan if is_told else None))
     schedule, saved = schedule_from(request.plan) if is_told else (None, None)
     costs = None if saved is None or saved.costs.source == "units" or request.costs_from_run else saved.costs
-    with options.opened(measured, ranks=request.ranks, max_bytes=request.max_bytes) as source:
+    with options.opened(measured, ranks=request.ranks, max_bytes=request.max_bytes, frames=True) as source:
         run = measured_run(source, replica=request.replica, workers=request.workers)
     if schedule is None:
         schedule = told_schedule(run, request.step)
-    run = on_stages_of(run, schedule)
     outputs.deliver(slip_report(slip(schedule, run, costs, step=request.step)), SLIP, wanted)
 
 

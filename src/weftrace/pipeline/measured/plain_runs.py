@@ -8,41 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final
 
 import polars as pl
 
 from weftrace.errors import TraceError
-from weftrace.pipeline.measured.runs import RUN_SCHEMA, MeasuredRun, are_of_torch, has_actions, run_of
-from weftrace.pipeline.schedule import Schedule, stages_on
+from weftrace.pipeline.measured.runs import (
+    RUN_SCHEMA,
+    MeasuredRun,
+    Replica,
+    chosen_replica,
+    has_actions,
+    runs_of,
+)
+from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule, stages_on
 from weftrace.trace.host_ranges import is_of_host, of_one_job, ranges_of_host
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
 from weftrace.trace.plain.values import PLACES, SHOWN
 from weftrace.trace.work import Work, works_of
-from weftrace.units import counted
 
-#: Which of several data-parallel replicas: a number, all as one table of actions, or None, whose steps take longest.
-Replica = int | Literal["all"] | None
 _KINDS: Final = {"forward": "F", "backward": "B", "weight_gradient": "W", "forward_backward": "B"}
 _RECEIVES: Final = ("forward_recv", "backward_recv", "forward_send_backward_recv", "backward_send_forward_recv")
 
 
 def measured_run(source: Trace | Job, *, replica: Replica = None, workers: int | None = None) -> MeasuredRun:
-    """The run that traces tell of, of whichever kind they are: `run_of`, or of plain timelines and of runs on CPUs that
-    neither name actions, as `plain_runs` and `chosen_replica`.
+    """The run that traces tell of, of whichever kind they are: by the ranges that name its actions (`runs_of`), or, of
+    plain timelines and of runs on CPUs that name none, by `plain_runs`; of several replicas the chosen one.
 
     Raises `TraceError` where they tell none.
     """
     first = source if isinstance(source, Trace) else next(iter(source.traces()))
-    if first.plain is None and (first.device_ids or (has_actions(first) and not are_of_torch(first))):
-        return run_of(source, workers=workers)
-    runs = plain_runs(source, workers=workers)
-    return chosen_replica(runs, replica) if runs else run_of(source, workers=workers)  # which says what is missing
+    if first.plain is None and (first.device_ids or has_actions(first)):
+        return chosen_replica(runs_of(source, workers=workers), replica)
+    runs = plain_runs(source, workers=workers) or runs_of(source, workers=workers)  # which says what is missing
+    return chosen_replica(runs, replica)
 
 
 def plain_runs(source: Trace | Job, *, workers: int | None = None) -> tuple[MeasuredRun, ...]:
-    """The run of each data-parallel replica, in order of its places, with its name in `notes`.
+    """The run of each data-parallel replica, in order of its places; the first of its `notes` is its name.
 
     None where the traces are not plain, nor of CPUs that communicate, or tell no pipeline.
 
@@ -68,36 +72,21 @@ def plain_runs(source: Trace | Job, *, workers: int | None = None) -> tuple[Meas
         label = " ".join(f"{PLACES[place]} {value}" for place, value in zip(several, key, strict=True) if value >= 0)
         run = _run([stages[at] for at in sorted(stages)], name)
         if run is not None:
-            found.append(replace(run, notes=(label,)))
+            found.append(replace(run, notes=(label, "forwards and backwards are ranges of a timeline")))
     return tuple(found)
 
 
-def chosen_replica(runs: Sequence[MeasuredRun], replica: Replica) -> MeasuredRun:
-    """One of the runs of `plain_runs`, or all in one as though they were more steps; what was chosen is in `notes`.
-
-    Raises `TraceError` for a number that there is not.
-    """
-    if isinstance(replica, int) and not 0 <= replica < len(runs):
-        raise TraceError(f"{runs[0].source}: no replica {replica}: there are {len(runs)}, counted from 0.")
-    basis = "forwards and backwards are ranges of a timeline"
-    if len(runs) == 1:
-        return replace(runs[0], notes=(basis,))
-    if replica == "all":
-        actions, first = [], 0
-        for run in runs:
-            actions.append(run.actions.with_columns(pl.col("step") + first))
-            first += max(run.steps) + 1
-        notes = (basis, f"over all {len(runs)} data-parallel replicas")
-        return replace(runs[0], actions=pl.concat(actions), notes=notes)
-    at = replica if isinstance(replica, int) else max(range(len(runs)), key=lambda at: _span_ns(runs[at]))
-    why = "as asked" if isinstance(replica, int) else "because its steps take longest"
-    note = f"the pipeline of replica {at} ({runs[at].notes[0]}), {why}: one of {counted(len(runs), 'replica')}"
-    return replace(runs[at], notes=(basis, note))
-
-
 def on_stages_of(run: MeasuredRun, schedule: Schedule) -> MeasuredRun:
-    """The run with stages as the schedule places them, where ranks number their chunks each for itself: V-shaped
-    schedules place the second chunk of the last rank next to its first."""
+    """The run with stages as the schedule places them, where its ranges do not tell them.
+
+    Where ranks number their chunks each for itself: V-shaped schedules place the second chunk of the last rank next to
+    its first. Where ranges are told by order: the k-th range of a rank is the schedule's k-th action there, if both are
+    of one kind.
+    """
+    if run.numbers == "order":
+        return _in_order_of(run, schedule)
+    if run.numbers == "named":
+        return run
     chunks = run.actions.group_by("rank").agg(pl.col("stage").unique().sort()).sort("rank")
     ranks = dict(chunks.iter_rows())
     if len(ranks) != schedule.num_ranks or not all(
@@ -115,10 +104,18 @@ def on_stages_of(run: MeasuredRun, schedule: Schedule) -> MeasuredRun:
     return replace(run, actions=actions.with_columns(pl.coalesce("placed", "stage").alias("stage")).drop("placed"))
 
 
-def _span_ns(run: MeasuredRun) -> int:
-    """All its steps, each from the first start to the last end."""
-    spans = run.actions.group_by("step").agg(span=pl.col("end_ns").max() - pl.col("start_ns").min())
-    return int(spans.get_column("span").sum())
+def _in_order_of(run: MeasuredRun, schedule: Schedule) -> MeasuredRun:
+    numbers = [name for name in ACTION_SCHEMA if name not in ("rank", "kind")]
+    place = pl.int_range(pl.len(), dtype=pl.UInt32)
+    planned = schedule.actions.select(*ACTION_SCHEMA, place=place.over("rank")).with_columns(
+        pl.col("kind").cast(pl.String)
+    )
+    done = run.actions.with_columns(pl.col("kind").cast(pl.String), place=place.over("step", "rank"))
+    both = done.join(planned, on=("rank", "kind", "place"), how="left", suffix="_planned", maintain_order="left")
+    is_known = pl.col("stage_planned").is_not_null()
+    told = [pl.when(is_known).then(f"{name}_planned").otherwise(name).alias(name) for name in numbers]
+    actions = both.with_columns(told).select(pl.col(name).cast(dtype) for name, dtype in RUN_SCHEMA.items())
+    return replace(run, actions=actions)
 
 
 # --- one replica ------------------------------------------------------------------------------------------------------
@@ -161,12 +158,13 @@ def _run(works: Sequence[Work], source: str) -> MeasuredRun | None:
     actions = _with_waits(actions.sort("rank", "start_ns", maintain_order=True), receives)
     actions = actions.with_columns(
         pl.lit(None, pl.Int32).alias("back_stage"), pl.lit(None, pl.Int32).alias("back_micro_batch"),
-        pl.lit(False).alias("offload"),
+        pl.lit(False).alias("offload"), pl.lit(0).alias("stalled_ns"),
     )  # fmt: skip
     return MeasuredRun(
         actions=actions.select(pl.col(name).cast(dtype) for name, dtype in RUN_SCHEMA.items()),
         basis="host",
         has_waits=receives.height > 0,
+        numbers="local",
         source=source,
     )
 

@@ -12,30 +12,50 @@ from numpy.typing import NDArray
 from weftrace.errors import TraceError
 from weftrace.pipeline.costs import Costs, durations_ns
 from weftrace.pipeline.dependencies import messages
-from weftrace.pipeline.measured.runs import MeasuredRun
+from weftrace.pipeline.measured.runs import TOOK, MeasuredRun
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Action, Schedule
 from weftrace.units import counted
 
 Typical = Literal["median", "mean"]
 #: What a run without I and W adds to the source of its costs.
 _UNSPLIT = "; its backwards are B alone: I has all of it and W is 0, because nothing tells W's share"
+_FEW_STAGES = 64  # of which any may be missing
 _TYPICAL = {"median": pl.median("duration_ns"), "mean": pl.mean("duration_ns")}
 
 
-def costs_of_run(run: MeasuredRun, schedule: Schedule) -> Costs:
-    """What predicts how long a run of that schedule takes, with the time that each rank's actions took together kept.
+def costs_of_run(run: MeasuredRun, schedule: Schedule, *, typical: Typical = "mean") -> Costs:
+    """What predicts how long a run of that schedule takes.
 
-    The means of its actions; rank_factor, by how much those of a rank took longer than these; and latency_ns, the
-    median of how long after its sender's end a message was there, over those that were waited for, 0 where the run
-    tells of no waits.
+    The means of its actions, so that the time that each rank's actions took together is kept, or the medians, which
+    leave out what went wrong now and then; rank_factor, by how much those of a rank took longer than these; and
+    latency_ns, the median of how long after its sender's end a message was there, over those that were waited for, 0
+    where the run tells of no waits.
 
     Raises `TraceError` where the run is not one of the schedule.
     """
     steps = run.of_schedule(schedule)
-    done = matched(steps, schedule)
-    costs = costs_of_actions(steps, schedule.num_stages, typical="mean")
-    latency_ns = _latency_ns(done, schedule) if steps.has_waits else 0
-    return replace(costs, rank_factor=_rank_factors(steps, schedule, costs), latency_ns=latency_ns)
+    known = _latencies_of(steps, schedule)
+    costs = costs_of_actions(steps, schedule.num_stages, typical=typical)
+    factors = _rank_factors(steps, schedule, costs, typical)
+    return replace(costs, rank_factor=factors, latency_ns=int(np.median(known)) if len(known) else 0)
+
+
+def costs_of_forecast(run: MeasuredRun, schedule: Schedule) -> Costs:
+    """What forecasts another step of that schedule: `costs_of_run` by means, and what passes between actions with it.
+
+    Each action takes as long as it did, and the time before it in which its rank neither ran one nor waited for a
+    message: Python, posting of messages. latency_ns: the mean.
+
+    Raises `TraceError` where the run is not one of the schedule.
+    """
+    steps = run.of_schedule(schedule)
+    known = _latencies_of(steps, schedule)
+    free = pl.max_horizontal(pl.col("end_ns").shift(1).over("step", "rank"), "waited_until_ns")
+    begun = pl.min_horizontal("start_ns", pl.max_horizontal(free, pl.col("start_ns") - TOOK))  # at most as long again
+    wider = replace(steps, actions=steps.actions.with_columns(start_ns=pl.coalesce(begun, "start_ns")))
+    costs = costs_of_actions(wider, schedule.num_stages, typical="mean")
+    factors = _rank_factors(wider, schedule, costs, "mean")
+    return replace(costs, rank_factor=factors, latency_ns=int(np.mean(known)) if len(known) else 0)
 
 
 def costs_of_actions(run: MeasuredRun, num_stages: int | None = None, *, typical: Typical = "median") -> Costs:
@@ -48,8 +68,15 @@ def costs_of_actions(run: MeasuredRun, num_stages: int | None = None, *, typical
 
     Raises `TraceError` where the actions tell nothing of a forward or of a backward.
     """
-    actions = run.actions.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
-    stages = num_stages or int(actions.select(pl.max_horizontal(pl.max("stage"), pl.max("back_stage"))).item()) + 1
+    actions = run.actions.with_columns(duration_ns=TOOK)
+    named = int(actions.select(pl.max_horizontal(pl.max("stage"), pl.max("back_stage"))).item()) + 1
+    known = actions.get_column("stage").n_unique()
+    if num_stages is None and named > _FEW_STAGES + 16 * known:
+        raise TraceError(
+            f"{run.source}: stage {named - 1:,} has actions, but of all stages before it only {known - 1:,} have: give "
+            "the traces of the others."
+        )
+    stages = num_stages or named
     by_stage = {kind: _by_stage(actions, kind, stages, typical) for kind in ("F", "I", "W", "B")}
     forward, whole = by_stage["F"], by_stage["B"]
     if forward is None:
@@ -85,12 +112,13 @@ def with_share_of_weight(costs: Costs, share: float) -> Costs:
     return replace(costs, input_ns=gradient, weight_ns=weight, source=costs.source.removesuffix(_UNSPLIT))
 
 
-def _rank_factors(run: MeasuredRun, schedule: Schedule, costs: Costs) -> tuple[float, ...]:
-    """Of each rank: the time of its actions by that of the same actions at the mean costs of their stages."""
+def _rank_factors(run: MeasuredRun, schedule: Schedule, costs: Costs, typical: Typical) -> tuple[float, ...]:
+    """Of each rank: the time of its actions by that of the same actions at the typical costs of their stages."""
     ranks = schedule.rank_N
     usual = np.bincount(ranks, durations_ns(schedule, costs), schedule.num_ranks) * len(run.steps)
-    took = run.actions.group_by("rank").agg((pl.col("end_ns") - pl.col("start_ns")).sum()).sort("rank")
-    factors = took.get_column("end_ns").to_numpy() / np.maximum(usual, 1)
+    alike = run.actions.with_columns(duration_ns=TOOK).group_by("rank", "kind", "stage", "back_stage")
+    took = alike.agg(_TYPICAL[typical] * pl.len()).group_by("rank").agg(pl.sum("duration_ns")).sort("rank")
+    factors = took.get_column("duration_ns").to_numpy() / np.maximum(usual, 1)
     return tuple(float(factor) if factor > 0 else 1.0 for factor in factors)
 
 
@@ -159,10 +187,12 @@ def _pairs(
     return tuple(tuple(row) for row in found.tolist())
 
 
-def _latency_ns(done: pl.DataFrame, schedule: Schedule) -> int:
-    """done: the actions of a run that tells waits, `matched`."""
-    known = np.concatenate([_latencies(step.sort("row"), schedule) for _, step in done.group_by("step")])
-    return int(np.median(known)) if len(known) else 0
+def _latencies_of(run: MeasuredRun, schedule: Schedule) -> NDArray[np.int64]:
+    """Of all steps; none of a run that tells no waits. Raises `TraceError` where it is not one of the schedule."""
+    done = matched(run, schedule)
+    if not run.has_waits:
+        return np.zeros(0, np.int64)
+    return np.concatenate([_latencies(step.sort("row"), schedule) for _, step in done.group_by("step")])
 
 
 def _latencies(step: pl.DataFrame, schedule: Schedule) -> NDArray[np.int64]:

@@ -1,16 +1,19 @@
-"""What did the ranks of a pipeline do, and when? Read from traces whose ranges name actions (`range_names`).
+"""What did the ranks of a pipeline do, and when? Read from traces whose ranges name actions (`annotations`).
 
-Each rank writes a trace: a range `3F5` around the action, `wait` around the wait for messages before it, and `pipeline
-step` around a whole step. On a device an action is what was launched inside its range.
+Each rank writes a trace. weftrace's runtime writes a range `3F5` around the action, `wait` around the wait for messages
+before it, and `pipeline step` around a whole step; other frameworks have other names, and some tell fewer numbers.
+What an action took never includes the wait for its message:
 
-torch's own runtime names its ranges `PP:3F5` and `PP:(0F4;7B1)OVERLAP_F_B`, and waits for messages inside them: their
-length tells nothing, but what they launched on a device does.
+    host     range 3F5       [....wait....|== compute ==|send]     torch: from the first operator after the wait
+    device   launched in it            [recv kernel]               the wait: from the action before, until it ended
+                                                   [gemm][gemm]    the action: first start to last end of what computes
+
+A range that names neither stage nor micro-batch is told by its order on its rank (`MeasuredRun.numbers`).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -20,8 +23,8 @@ from numpy.typing import NDArray
 
 from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
-from weftrace.pipeline.range_names import STEP, WAIT, action_in
-from weftrace.pipeline.schedule import ACTION_SCHEMA, Action, Schedule
+from weftrace.pipeline.measured.annotations import NamedRange, named_ranges
+from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace, is_annotation
 from weftrace.trace.phases import find_steps
@@ -29,18 +32,27 @@ from weftrace.trace.work import works_of
 from weftrace.units import counted, duration
 
 _Ints = NDArray[np.int64]
-_TORCH: Final = "PP:"
-_TORCH_PAIR = re.compile(r"PP:\((\d+F\d+);(\d+B\d+)\)OVERLAP_F_B")
+_LEAST_STALL_NS: Final = 100_000  # a shorter gap inside an F&B of the host is Python's
+_RECEIVES: Final = r"^(?:gloo|mpi|ucc):recv"  # of a backend on CPUs, in flight
+_NOT_COMPUTING: Final = r"^(?:c10d::|record_param_comms|(?:gloo|mpi|ucc):)"
+_SENDS: Final = r"^c10d::(?:send|isend)"
+
+#: Which of several data-parallel replicas: a number, all as one table of actions, or None, whose steps take longest.
+Replica = int | Literal["all"] | None
 
 #: Columns of `MeasuredRun.actions`: the action's own, then times of one clock.
 RUN_SCHEMA: dict[str, pl.DataType] = {
     **ACTION_SCHEMA,
-    "step": pl.Int32(),  # which `pipeline step` of the recording, from 0
+    "step": pl.Int32(),  # which step of the recording, from 0
     "start_ns": pl.Int64(),
     "end_ns": pl.Int64(),
-    "waited_ns": pl.Int64(),  # since the action before it: time in ranges `wait`, 0 without one
+    "stalled_ns": pl.Int64(),  # of an F&B: what it waited between its halves for a message; else 0
+    "waited_ns": pl.Int64(),  # since the action before it: time in waits for messages, 0 without one
     "waited_until_ns": pl.Int64(),  # when the last of them ended; -1 without one
 }
+
+#: What an action took by itself: its time without waits inside it.
+TOOK: Final = pl.col("end_ns") - pl.col("start_ns") - pl.col("stalled_ns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -48,13 +60,17 @@ class MeasuredRun(InNotebook):
     """The actions of a recorded run.
 
     actions: frame of `RUN_SCHEMA`, by rank and in order of their ranges; times in ns as the traces' clocks tell them.
-    basis: "host", an action lasts as long as its range; "device", from the first start to the last end of what was
-        launched inside it. has_waits: whether waits for messages were recorded, on the host. notes: what was chosen.
+    basis: "host", an action lasts as long as its range, without its wait; "device", from the first start to the last
+        end of what was launched inside it. has_waits: whether waits for messages were recorded.
+    numbers: "named", the ranges tell stage and micro-batch; "local", each rank numbers its own chunks; "order", they
+        tell no stage: each rank is taken as one, until `on_stages_of` sets them by order, as a schedule has them.
+    notes: what was chosen.
     """
 
     actions: pl.DataFrame
     basis: Literal["host", "device"]
     has_waits: bool
+    numbers: Literal["named", "local", "order"] = "named"
     source: str = ""
     notes: tuple[str, ...] = ()
 
@@ -97,12 +113,19 @@ class MeasuredRun(InNotebook):
 
 
 def run_of(source: Trace | Job, *, workers: int | None = None) -> MeasuredRun:
-    """The run that traces of a pipeline's ranks tell of. Ranks are those of the traces, numbered anew from 0 in order.
+    """The run that traces of a pipeline's ranks tell of. Ranks are those of the traces, numbered anew from 0 in order;
+    of several data-parallel replicas that whose steps take longest.
 
     workers: processes that read them, as `Job.map` has it.
 
     Raises `TraceError` where a trace cannot be read, holds no range of an action, or two are of one rank.
     """
+    return chosen_replica(runs_of(source, workers=workers), None)
+
+
+def runs_of(source: Trace | Job, *, workers: int | None = None) -> tuple[MeasuredRun, ...]:
+    """The run of each replica, with its name as the first of its notes: ranks that ran the same actions of the same
+    stages are of different ones. As `run_of`."""
     if isinstance(source, Trace):
         found = {(0 if source.rank is None else source.rank): _actions_of(source)}
         name = source.path
@@ -115,76 +138,192 @@ def run_of(source: Trace | Job, *, workers: int | None = None) -> MeasuredRun:
             if rank in found:
                 raise TraceError(f"{outcome.path}: a second trace of rank {rank}; give one trace per rank, of one run.")
             found[rank] = outcome.value
-    frames = [
-        table.with_columns(pl.lit(number, dtype=pl.Int32).alias("rank"))
-        for number, (_, (table, _, _)) in enumerate(sorted(found.items()))
-    ]
-    on_device = all(is_device for _, is_device, _ in found.values())
-    return MeasuredRun(
-        actions=pl.concat(frames),
-        basis="device" if on_device else "host",
-        has_waits=not on_device and all(has_waits for _, _, has_waits in found.values()),
-        source=name,
-    )
+    told = [found[rank] for rank in sorted(found)]
+    return tuple(_run_of(replica, name) for replica in _replicas(told))
+
+
+def chosen_replica(runs: Sequence[MeasuredRun], replica: Replica) -> MeasuredRun:
+    """One of the runs of replicas (the first note of each is its name), or all in one as though they were more steps;
+    what was chosen is in `notes`.
+
+    Raises `TraceError` for a number that there is not.
+    """
+    if isinstance(replica, int) and not 0 <= replica < len(runs):
+        raise TraceError(f"{runs[0].source}: no replica {replica}: there are {len(runs)}, counted from 0.")
+    if len(runs) == 1:
+        return replace(runs[0], notes=runs[0].notes[1:])
+    if replica == "all":
+        actions, first = [], 0
+        for run in runs:
+            actions.append(run.actions.with_columns(pl.col("step") + first))
+            first += max(run.steps) + 1
+        note = f"over all {len(runs)} data-parallel replicas"
+        return replace(runs[0], actions=pl.concat(actions), notes=(*runs[0].notes[1:], note))
+    at = replica if isinstance(replica, int) else max(range(len(runs)), key=lambda at: _span_ns(runs[at]))
+    why = "as asked" if isinstance(replica, int) else "because its steps take longest"
+    note = f"the pipeline of replica {at} ({runs[at].notes[0]}), {why}: one of {counted(len(runs), 'replica')}"
+    return replace(runs[at], notes=(*runs[at].notes[1:], note))
+
+
+def _span_ns(run: MeasuredRun) -> int:
+    """All its steps, each from the first start to the last end."""
+    spans = run.actions.group_by("step").agg(span=pl.col("end_ns").max() - pl.col("start_ns").min())
+    return int(spans.get_column("span").sum())
 
 
 def has_actions(trace: Trace) -> bool:
-    """Whether a trace has ranges that name actions of a pipeline."""
-    names = trace.events.filter(is_annotation()).get_column("name").unique().cast(pl.String)
-    return any(_named(name) is not None for name in names)
+    """Whether a trace has ranges, or Python frames, that name actions of a pipeline; where the names tell no numbers,
+    of forwards and of backwards."""
+    return bool(_named_in(trace)[1])
 
 
-def are_of_torch(trace: Trace) -> bool:
-    """Whether torch's pipeline runtime named the actions of a trace."""
-    names = trace.events.filter(is_annotation()).get_column("name").unique().cast(pl.String)
-    return bool(names.str.starts_with(_TORCH).any())
+# --- one rank ---------------------------------------------------------------------------------------------------------
 
 
-def _named(name: str) -> Action | None:
-    """The action of a range, as weftrace's runtime or torch's names it."""
-    if not name.startswith(_TORCH):
-        return action_in(name, 0)
-    pair = _TORCH_PAIR.fullmatch(name)
-    return action_in(f"{pair[1]}&{pair[2]}" if pair else name.removeprefix(_TORCH), 0)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What a rank's trace tells. actions: frame of `RUN_SCHEMA` without rank; step -1 and stage or micro_batch null
+    where they are not told."""
+
+    path: str
+    rank: int | None
+    actions: pl.DataFrame
+    frameworks: tuple[str, ...]
+    is_device: bool
+    has_waits: bool
+    frames: bool
 
 
-def _actions_of(trace: Trace) -> tuple[pl.DataFrame, bool, bool]:
-    """The actions of one rank's trace, whether their times are the device's, and whether waits are recorded."""
-    ranges = (
-        trace.events.filter(is_annotation())
-        .select(pl.col("name").cast(pl.String), "ts_ns", end_ns=pl.col("ts_ns") + pl.col("dur_ns"))
-        .sort("ts_ns", "end_ns")
+def _named_in(trace: Trace) -> tuple[pl.DataFrame, dict[str, NamedRange], bool]:
+    """The ranges of a trace that are known (name, pid, tid, ts_ns, end_ns), what their names say, and whether they are
+    Python frames: of the annotations, or else of the frames, where they are read, that name actions."""
+    tables = [(trace.events.filter(is_annotation()), False)]
+    if trace.frames is not None:
+        tables.append((trace.frames, True))
+    for table, frames in tables:
+        columns = table.select(pl.col("name", "pid", "tid"), "ts_ns", end_ns=pl.col("ts_ns") + pl.col("dur_ns"))
+        names = columns.get_column("name").unique().cast(pl.String).to_list()
+        named = named_ranges(names, frames=frames)
+        actions = [range_ for range_ in named.values() if range_.is_action]
+        kinds = {range_.kind for range_ in actions}
+        if any(range_.tells_all for range_ in actions) or ("F" in kinds and kinds & {"B", "I"}):
+            known = columns.with_columns(pl.col("name").cast(pl.String)).filter(pl.col("name").is_in(list(named)))
+            return known, named, frames
+    return tables[0][0].clear(), {}, False
+
+
+def _actions_of(trace: Trace) -> _Told:
+    """The actions of one rank's trace."""
+    ranges, named, frames = _named_in(trace)
+    if not named:
+        hint = "" if trace.frames is None else " or Python function"
+        raise TraceError(
+            f"{trace.path}: no range{hint} names an action of a pipeline, such as 3F5 or 0F4&7B1. Record the run with "
+            "weftrace's pipeline runtime, torch.distributed.pipelining, or a framework that names its forwards and "
+            "backwards, inside torch.profiler.profile; with_stack=True also tells Megatron-LM's and DeepSpeed's."
+        )
+    kinds = {name: range_.kind for name, range_ in named.items()}
+    ranges = ranges.with_columns(kind=pl.col("name").replace_strict(kinds, return_dtype=pl.String)).sort(
+        "ts_ns", "end_ns", descending=[False, True], maintain_order=True
     )
-    known = {name: _named(name) for name in ranges.get_column("name").unique()}
-    actions = [name for name, action in known.items() if action is not None]
-    own = ranges.filter(pl.col("name").is_in(actions))
-    if own.is_empty():
-        raise TraceError(
-            f"{trace.path}: no range names an action of a pipeline, such as 3F5 or 0F4&7B1. Record the run with "
-            "weftrace's pipeline runtime inside torch.profiler.profile."
-        )
-    on_device = bool(trace.device_ids)
-    if not on_device and actions[0].startswith(_TORCH):
-        raise TraceError(
-            f"{trace.path}: torch's pipeline runtime waits for messages inside its ranges ({actions[0]}), so without a "
-            "device's work their length is not the time of an action. Record the run with weftrace's runtime."
-        )
+    own = _outermost(ranges.filter(pl.col("kind").is_in(("F", "B", "I", "W", "F&B"))))
     start, end = (own.get_column(name).to_numpy() for name in ("ts_ns", "end_ns"))
-    steps = ranges.filter(pl.col("name") == STEP).get_column("ts_ns").to_numpy()
+    said = [named[name] for name in own.get_column("name")]
+    on_device = bool(trace.device_ids)
+    if on_device:
+        times, waits, has_waits = _on_device(trace, start, end, ranges.filter(pl.col("kind") == "send"))
+    else:
+        inside = np.array([range_.waits_inside for range_ in said])
+        times, waits, has_waits = _on_host(trace, start, end, inside, ranges.filter(pl.col("kind") == "wait"), said)
+    steps = ranges.filter(pl.col("kind") == "step").get_column("ts_ns").to_numpy()
     if not len(steps):
         steps = find_steps(trace.events).get_column("host_start_ns").to_numpy()
-    step = np.maximum(np.searchsorted(steps, start, "right") - 1, 0) if len(steps) else np.zeros(len(start), np.int64)
-    waits = ranges.filter(pl.col("name") == WAIT)
+    step = np.maximum(np.searchsorted(steps, start, "right") - 1, 0) if len(steps) else np.full(len(start), -1)
+    rows = [[getattr(range_, column, None) for column in ACTION_SCHEMA] for range_ in said]
+    columns = {"step": step, "start_ns": times[0], "end_ns": times[1], "stalled_ns": times[2]}
+    columns |= {"waited_ns": waits[0], "waited_until_ns": waits[1]}
+    frame = pl.DataFrame(rows, schema=ACTION_SCHEMA, orient="row").with_columns(
+        **{name: pl.Series(name, values) for name, values in columns.items()}
+    )
+    return _Told(
+        path=trace.path,
+        rank=trace.rank,
+        actions=frame.select(pl.col(n).cast(t) for n, t in RUN_SCHEMA.items()),
+        frameworks=tuple(sorted({range_.framework for range_ in said})),
+        is_device=on_device,
+        has_waits=has_waits,
+        frames=frames,
+    )
+
+
+def _outermost(ranges: pl.DataFrame) -> pl.DataFrame:
+    """Ranges that lie in no other of their thread; a wrapped module may name an action twice."""
+    reached = pl.col("end_ns").cum_max().shift(1).over("pid", "tid")
+    return ranges.filter((pl.col("ts_ns") >= reached).fill_null(True))
+
+
+_Times = tuple[_Ints, _Ints, _Ints]  # start, end, stalled
+_Waits = tuple[_Ints, _Ints]  # waited, until
+
+
+def _on_host(
+    trace: Trace, start: _Ints, end: _Ints, inside: NDArray[np.bool_], waits: pl.DataFrame, said: Sequence[NamedRange]
+) -> tuple[_Times, _Waits, bool]:
+    """By the ranges. inside: which of them also wait for their message: they begin to compute when it had come."""
     waited, until = _waits(waits, start)
-    rows = [[getattr(known[name], column) for column in ACTION_SCHEMA] for name in own.get_column("name")]
-    frame = pl.DataFrame(rows, schema=ACTION_SCHEMA, orient="row")
-    times = _device_times(trace, start, end) if on_device else (start, end)
-    columns = {"step": step, "start_ns": times[0], "end_ns": times[1], "waited_ns": waited, "waited_until_ns": until}
-    frame = frame.with_columns(**{name: pl.Series(name, values) for name, values in columns.items()})
-    return frame.select(pl.col(n).cast(t) for n, t in RUN_SCHEMA.items()), on_device, waits.height > 0
+    stalled = np.zeros(len(start), np.int64)
+    if not inside.any():
+        return (start, end, stalled), (waited, until), waits.height > 0
+    events = trace.events.select(
+        pl.col("name").cast(pl.String), "cat", "ts_ns", end_ns=pl.col("ts_ns") + pl.col("dur_ns")
+    )
+    ops = events.filter(pl.col("cat") == "cpu_op").sort("ts_ns")
+    computing = ops.filter(~pl.col("name").str.contains(_NOT_COMPUTING))
+    if computing.is_empty():
+        raise TraceError(
+            f"{trace.path}: the pipeline waits for messages inside its ranges, and the trace has no operators, so "
+            "when it began to compute is unknown. Record ProfilerActivity.CPU."
+        )
+    op_start, op_end = (computing.get_column(name).to_numpy() for name in ("ts_ns", "end_ns"))
+    sends = ops.filter(pl.col("name").str.contains(_SENDS)).get_column("ts_ns").to_numpy()
+    come = np.sort(events.filter(pl.col("name").str.contains(_RECEIVES)).get_column("end_ns").to_numpy())
+    first = np.minimum(_next(op_start, start, end), end)
+    arrived = _last_before(come, first)
+    waits_here = inside & (arrived > start)
+    begun = np.where(waits_here, arrived, start)
+    sent = _next(sends, first, end)
+    ended = np.where(inside, sent, end)
+    waited += np.where(waits_here, begun - start, 0)
+    until = np.where(waits_here, begun, until)
+    for at in [at for at, range_ in enumerate(said) if range_.kind == "F&B" and inside[at]]:
+        stalled[at] = _stall(op_start, op_end, come, int(begun[at]), int(ended[at]))
+    return (begun, ended, stalled), (waited, until), True
 
 
-def _waits(waits: pl.DataFrame, start: _Ints) -> tuple[_Ints, _Ints]:
+def _next(times: _Ints, since: _Ints, until: _Ints) -> _Ints:
+    """The first of sorted times from each `since` on; `until` where it would be later."""
+    at = np.searchsorted(times, since, "left")
+    found: _Ints = np.minimum(np.append(times, np.iinfo(np.int64).max)[at], until)
+    return found
+
+
+def _last_before(times: _Ints, until: _Ints) -> _Ints:
+    """The last of sorted times that is not after each `until`; the least number without one."""
+    found: _Ints = np.insert(times, 0, np.iinfo(np.int64).min)[np.searchsorted(times, until, "right")]
+    return found
+
+
+def _stall(op_start: _Ints, op_end: _Ints, come: _Ints, begin: int, end: int) -> int:
+    """The gaps between operators of one action, from its begin to its end, in which a message came."""
+    rows = slice(*np.searchsorted(op_start, (begin, end)))
+    free = np.maximum.accumulate(op_end[rows])[:-1]
+    again = op_start[rows][1:]
+    gaps = np.flatnonzero(again - free >= _LEAST_STALL_NS)
+    arrived = _last_before(come, again[gaps])
+    return int(np.maximum(arrived - free[gaps], 0).sum())
+
+
+def _waits(waits: pl.DataFrame, start: _Ints) -> _Waits:
     """Of each action: the time in waits since the action before it, and when the last of them ended."""
     begin, end = (waits.get_column(name).to_numpy() for name in ("ts_ns", "end_ns"))
     before = np.searchsorted(start, begin, "left")  # the action that a wait is for: the first that starts after it
@@ -195,14 +334,112 @@ def _waits(waits: pl.DataFrame, start: _Ints) -> tuple[_Ints, _Ints]:
     return waited, until
 
 
-def _device_times(trace: Trace, start: _Ints, end: _Ints) -> tuple[_Ints, _Ints]:
-    """First start and last end of the device's work that was launched inside each range; the range, where none was."""
-    events = pl.concat([work.events for work in works_of(trace)]).filter(pl.col("launch_ts_ns").is_not_null())
-    launch, first, last = (events.get_column(name).to_numpy() for name in ("launch_ts_ns", "start_ns", "end_ns"))
-    at = np.searchsorted(start, launch, "right") - 1
-    inside = (at >= 0) & (launch < end[np.maximum(at, 0)])
+def _on_device(trace: Trace, start: _Ints, end: _Ints, sends: pl.DataFrame) -> tuple[_Times, _Waits, bool]:
+    """By what the device ran: first start and last end of what was launched inside each range, without messages
+    between ranks; the range, where nothing was. A message that ended between an action and the next was waited for."""
+    works = pl.concat([work.events for work in works_of(trace)]).filter(pl.col("launch_ts_ns").is_not_null())
+    is_message = (pl.col("collective").cast(pl.String) == "send_recv").fill_null(False)
+    own, passed = works.filter(~is_message), works.filter(is_message)
+    launch, first, last = (own.get_column(name).to_numpy() for name in ("launch_ts_ns", "start_ns", "end_ns"))
+    computes = (own.get_column("kind").cast(pl.String) != "communication").to_numpy()
+    at = _range_at(start, end, launch)
     begin, until = np.full(len(start), np.iinfo(np.int64).max), np.full(len(start), np.iinfo(np.int64).min)
-    np.minimum.at(begin, at[inside], first[inside])
-    np.maximum.at(until, at[inside], last[inside])
+    np.minimum.at(begin, at[at >= 0], first[at >= 0])
+    trails = (at >= 0) & computes  # a reduction that goes on after the last kernel is not the action's
+    np.maximum.at(until, at[trails], last[trails])
     is_empty = until < begin
-    return np.where(is_empty, start, begin), np.where(is_empty, end, until)
+    begin, until = np.where(is_empty, start, begin), np.where(is_empty, end, until)
+    send_start, send_end = (sends.get_column(name).to_numpy() for name in ("ts_ns", "end_ns"))
+    called = passed.get_column("launch_ts_ns").to_numpy()
+    passed = passed.filter(pl.Series(_range_at(send_start, send_end, called) < 0, dtype=pl.Boolean)).sort("end_ns")
+    came, posted = (passed.get_column(name).to_numpy() for name in ("end_ns", "start_ns"))
+    order = np.argsort(begin, kind="stable")
+    free = np.empty(len(begin), np.int64)
+    free[order] = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(until[order])[:-1])
+    which = np.searchsorted(came, begin, "right") - 1
+    arrived = np.where(which >= 0, came[np.maximum(which, 0)] if len(came) else 0, np.iinfo(np.int64).min)
+    waits_here = (which >= 0) & (arrived > free)
+    since = np.maximum(posted[np.maximum(which, 0)], free) if len(came) else free
+    waited = np.where(waits_here, arrived - since, 0)
+    times = begin, until, np.zeros(len(begin), np.int64)
+    return times, (waited, np.where(waits_here, arrived, -1)), passed.height > 0
+
+
+def _range_at(start: _Ints, end: _Ints, times: _Ints) -> _Ints:
+    """Which of sorted ranges, that do not overlap, holds each time; -1 where none does."""
+    if not len(start):
+        return np.full(len(times), -1)
+    at = np.searchsorted(start, times, "right") - 1
+    return np.where((at >= 0) & (times < end[np.maximum(at, 0)]), at, -1)
+
+
+# --- all ranks --------------------------------------------------------------------------------------------------------
+
+
+def _replicas(told: Sequence[_Told]) -> list[list[_Told]]:
+    """The ranks of each pipeline: where several ran the same action, the k-th of those with the same stages is of the
+    k-th replica."""
+    if any(rank.actions.get_column("stage").null_count() for rank in told) or len(told) == 1:
+        return [list(told)]
+    keys = ["step", "kind", "stage", "micro_batch", "back_stage", "back_micro_batch"]
+    firsts = [rank.actions.unique(keys).select(keys) for rank in told]
+    if not pl.concat(firsts).is_duplicated().any():
+        return [list(told)]
+    of_stages: dict[tuple[int, ...], list[_Told]] = {}
+    for rank in told:
+        of_stages.setdefault(tuple(sorted(rank.actions.get_column("stage").unique().to_list())), []).append(rank)
+    if len(number := {len(ranks) for ranks in of_stages.values()}) != 1:
+        missing = min(of_stages.items(), key=lambda each: len(each[1]))
+        raise TraceError(
+            f"{told[0].path}: several ranks ran the same actions, so they are data-parallel replicas, but of stage "
+            f"{missing[0][0]} there is only {counted(len(missing[1]), 'trace')}. Give one trace of each stage "
+            "(--ranks), or all traces."
+        )
+    return [[ranks[at] for ranks in of_stages.values()] for at in range(number.pop())]
+
+
+def _run_of(told: Sequence[_Told], source: str) -> MeasuredRun:
+    """The ranks of one pipeline as a run."""
+    actions = pl.concat(
+        [rank.actions.with_columns(pl.lit(number, dtype=pl.Int32).alias("rank")) for number, rank in enumerate(told)]
+    )
+    by_order = bool(actions.get_column("stage").null_count() or actions.get_column("micro_batch").null_count())
+    if (actions.get_column("step") < 0).any():
+        actions = _with_steps(actions, by_order)
+    if by_order:
+        nth = pl.int_range(pl.len(), dtype=pl.Int32).over("rank", "step", "kind")
+        actions = actions.with_columns(pl.coalesce("stage", "rank"), pl.coalesce("micro_batch", nth))
+    on_device = all(rank.is_device for rank in told)
+    frameworks = sorted({name for rank in told for name in rank.frameworks})
+    notes = []
+    if len(told) and told[0].rank is not None:
+        notes.append(f"ranks {', '.join(str(rank.rank) for rank in told[:4])}{'…' if len(told) > 4 else ''}")
+    else:
+        notes.append("the traces as given")
+    if frameworks != ["weftrace"]:
+        how = "Python functions" if any(rank.frames for rank in told) else "ranges"
+        notes.append(f"actions are {how} of {' and '.join(frameworks)}")
+    if by_order:
+        notes.append("they name no stage, so their order on each rank gives it")
+    return MeasuredRun(
+        actions=actions,
+        basis="device" if on_device else "host",
+        has_waits=all(rank.has_waits for rank in told),
+        numbers="order" if by_order else "named",
+        source=source,
+        notes=tuple(notes),
+    )
+
+
+def _with_steps(actions: pl.DataFrame, by_order: bool) -> pl.DataFrame:
+    """Steps of traces that tell none: an action that comes again is of the next step; of ranges without numbers, the
+    step is over when the first rank has as many backwards as forwards."""
+    if not by_order:
+        again = pl.int_range(pl.len(), dtype=pl.Int32).over("rank", *(c for c in ACTION_SCHEMA if c != "rank"))
+        return actions.with_columns(again.alias("step"))
+    first = actions.filter(pl.col("rank") == 0).get_column("kind").cast(pl.String)
+    open_ = (first.is_in(["F"]).cast(pl.Int32) - first.is_in(["B", "I"]).cast(pl.Int32)).cum_sum()
+    closed = (open_ == 0).arg_true()
+    num = int(first[: int(closed[0]) + 1].is_in(["F"]).sum()) if len(closed) else actions.height
+    nth = pl.int_range(pl.len(), dtype=pl.Int32).over("rank", "kind")
+    return actions.with_columns((nth // max(num, 1)).alias("step"))

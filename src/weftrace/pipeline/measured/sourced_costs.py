@@ -19,6 +19,7 @@ from weftrace.pipeline.measured.phase_costs import costs_of_phases
 from weftrace.pipeline.measured.plain_runs import measured_run
 from weftrace.pipeline.measured.run_costs import costs_of_actions, tells_weight, with_share_of_weight
 from weftrace.pipeline.measured.runs import MeasuredRun, has_actions
+from weftrace.pipeline.measured.told_schedules import with_told_stages
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
 from weftrace.trace.work import work_of
@@ -72,7 +73,7 @@ def costs_of_trace(
     """
     first = source if isinstance(source, Trace) else next(iter(source.traces()))
     if has_actions(first) or first.plain is not None or not (first.device_ids or isinstance(source, Trace)):
-        run = measured_run(source, replica="all")
+        run = with_told_stages(measured_run(source, replica="all"))
         costs, assumed = with_weight_share(costs_of_actions(run), run, weight_share)
         return SourcedCosts(
             costs=costs, basis="actions", source=run.source,

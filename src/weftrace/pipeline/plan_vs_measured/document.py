@@ -10,9 +10,11 @@ import polars as pl
 from msgspec import Meta
 
 from weftrace.files.schemas import Count, Positive
-from weftrace.files.values import AS_COLUMNS, UNSAVED, filled
+from weftrace.files.values import AS_COLUMNS, OPTIONAL, UNSAVED, filled
 from weftrace.notebook import InNotebook
+from weftrace.pipeline.plan_vs_measured.forecasts import StepForecast
 from weftrace.pipeline.plan_vs_measured.lateness import Reason
+from weftrace.pipeline.plan_vs_measured.outliers import Outlier
 from weftrace.pipeline.plan_vs_measured.planned_and_measured import RankRow, Slip
 from weftrace.pipeline.schedule import Action
 from weftrace.units import duration, percent, signed
@@ -43,6 +45,9 @@ class ActionRow:
     measured_ns: Count
     longest_ns: Annotated[Count, Meta(description="The longest of them, measured.")]
     late_ns: Annotated[int, Meta(description="How much later than planned they started.")]
+    usual_ns: Annotated[
+        int | None, OPTIONAL, Meta(description="The median of them, measured; null in documents that had none.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +93,12 @@ class SlipReport(InNotebook):
     ]
     headline: str
     notes: tuple[str, ...]
+    outliers: Annotated[
+        tuple[Outlier, ...], OPTIONAL, Meta(description="Actions that took much longer than their peers.")
+    ] = ()
+    steps: Annotated[
+        tuple[StepForecast, ...], OPTIONAL, Meta(description="All recorded steps, each forecast from the others.")
+    ] = ()
     found: Annotated[Slip | None, UNSAVED] = None
 
 
@@ -121,13 +132,14 @@ def headline(found: Slip) -> str:
         )
     else:
         first = (
-            f"The step took {duration(found.measured_ns)}; from its own costs per action "
+            f"The step took {duration(found.measured_ns)}; from the medians of its own actions "
             f"{duration(found.planned_ns)} is predicted ({signed(found.error)})"
         )
     worst = found.ranks.sort("idle_ns", "rank", descending=[True, False]).row(0, named=True)
     share = percent(worst["idle_ns"] / found.measured_ns if found.measured_ns else 0)
+    rare = "".join(f" {each.sentence}." for each in found.outliers[:1])
     return (
-        f"{first}: {_causes(found)}. With a barrier at its end rank {worst['rank']} idles most, "
+        f"{first}: {_causes(found)}.{rare} With a barrier at its end rank {worst['rank']} idles most, "
         f"{duration(worst['idle_ns'])} ({share})."
     )
 
@@ -146,16 +158,17 @@ def _causes(found: Slip) -> str:
 
 
 def _ops(actions: pl.DataFrame, costs_from: str) -> pl.DataFrame:
-    """A row a kind, stage and rank: what took most longer than planned first. Where the plan is of their means, that
-    whose longest is furthest beyond its mean."""
+    """A row a kind, stage and rank: what took most longer than planned first. Where the plan is of their medians, that
+    whose longest is furthest beyond its median."""
     planned, measured = (pl.col(f"{p}end_ns") - pl.col(f"{p}start_ns") for p in ("planned_", ""))
-    beyond = pl.col("own_ns").sum() if costs_from == "plan" else measured.max() - measured.mean()
+    beyond = pl.col("own_ns").sum() if costs_from == "plan" else measured.max() - measured.median()
     rows = actions.group_by("rank", "kind", "stage", "back_stage", maintain_order=True).agg(
         pl.len().alias("count"),
         planned.mean().round().cast(pl.Int64).alias("planned_ns"),
         measured.mean().round().cast(pl.Int64).alias("measured_ns"),
         measured.max().alias("longest_ns"),
         pl.col("late_ns").mean().round().cast(pl.Int64),
+        measured.median().round().cast(pl.Int64).alias("usual_ns"),
         beyond.alias("beyond"),
     )
     return rows.with_columns(pl.col("kind").cast(pl.String)).sort("beyond", descending=True).drop("beyond")

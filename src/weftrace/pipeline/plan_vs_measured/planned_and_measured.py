@@ -16,10 +16,13 @@ from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.dependencies import messages_between_ranks
+from weftrace.pipeline.measured.plain_runs import on_stages_of
 from weftrace.pipeline.measured.run_costs import costs_of_run, matched
 from weftrace.pipeline.measured.runs import MeasuredRun, run_of
+from weftrace.pipeline.plan_vs_measured.forecasts import StepForecast, step_forecasts
 from weftrace.pipeline.plan_vs_measured.lateness import MeasuredTimes, PlannedTimes, chain_of, lateness
 from weftrace.pipeline.plan_vs_measured.one_clock import on_one_clock
+from weftrace.pipeline.plan_vs_measured.outliers import Outlier, outliers
 from weftrace.pipeline.schedule import Schedule, code_of
 from weftrace.pipeline.simulation import Simulation, simulate
 from weftrace.trace.job import Job
@@ -59,8 +62,10 @@ class Slip(InNotebook):
         measured - planned = own + p2p + between - slack.
     actions: frame of `lateness.LATENESS_SCHEMA`, each action with the causes of its lateness.
     path: the critical path's rows of it, first to last. ranks: frame of `RANK_SCHEMA`.
-    costs_from: "plan", or "run" where the planned times come from the means of the step itself: then the difference is
-        the error of the prediction. step: which of the recorded steps; num_steps: how many there are.
+    costs_from: "plan", or "run" where the planned times come from the medians of the step itself: then the difference
+        is what medians leave out. step: which of the recorded steps; num_steps: how many there are.
+    outliers: actions that took much longer than others of their rank, kind and stage. steps: all recorded steps, each
+        forecast from the others.
     """
 
     schedule: Schedule
@@ -78,6 +83,8 @@ class Slip(InNotebook):
     actions: pl.DataFrame
     path: tuple[int, ...]
     ranks: pl.DataFrame
+    outliers: tuple[Outlier, ...] = ()
+    steps: tuple[StepForecast, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -105,16 +112,17 @@ def slip(
 ) -> Slip:
     """Planned against measured, for one step: the last, or the one of that number (from 0).
 
-    costs: what the plan rested on; None for the means of the measured step itself (`costs_of_run`).
+    costs: what the plan rested on; None for the medians of the measured step itself (`costs_of_run`).
     Raises `TraceError` where the traces are of another schedule or number of ranks.
     """
-    run = (measured if isinstance(measured, MeasuredRun) else run_of(measured)).of_schedule(schedule)
+    run = measured if isinstance(measured, MeasuredRun) else run_of(measured)
+    run = on_stages_of(run, schedule).of_schedule(schedule)
     run, clocks = on_one_clock(run, schedule)
     chosen = run.of_step(step)
     done = matched(chosen, schedule).sort("row")
     if done.is_empty():
         raise TraceError(f"{run.source}: the step holds no action.")
-    used = costs_of_run(chosen, schedule) if costs is None else costs
+    used = costs_of_run(chosen, schedule, typical="median") if costs is None else costs
     simulation = simulate(schedule, used)
     zero = int(done.get_column("start_ns").min())  # type: ignore[arg-type]
     times = _measured(done, zero, chosen.has_waits)
@@ -139,6 +147,8 @@ def slip(
         actions=table,
         path=tuple(path),
         ranks=_ranks(simulation, table[path], done, times),
+        outliers=outliers(chosen, table[path]),
+        steps=step_forecasts(schedule, run),
         notes=(*run.notes, *((clocks,) if clocks else ()), *_notes(schedule, times, chosen)),
     )
 
@@ -190,6 +200,8 @@ def _notes(schedule: Schedule, times: MeasuredTimes, run: MeasuredRun) -> tuple[
             f"the run records no waits for messages ({what}): time before an action that needs another rank's output "
             "counts as its message's"
         )
+    if stalled := int(run.actions.get_column("stalled_ns").sum()):
+        notes.append(f"F&B waited {duration(stalled)} between their halves for messages, which counts as theirs")
     op, on, *_ = messages_between_ranks(schedule)
     early = times.start_ns[op] < times.end_ns[on]
     early &= schedule.kind_N[on] != code_of("F&B")  # which may send before its end

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from weftrace.pipeline.plan_vs_measured.document import ActionRow, SlipReport
 from weftrace.render.console_parts import DIM, notes_block, opening, print_blocks, section, table
-from weftrace.units import signed, unit_for
+from weftrace.units import percent, signed, unit_for
 
 MAX_WIDTH = 140
 MAX_RANKS = 32
@@ -25,7 +25,9 @@ def print_slip(report: SlipReport, console: Console) -> None:
         _causes(report, width),
         _ranks(report, width),
         _ops(report, width),
+        *_outliers(report, width),
         _path(report, width),
+        *_steps(report, width),
         *notes_block(report.notes),
     ]
     print_blocks(blocks, console, width)
@@ -42,7 +44,7 @@ def _causes(report: SlipReport, width: int) -> RenderableType:
         ["less what the plan had to spare", unit.signed(-causes.slack_ns)],
         ["measured", unit(report.measured_ns)],
     ]
-    rests = "the plan's costs" if report.costs_from == "plan" else "the step's own means per kind and stage"
+    rests = "the plan's costs" if report.costs_from == "plan" else "the step's own medians per kind and stage"
     heads = (f"along the critical path, {unit.name}", "")
     return Group(section("Slip", f"planned times from {rests}"), table(heads, lines, width, left=heads[:1], bold=5))
 
@@ -78,10 +80,11 @@ def _ranks(report: SlipReport, width: int) -> RenderableType:
 
 
 def _ops(report: SlipReport, width: int) -> RenderableType:
-    """Planned beside measured; where the plan is of the means, the mean beside the longest."""
+    """Planned beside measured; where the plan is of the medians, the median beside the longest."""
     rows = report.ops[:MAX_OPS]
     of_plan = report.costs_from == "plan"
-    pairs = [(row.planned_ns, row.measured_ns) if of_plan else (row.measured_ns, row.longest_ns) for row in rows]
+    usual = [row.measured_ns if row.usual_ns is None else row.usual_ns for row in rows]
+    pairs = [(row.planned_ns, at) if of_plan else (at, row.longest_ns) for row, at in zip(rows, usual, strict=True)]
     unit = unit_for(max((after for _, after in pairs), default=0))
     lines = [
         [
@@ -94,11 +97,49 @@ def _ops(report: SlipReport, width: int) -> RenderableType:
         ]
         for row, (before, after) in zip(rows, pairs, strict=True)
     ]
-    names = ("planned", "measured") if of_plan else ("mean", "longest")
+    names = ("planned", "measured") if of_plan else ("median", "longest")
     heads = ("actions", "rank", "number", f"{names[0]}, {unit.name}", names[1], "")
-    first = "those that took most longer in sum first" if of_plan else "largest gap between longest and mean first"
-    note = f"of one kind, stage and rank{': means over micro-batches' if of_plan else ''}; {first}"
+    first = "those that took most longer in sum first" if of_plan else "largest gap between longest and median first"
+    note = f"of one kind, stage and rank{': medians over micro-batches' if of_plan else ''}; {first}"
     return Group(section("Actions", note), table(heads, lines, width, left=heads[:1]))
+
+
+def _outliers(report: SlipReport, width: int) -> list[RenderableType]:
+    """Rare events, by name."""
+    if not report.outliers:
+        return []
+    unit = unit_for(report.outliers[0].took_ns)
+    lines = [
+        [row.action, str(row.rank), unit(row.usual_ns), unit(row.took_ns), unit.signed(row.longer_ns),
+         f"{row.num_peers:,}", "yes" if row.on_path else "no"]
+        for row in report.outliers
+    ]  # fmt: skip
+    heads = ("action", "rank", f"median, {unit.name}", "took", "longer", "peers", "on the path")
+    note = "much longer than others of the same rank, kind and stage"
+    return [Group(section("Outliers", note), table(heads, lines, width, left=heads[:1]))]
+
+
+def _steps(report: SlipReport, width: int) -> list[RenderableType]:
+    """All recorded steps, each beside its forecast."""
+    if len(report.steps) < 2:
+        return []
+    rows = report.steps[:MAX_RANKS]
+    measured = [row.measured_ns for row in report.steps]
+    unit = unit_for(max(measured))
+    forecasts = ["–" if row.forecast_ns is None else unit(row.forecast_ns) for row in rows]
+    lines = [
+        [str(row.step), unit(row.measured_ns), forecast, signed(row.error)]
+        for row, forecast in zip(rows, forecasts, strict=True)
+    ]
+    errors = [abs(row.error) for row in report.steps if row.error is not None]
+    note = f"{unit(min(measured))} to {unit(max(measured))} {unit.name}"
+    if errors:
+        note += f"; each forecast from the costs of the others: {percent(sum(errors) / len(errors))} off in the mean"
+    heads = ("step", f"measured, {unit.name}", "forecast", "")
+    parts: list[RenderableType] = [section("Steps", note), table(heads, lines, width)]
+    if left := len(report.steps) - len(rows):
+        parts.append(Text(f"… and {left:,} more in the JSON", style=DIM))
+    return [Group(*parts)]
 
 
 def _named(row: ActionRow) -> str:
