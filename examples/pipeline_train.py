@@ -3,6 +3,7 @@
     torchrun --nproc-per-node 4 examples/pipeline_train.py --schedule dualpipe
     torchrun --nproc-per-node 4 examples/pipeline_train.py --schedule zbv --model moe --check
     torchrun --nproc-per-node 4 examples/pipeline_train.py --schedule dualpipev --model moe --pipelines 2
+    torchrun --nproc-per-node 4 examples/pipeline_train.py --schedule zb1p --pipelines 2 --data fsdp --check
     torchrun --nproc-per-node 4 examples/pipeline_train.py --schedule dualpipev --profile out/run
     weftrace report out/run
     weftrace pipeline slip out/run/schedule.txt out/run
@@ -10,8 +11,9 @@
 Each process is one rank of the pipeline and holds the stages that the schedule gives it. The model learns to continue
 the bytes of weftrace's own source: real data that is there without a download.
 
-With --pipelines 2, half of the processes are one pipeline, half another that shares the experts of each stage with it:
-tokens travel to the rank of their expert, and an F&B hides that behind the computation of its other micro-batch.
+With --pipelines 2, half of the processes are one pipeline, half another with data of its own. DistributedDataParallel
+or fully_shard average gradients over both, which the runtime lets them do once per step. Both share the experts of
+--model moe: tokens travel to the rank of their expert, and an F&B hides that behind its other micro-batch.
 """
 
 from __future__ import annotations
@@ -21,13 +23,15 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import profile
 from torch.profiler import schedule as profiler_schedule
 
@@ -65,7 +69,13 @@ def parsed() -> argparse.Namespace:
         help="blocks of a transformer, or blocks with experts, whose phases F&B interleaves",
     )
     parser.add_argument(
-        "--pipelines", type=int, default=1, help="side by side, with experts shared out (default: %(default)s)"
+        "--pipelines", type=int, default=1, help="side by side, each with its own data (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--data",
+        choices=["ddp", "fsdp"],
+        default="ddp",
+        help="what averages gradients over pipelines: DistributedDataParallel, or fully_shard (torch 2.7 or newer)",
     )
     parser.add_argument("--steps", type=int, default=10, help="optimizer steps (default: %(default)s)")
     parser.add_argument("--blocks", type=int, default=1, help="of each stage (default: %(default)s)")
@@ -92,32 +102,34 @@ def main() -> None:
     options = parsed()
     with process_group() as device:
         torch.set_num_threads(options.threads)
-        place = place_of(options)
-        schedule = schedule_of(options, dist.get_world_size(place.line))
-        holds = schedule.replica_of_rank_stage[dist.get_rank(place.line)] >= 0
+        mesh = mesh_of(options, device)
+        number = mesh.get_local_rank("data")
+        schedule = schedule_of(options, mesh["pipeline"].size())
+        holds = schedule.replica_of_rank_stage[mesh.get_local_rank("pipeline")] >= 0
         stages = {
-            stage: stage_of(options, stage, schedule.num_stages, place.across).to(device)
+            stage: wrapped(
+                options, stage_of(options, stage, schedule.num_stages, mesh["data"]).to(device), mesh["data"]
+            )
             for stage in range(schedule.num_stages)
             if holds[stage]
         }
         parameters = [parameter for module in stages.values() for parameter in module.parameters()]
         optimizer = torch.optim.AdamW(parameters, lr=options.rate)
-        loss = loss_of(schedule.num_micro_batches * options.pipelines)
-        pipeline = PipelineRuntime(schedule, stages, loss=loss, group=place.line, keep_outputs=False)
+        loss = loss_of(schedule.num_micro_batches)
+        pipeline = PipelineRuntime(schedule, stages, loss=loss, group=mesh["pipeline"], keep_outputs=False)
         tell(
             f"{schedule.name}: {schedule.num_stages} stages on {schedule.num_ranks} ranks, "
             f"{schedule.num_micro_batches} micro-batches a step, on {device.type}"
         )
         with recording(options, schedule) as step_is_over:
             for step in range(options.steps):
-                inputs, targets = batch_of(options, schedule, step, place.pipeline, device)
+                inputs, targets = batch_of(options, schedule, step, number, device)
                 began = time.perf_counter()
                 losses = pipeline.step(inputs, targets).losses
-                sum_over_pipelines(stages, place.across)
-                total = over_ranks(sum(map(float, losses.values())), device)
+                total = over_ranks(sum(map(float, losses.values())), device) / options.pipelines
                 tell(f"step {step}: loss {total:.4f}, {1000 * (time.perf_counter() - began):.0f} ms")
                 if options.check and step == 0:
-                    tell(check(options, schedule, stages, place.pipeline, device))
+                    tell(check(options, schedule, pipeline.modules, number, device))
                 optimizer.step()
                 optimizer.zero_grad()
                 step_is_over()
@@ -125,35 +137,28 @@ def main() -> None:
             tell(f"note: {note}")
 
 
-@dataclass(frozen=True)
-class Place:
-    """This process's pipeline, the ranks of it, and the ranks with the same stages in all pipelines (None for one)."""
-
-    pipeline: int
-    line: dist.ProcessGroup | None
-    across: dist.ProcessGroup | None
-
-
-def place_of(options: argparse.Namespace) -> Place:
-    """Every process makes all groups, in the same order, as torch wants it."""
-    if options.pipelines == 1:
-        return Place(0, None, None)
+def mesh_of(options: argparse.Namespace, device: torch.device) -> DeviceMesh:
+    """[data, pipeline]: which pipeline a process belongs to, and which of its ranks it is."""
     length, left = divmod(dist.get_world_size(), options.pipelines)
-    if left or options.model != "moe":
-        raise SystemExit("--pipelines shares the experts of --model moe, and must divide the number of processes")
-    starts = range(0, options.pipelines * length, length)
-    lines = [dist.new_group(list(range(start, start + length))) for start in starts]
-    across = [dist.new_group([start + rank for start in starts]) for rank in range(length)]
-    pipeline, rank = divmod(dist.get_rank(), length)
-    return Place(pipeline, lines[pipeline], across[rank])
+    if left:
+        raise SystemExit("--pipelines must divide the number of processes")
+    return init_device_mesh(device.type, (options.pipelines, length), mesh_dim_names=("data", "pipeline"))
 
 
-def sum_over_pipelines(stages: dict[int, nn.Module], across: dist.ProcessGroup | None) -> None:
-    """What all pipelines hold alike. An expert is held once, and has the gradients of all tokens that came to it."""
-    for stage in sorted(stages) if across else ():
-        for name, parameter in stages[stage].named_parameters():
-            if not name.endswith(EXPERTS) and parameter.grad is not None:
-                dist.all_reduce(parameter.grad, group=across)
+def wrapped(options: argparse.Namespace, stage: nn.Module, data: DeviceMesh) -> nn.Module:
+    """The stage, so that its gradients are averaged over pipelines. Of an expert, each rank holds another one."""
+    if data.size() == 1:
+        return stage
+    experts = {name: parameter for name, parameter in stage.named_parameters() if name.endswith(EXPERTS)}
+    if options.data == "ddp":
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(stage, list(experts))
+        return DistributedDataParallel(stage, process_group=data.get_group())
+    from torch.distributed.fsdp import fully_shard
+
+    blocks = [part for part in stage.modules() if isinstance(part, TransformerBlock | ExpertBlock)]
+    for part in (*blocks, stage):
+        fully_shard(part, mesh=data, ignored_params=set(experts.values()))
+    return stage
 
 
 def schedule_of(options: argparse.Namespace, num_ranks: int) -> Schedule:
@@ -193,10 +198,8 @@ class Stage(PhasedModule):
         return embedded
 
 
-def stage_of(
-    options: argparse.Namespace, stage: int, num_stages: int, across: dist.ProcessGroup | None = None
-) -> nn.Module:
-    """The same numbers on every rank: replicas of a stage begin alike. across: the ranks that share its experts."""
+def stage_of(options: argparse.Namespace, stage: int, num_stages: int, data: DeviceMesh | None = None) -> nn.Module:
+    """The same numbers on every rank: replicas of a stage begin alike. data: the ranks that share its experts."""
     torch.manual_seed(stage)
     if options.model == "moe":
         whole = [ExpertBlock(options.width, num_experts=4) for _ in range(options.blocks)]
@@ -204,21 +207,21 @@ def stage_of(
     else:
         blocks = nn.Sequential(*(TransformerBlock(options.width) for _ in range(options.blocks)))
     module = Stage(blocks, options.width, options.length, is_first=stage == 0, is_last=stage == num_stages - 1)
-    if across is not None:
-        module.blocks = PhasedSequential(*(shared_out(block, across) for block in whole))
+    if options.model == "moe" and data is not None and data.size() > 1:
+        module.blocks = PhasedSequential(*(shared_out(block, data.get_group()) for block in whole))
     return module.double() if options.check else module
 
 
-def shared_out(whole: ExpertBlock, across: dist.ProcessGroup) -> ExpertBlock:
+def shared_out(whole: ExpertBlock, group: dist.ProcessGroup) -> ExpertBlock:
     """The block with this rank's share of its experts."""
-    block = ExpertBlock(whole.norm.weight.numel(), num_experts=whole.num_experts, group=across)
+    block = ExpertBlock(whole.norm.weight.numel(), num_experts=whole.num_experts, group=group)
     block.load_state_dict(
         {
-            name: share(name, value, dist.get_rank(across), dist.get_world_size(across))
+            name: share(name, value, dist.get_rank(group), dist.get_world_size(group))
             for name, value in whole.state_dict().items()
         }
     )
-    return block  # fmt: skip
+    return block
 
 
 def share(name: str, value: Tensor, part: int, num_parts: int) -> Tensor:
@@ -258,25 +261,28 @@ def check(
     """The gradients of the first step beside those of the whole model in this process, without a pipeline."""
     alone = nn.Sequential(*(stage_of(options, stage, schedule.num_stages) for stage in range(schedule.num_stages)))
     alone.to(device)
-    loss = loss_of(schedule.num_micro_batches * options.pipelines)
+    loss = loss_of(schedule.num_micro_batches)
     size = schedule.num_micro_batches // schedule.num_replicas
-    sums: list[list[Tensor]] = []  # of each pipeline and direction
-    for number in range(options.pipelines):
-        inputs, targets = batch_of(options, schedule, 0, number, device)
-        for first in range(schedule.num_replicas):
+    found: list[list[Tensor]] = []  # of each direction, the mean over pipelines
+    for first in range(schedule.num_replicas):
+        sums = []
+        for number in range(options.pipelines):
+            inputs, targets = batch_of(options, schedule, 0, number, device)
             alone.zero_grad()
             for micro_batch in range(first * size, (first + 1) * size):
                 loss(alone(inputs[micro_batch]), targets[micro_batch]).backward()
             sums.append([parameter.grad for parameter in alone.parameters() if parameter.grad is not None])
-    for parameter, *parts in zip(alone.parameters(), *sums, strict=True):
+        found.append([sum(parts[1:], parts[0]) / options.pipelines for parts in zip(*sums, strict=True)])
+    for parameter, *parts in zip(alone.parameters(), *found, strict=True):
         parameter.grad = sum(parts[1:], parts[0])
     apart, same = 0.0, True
     for stage, module in stages.items():
         for (name, mine), theirs in zip(module.named_parameters(), alone[stage].parameters(), strict=True):
             assert mine.grad is not None and theirs.grad is not None
+            grad = mine.grad.full_tensor() if isinstance(mine.grad, DTensor) else mine.grad
             wanted = share(name, theirs.grad, pipeline, options.pipelines)
-            same = same and torch.equal(mine.grad, wanted)
-            apart = max(apart, float((mine.grad - wanted).abs().max()))
+            same = same and torch.equal(grad, wanted)
+            apart = max(apart, float((grad - wanted).abs().max()))
     if over_ranks(same, device, dist.ReduceOp.MIN):
         return "check: the gradients on all ranks are those of one process, bit by bit"
     if (apart := over_ranks(apart, device, dist.ReduceOp.MAX)) > 1e-12:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import weftrace as wt
+from tests.fuzz import thorough_case
 from weftrace.pipeline.generators.families import generate
 from weftrace.pipeline.measured.runs import run_of
 from weftrace.pipeline.notation import from_text
@@ -88,6 +89,8 @@ def test_each_action_is_a_range_in_the_profile_in_the_order_of_the_schedule(
     assert [rank["rank"] for rank in report.document["ranks"]] == [0, 1]
 
 
-def test_pipelines_that_share_experts_have_the_gradients_of_one_process(warm: Path) -> None:
-    summary = told_by(warm, 4, "--schedule", "dualpipev", "--model", "moe", "--pipelines", "2", "--steps", "1")
+@pytest.mark.parametrize("data", ["fsdp", thorough_case("ddp")])
+def test_pipelines_that_share_experts_have_the_gradients_of_one_process(warm: Path, data: str) -> None:
+    how = ("--schedule", "dualpipev", "--model", "moe", "--pipelines", "2", "--data", data)
+    summary = told_by(warm, 4, *how, "--steps", "1")
     assert "check: the gradients on all ranks are those of one process, but for" in summary
