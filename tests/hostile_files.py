@@ -80,6 +80,7 @@ PLACES: Mapping[str, str] = {
     "pipeline recommend --flops":
         "pipeline recommend --devices 2 --micro-batches 4 --flops {} --hardware h100 --chunks 2",
     "pipeline show schedule": "pipeline show {} -o schedule.svg",
+    "pipeline export schedule": "pipeline export {} --to megatron",
     "pipeline show --costs": "pipeline show 1f1b --stages 2 --micro-batches 4 --costs {}",
     "pipeline step --trace": "pipeline step --stages 2 --micro-batches 4 --ranks 4 --trace {}",
     "pipeline step --costs": "pipeline step --stages 2 --micro-batches 4 --ranks 4 --costs {}",
@@ -112,6 +113,7 @@ SOUND: Mapping[str, str] = {
     "flops show reports": "flops.json", "diff before": "report.json", "diff after": "report.json",
     "memory file": "snapshot.pickle", "pipeline slip plan": "pipeline.json",
     "pipeline show schedule": "schedule.csv schedule.txt pipeline.json",
+    "pipeline export schedule": "schedule.csv schedule.txt pipeline.json",
     **{f"experts {name} loads": "loads.json loads.csv loads.npz loads.npy vllm.json sglang.json history.json "
        "counts.safetensors" for name in ("balance", "replay")},
 }  # fmt: skip

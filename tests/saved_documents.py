@@ -115,6 +115,7 @@ def _commands(inputs: Mapping[str, Path], folder: Path) -> dict[str, list[object
                        "--schedule", "zb1p"],
         "step": ["pipeline", "step", "--costs", folder / "costs.json", "--stages", 2, "--micro-batches", 4,
                  "--ranks", 4],
+        "export": ["pipeline", "export", "interleaved", "--stages", 4, "--micro-batches", 4, "--to", "megatron"],
         "slip": ["pipeline", "slip", folder / "pipeline.json", inputs["steps"]],
     }  # fmt: skip
 

@@ -127,8 +127,10 @@ def test_a_file_that_holds_no_schedule_is_an_unusable_input(run: Run, tmp_path: 
 
 
 def test_the_help_says_what_is_taken_by_default() -> None:
-    slices, stages = FAMILIES["seq1f1b"].options["num_slices"], FAMILIES["interleaved"].options["stages_per_rank"]
-    options = {"--slices": slices, "--stages-per-rank": stages}
+    options = {
+        "--slices": FAMILIES["seq1f1b"].options["num_slices"],
+        "--stages-per-rank": FAMILIES["interleaved"].options["stages_per_rank"],
+    }
     shown = typer.main.get_command(program()).commands["pipeline"].commands["show"]  # type: ignore[attr-defined]
     summary = {name: option.show_default for option in shown.params for name in option.opts if name in options}
     assert summary == {name: str(value) for name, value in options.items()}

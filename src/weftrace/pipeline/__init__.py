@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from weftrace.pipeline.comparing.document import comparison_of as comparison_of
     from weftrace.pipeline.costs import Costs as Costs
     from weftrace.pipeline.costs_document import read_costs as read_costs
+    from weftrace.pipeline.exports.deepspeed import to_deepspeed as to_deepspeed
+    from weftrace.pipeline.exports.megatron import to_megatron as to_megatron
+    from weftrace.pipeline.exports.torchtitan import to_torchtitan as to_torchtitan
+    from weftrace.pipeline.exports.values import Export as Export
     from weftrace.pipeline.generators.families import FAMILIES as FAMILIES
     from weftrace.pipeline.generators.families import Family as Family
     from weftrace.pipeline.generators.families import family_of as family_of

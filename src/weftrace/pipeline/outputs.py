@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from rich.console import Console
 from rich.text import Text
 
+from weftrace.errors import OutputError
 from weftrace.files.columns import frame_of
 from weftrace.outputs import DOCUMENT_SUFFIXES, Output, adapter_for, text_writer
 from weftrace.pipeline.choices import document as choices
@@ -13,6 +15,8 @@ from weftrace.pipeline.comparing.comparison import Comparison
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.costs_document import COSTS_SCHEMA, costs_document, costs_of
 from weftrace.pipeline.document import SCHEMA, SavedSimulation, pipeline_document, simulation_of
+from weftrace.pipeline.exports import values as exports
+from weftrace.pipeline.exports.values import Export
 from weftrace.pipeline.notation import to_text, to_torch_csv
 from weftrace.pipeline.plan_vs_measured import document as slips
 from weftrace.pipeline.plan_vs_measured.planned_and_measured import Slip
@@ -29,7 +33,8 @@ from weftrace.pipeline.render.terminal import print_simulation
 from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Simulation, simulate
 from weftrace.pipeline.steps import document as steps
-from weftrace.render.console_parts import print_blocks
+from weftrace.render.console_parts import notes_block, opening, print_blocks
+from weftrace.render.console_text import suited
 
 SCHEMAS = (COSTS_SCHEMA,)
 
@@ -108,6 +113,29 @@ SLIP = Output(
     page=render_slip_html,
 )
 
+
+def _print_export(export: Export, console: Console) -> None:
+    head = opening("pipeline export", [export.schedule], f"For {export.title} {export.version}")
+    print_blocks([*head, Text()], console, console.width)
+    console.print(suited(Text(export.text), console), soft_wrap=True)  # to be pasted, so no line is broken
+    print_blocks(notes_block(export.notes), console, console.width)
+
+
+def _csv_of(export: Export) -> str:
+    if not export.csv:
+        raise OutputError(f"{export.title} reads no CSV: write its settings as .txt or .json.")
+    return export.csv
+
+
+EXPORT = Output(
+    value=Export,
+    schema=exports.SCHEMA,
+    title="A pipeline schedule as settings of a training framework",
+    show=_print_export,
+    csv=_csv_of,
+    save={".txt": text_writer(lambda export: export.text)},
+)
+
 OUTPUTS: tuple[Output, ...] = (
     COSTS,
     COMPARISON,
@@ -116,6 +144,7 @@ OUTPUTS: tuple[Output, ...] = (
     RECOMMENDATION,
     STEP,
     SLIP,
+    EXPORT,
     adapter_for(Recommendation, RECOMMENDATION, choices.recommendation_report),
     adapter_for(Slip, SLIP, slips.slip_report),
 )

@@ -6,6 +6,7 @@ import typer
 
 from weftrace.cli.apps import App
 from weftrace.pipeline.cli import compare as pipeline_compare
+from weftrace.pipeline.cli import export as pipeline_export
 from weftrace.pipeline.cli import recommend as pipeline_recommend
 from weftrace.pipeline.cli import show as pipeline_show
 from weftrace.pipeline.cli import slip as pipeline_slip
@@ -20,6 +21,7 @@ app.command("recommend", epilog=pipeline_recommend.EPILOG)(pipeline_recommend.co
 app.command("show", epilog=pipeline_show.EPILOG)(pipeline_show.command)
 app.command("step", epilog=pipeline_step.EPILOG)(pipeline_step.command)
 app.command("slip", epilog=pipeline_slip.EPILOG)(pipeline_slip.command)
+app.command("export", epilog=pipeline_export.EPILOG)(pipeline_export.command)
 
 
 def add_to(commands: typer.Typer) -> None:

@@ -46,7 +46,51 @@ BOUNDARY = "Where a step ends: barrier, for all ranks at once; span, for each by
 Boundary = Annotated[Literal["barrier", "span"], Option(BOUNDARY)]
 
 _PANEL = "What a chunk costs"
-COMPLETES = {"families": among(*SCHEDULES), "hardware": complete_hardware}
+COMPLETES = {"schedule": among(*SCHEDULES), "families": among(*SCHEDULES), "hardware": complete_hardware}
+
+
+#: Of families, by the name of the field and of the generator's argument.
+_OPTIONS = ("stages_per_rank", "num_slices", "group_size")
+_FILES = (".json", ".json.gz", ".json.zst", ".csv", ".txt")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleRequest:
+    """A schedule, by name and size or from a file."""
+
+    schedule: Annotated[
+        str,
+        Option(
+            "1f1b, zb1p, zbv, dualpipe …, or a file with a schedule: .json.gz, .csv, .txt.",
+            is_argument=True,
+            metavar="NAME|FILE",
+        ),
+    ]
+    num_stages: Stages = None
+    num_devices: Devices = None
+    num_micro_batches: MaybeMicroBatches = None
+    stages_per_rank: Annotated[
+        int | None, Meta(ge=1), Option("Of interleaved schedules.", metavar="N", shows_default="2")
+    ] = None
+    num_slices: Annotated[
+        int | None,
+        Meta(ge=1),
+        Option("Of a sequence, for seq1f1b.", flags=("--slices",), metavar="N", shows_default="4"),
+    ] = None
+    group_size: Annotated[
+        int | None,
+        Meta(ge=1),
+        Option(
+            "Micro-batches that a stage of an interleaved schedule runs in a row.",
+            metavar="N",
+            shows_default="as many as devices",
+        ),
+    ] = None
+
+    @property
+    def file(self) -> str | None:
+        """The file that holds the schedule; None where it is named."""
+        return self.schedule if self.schedule.lower().endswith(_FILES) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +192,40 @@ def costs_from(path: str | None) -> Costs:
     from weftrace.pipeline.costs_document import read_costs
 
     return Costs.units(FB=3) if path is None else read_costs(path)
+
+
+def schedule_of_request(request: ScheduleRequest) -> tuple[Schedule, Simulation | None]:
+    """The schedule that is asked for, and the simulation that its file holds.
+
+    Raises `typer.BadParameter` for numbers that are missing, or that a file has itself.
+    """
+    if request.file is None:
+        return _generated(request), None
+    numbers = ("num_stages", "num_devices", "num_micro_batches", *_OPTIONS)
+    if given := [field for field in numbers if getattr(request, field) is not None]:
+        flag = f"--{given[0].removeprefix('num_').replace('_', '-')}"
+        raise typer.BadParameter(f"{request.file} holds a schedule with its own numbers", param_hint=flag)
+    return schedule_from(request.file)
+
+
+def _generated(request: ScheduleRequest) -> Schedule:
+    from weftrace.pipeline.generators.families import family_of, generate
+
+    family_of(request.schedule)
+    if request.num_stages is None and request.num_devices is None:
+        raise typer.BadParameter(
+            "give one of the two, how large the pipeline is: for example --stages 8", param_hint="--stages, --devices"
+        )
+    if request.num_micro_batches is None:
+        raise typer.BadParameter("say how many a step has", param_hint="--micro-batches")
+    options = {name: getattr(request, name) for name in _OPTIONS}
+    return generate(
+        request.schedule,
+        num_ranks=request.num_devices,
+        num_stages=request.num_stages,
+        num_micro_batches=request.num_micro_batches,
+        **{name: value for name, value in options.items() if value is not None},
+    )
 
 
 def schedule_from(path: str) -> tuple[Schedule, Simulation | None]:

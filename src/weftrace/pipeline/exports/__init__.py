@@ -1,0 +1,1 @@
+"""A schedule as the settings of a training framework: one module per framework."""
