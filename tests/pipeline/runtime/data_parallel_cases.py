@@ -4,15 +4,11 @@ part of the batch."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.distributed.checkpoint.filesystem import FileSystemReader
-from torch.distributed.checkpoint.state_dict_loader import load
-from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -22,7 +18,6 @@ from tests.pipeline.runtime.models import WORDS, Perceptrons, Phased, batch, mod
 from tests.pipeline.runtime.one_process import Grads, added, apart, run_alone, same
 from weftrace.errors import PipelineRunError
 from weftrace.pipeline.notation import from_text
-from weftrace.pipeline.runtime.checkpoints import PipelineState
 from weftrace.pipeline.runtime.executor import PipelineRuntime
 from weftrace.pipeline.runtime.split.values import called
 from weftrace.pipeline.schedule import stages_on
@@ -170,71 +165,6 @@ def ties_and_norms(group: Any, schedule: str, how: str, num_pipelines: int, shar
     pairs = [(given[s], alone[s]) for s in held] + ([(loss, alone_loss)] if last in held else [])
     grads = (([whole(p.grad) for p in each.parameters()] for each in pair) for pair in pairs)
     return {"apart": max(apart(*each) for each in grads), "norms": max(norms), "after": float(pipeline.grad_norm())}
-
-
-LAYERS, BATCH = 4, 8
-
-
-def goes_on(group: Any, folder: str, splits: Sequence[Sequence[Any]], steps: int) -> dict[str, Any]:
-    """Trains with AdamW: each split goes on from what the one before saved. Compared with one process.
-
-    splits: (schedule, how, pipelines side by side) each; a stage has LAYERS divided by its stages.
-    """
-    alone = model("mlp", LAYERS)[0]
-    whole_model = nn.ModuleList(alone)
-    optimizer = torch.optim.AdamW(whole_model.parameters(), lr=3e-3)
-    loss, seed = model("mlp", LAYERS)[1], 0
-    written: dict[str, int] = {}
-    for number, (schedule, how, num_pipelines) in enumerate(splits):
-        ours = from_text(schedule)
-        mesh = mesh_of(num_pipelines, 1, ours.num_ranks)
-        pipe, _, rank = mesh.get_coordinate() or []
-        per = LAYERS // ours.num_stages
-        torch.manual_seed(number + 7)  # what is loaded must not have been there before
-        layers = [Perceptrons().double() for _ in range(LAYERS)]
-        if number == 0:
-            for mine, theirs in zip(layers, alone, strict=True):
-                mine.load_state_dict(theirs.state_dict())
-        held = stages_on(ours, rank)
-        given = {s: wrapped(nn.Sequential(*layers[per * s : per * (s + 1)]), how, mesh) for s in held}
-        share = partial(scaled, loss, num_pipelines)  # gradients are the mean over pipelines, one process has the sum
-        pipeline = PipelineRuntime(ours, given, loss=share, group=mesh["pipeline"])
-        own = torch.optim.AdamW([p for m in given.values() for p in m.parameters()], lr=1.0 if number else 3e-3)
-        state = PipelineState(pipeline, own, name=partial(layer_name, per))
-        if number:
-            load({"pipeline": state}, checkpoint_id=f"{folder}/{number - 1}")
-        size = BATCH // num_pipelines
-        for _ in range(steps):
-            inputs, targets = batch("mlp", BATCH, seed)
-            seed += 1
-            own.zero_grad()
-            pipeline.step(inputs[pipe * size : (pipe + 1) * size], targets[pipe * size : (pipe + 1) * size])
-            own.step()
-            optimizer.zero_grad()
-            for value, target in zip(inputs, targets, strict=True):
-                for stage in alone:
-                    value = stage(value)
-                loss(value, target).backward()
-            optimizer.step()
-        save({"pipeline": state}, checkpoint_id=f"{folder}/{number}")
-        written = {}
-        for index in FileSystemReader(f"{folder}/{number}").read_metadata().storage_data:
-            written[index.fqn] = written.get(index.fqn, 0) + 1
-    asked = {s: [p for layer in alone[per * s : per * (s + 1)] for p in layer.parameters()] for s in held}
-    with torch.no_grad():
-        far = max(apart([whole(p) for p in given[s].parameters()], [*asked[s]]) for s in held)
-    return {"apart": far, "rate": own.param_groups[0]["lr"], "copies": max(written.values())}
-
-
-def scaled(loss: Any, factor: int, out: Tensor, target: Tensor) -> Tensor:
-    scaled: Tensor = factor * loss(out, target)
-    return scaled
-
-
-def layer_name(per: int, stage: int, name: str) -> str:
-    """The same in each split."""
-    at, _, rest = name.partition(".")
-    return f"layers.{per * stage + int(at)}.{rest}"
 
 
 def tensor_parallel(group: Any, schedule: str) -> dict[str, Any]:

@@ -87,25 +87,6 @@ def test_tied_parameters_and_those_of_a_loss_learn_and_count_once(
         assert found["after"] == pytest.approx(0.1, rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    "splits",
-    [
-        [("1f1b", 2, "fsdp"), ("dualpipe", 4, "plain")],
-        pytest.param([("dualpipe", 4, "plain"), ("zbv", 2, "ddp")], marks=pytest.mark.thorough),
-        pytest.param([("zb1p", 2, "ddp"), ("dualpipe", 2, "fsdp"), ("zbv", 2, "fsdp")], marks=pytest.mark.thorough),
-    ],
-)
-def test_another_split_goes_on_from_a_checkpoint(
-    ranks: Ranks, splits: list[tuple[str, int, str]], tmp_path: Path
-) -> None:
-    """Ten steps of AdamW in each, with the rate of the first, though the others begin with another; replicas are saved
-    once, and sharded parameters in their two parts."""
-    facts = {"folder": str(tmp_path), "splits": [facts_of(*split) for split in splits], "steps": 10}
-    for found in ranks.run(CASES + "goes_on", 4, **facts):
-        assert found["apart"] < 1e-14 and found["rate"] == 3e-3
-        assert found["copies"] == (2 if splits[-1][2] == "fsdp" else 1)
-
-
 # --- what is refused before anything runs -----------------------------------------------------------------------------
 
 
