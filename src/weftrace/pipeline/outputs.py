@@ -94,6 +94,7 @@ RECOMMENDATION = Output(
     show=print_recommendation,
     table=lambda report: frame_of(choices.CandidateRow, report.rows),
     page=render_recommendation_html,
+    save={".txt": text_writer(lambda report: to_text(choices.chosen_schedule(report)))},
 )
 
 STEP = Output(

@@ -101,7 +101,7 @@ def test_nothing_is_faster_than_the_bound() -> None:
     chance = random.Random(33)
     closest, num = 0.0, 0
     while num < (6_000 if is_thorough() else 150):
-        costs, size = _random_case(chance)
+        costs, size = random_case(chance)
         for each in candidates(costs, **size):
             if each.simulation is None or each.needs:
                 continue
@@ -118,16 +118,16 @@ def test_recommended_schedules_run_so_in_a_simulator_of_another_make() -> None:
     chance = random.Random(34)
     num = 0
     while num < (500 if is_thorough() else 6):
-        costs, size = _random_case(chance)
+        costs, size = random_case(chance)
         size["num_micro_batches"] = chance.choice([1, 2, 4, 6])
         cap = chance.choice([None, 2.0, 4.5, 9.0])
         found = recommend(costs, **size, memory_cap=cap, with_flips=False)
         if found.choice is not None:
             num += 1
-            _same_in_an_event_loop(found.choice)
+            same_in_an_event_loop(found.choice)
 
 
-def _same_in_an_event_loop(choice: Candidate) -> None:
+def same_in_an_event_loop(choice: Candidate) -> None:
     """Makespan, what each rank idles and holds."""
     run = of(choice)
     ran = EventLoop(run.schedule, run.costs).run()
@@ -142,7 +142,7 @@ def _same_in_an_event_loop(choice: Candidate) -> None:
     assert run.bubble_ns == max(idle) and run.ranks["peak_activations"].to_list() == peaks
 
 
-def _random_case(chance: random.Random) -> tuple[Costs, dict[str, Any]]:
+def random_case(chance: random.Random) -> tuple[Costs, dict[str, Any]]:
     """Costs of a share, and devices, micro-batches, layers and the boundary."""
     devices = chance.choice([1, 2, 3, 4, 6])
     forward, gradient, weight = (chance.choice([0, 1, chance.randint(1, 3_000)]) for _ in range(3))

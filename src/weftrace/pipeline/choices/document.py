@@ -7,15 +7,18 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
+from weftrace.errors import OutputError
 from weftrace.files.schemas import Amount, Count, Fraction, Positive
 from weftrace.files.values import OPTIONAL, UNSAVED, filled
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.choices.flips import Factor, Flip
 from weftrace.pipeline.choices.in_sentences import flip_text, headline, sentences_of
 from weftrace.pipeline.choices.recommendation import Recommendation, of, peak_bytes
+from weftrace.pipeline.choices.searched import Search
 from weftrace.pipeline.comparing.comparison import Candidate
 from weftrace.pipeline.comparing.document import ImpossibleRow, impossible_rows
 from weftrace.pipeline.measured.sourced_costs import CostsSummary, SourcedCosts, costs_summary
+from weftrace.pipeline.schedule import Schedule
 from weftrace.pipeline.simulation import Boundary
 
 SCHEMA: Final = "weftrace.pipeline.recommendation/1"
@@ -85,6 +88,9 @@ class RecommendationReport(InNotebook):
     rows: Annotated[tuple[CandidateRow, ...], Meta(description="Fastest first.")]
     impossible: tuple[ImpossibleRow, ...]
     flips: Annotated[tuple[FlipRow, ...] | None, Meta(description="Null if not searched for.")]
+    search: Annotated[Search | None, OPTIONAL, Meta(description="For an order of no family; null: none was made.")] = (
+        None
+    )
     found: Annotated[Recommendation | None, UNSAVED] = None
 
     def _describe(self) -> list[tuple[str, str]]:
@@ -109,6 +115,15 @@ def recommendation_report(recommendation: Recommendation, costs: SourcedCosts | 
         flips=None if flips is None else tuple(_flip(recommendation, flip) for flip in flips),
         found=recommendation,
     )
+
+
+def chosen_schedule(report: RecommendationReport) -> Schedule:
+    """The schedule of the choice. Raises `OutputError` where there is none, or the report was read from a file."""
+    if report.found is None:
+        raise OutputError("a saved recommendation holds no schedule: name the .txt file when it is made.")
+    if report.found.choice is None:
+        raise OutputError("no schedule is within the cap, so there is none to write.")
+    return of(report.found.choice).schedule
 
 
 def _flip(found: Recommendation, flip: Flip) -> FlipRow:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weftrace.pipeline.choices.flips import Flip
 from weftrace.pipeline.choices.recommendation import Recommendation, of
+from weftrace.pipeline.choices.searched import why_not_searched
 from weftrace.pipeline.comparing.comparison import MOST_STAGES, Candidate
 from weftrace.pipeline.measured.sourced_costs import SourcedCosts, mean_ns
 from weftrace.units import counted, duration, size
@@ -79,7 +80,7 @@ def sentences_of(found: Recommendation, sourced: SourcedCosts) -> list[str]:
     sentences = [] if found.choice is None else _instead_of_the_fastest(found, found.choice)
     sentences += [flip_text(found, flip) for flip in found.flips or ()]
     if found.choice is not None:
-        sentences += _bound(found)
+        sentences += _bound(found) + _search(found)
         sentences += _by_memory(found, found.choice)
         if found.flips is not None and found.runner_up is not None:
             ranges = {"overlapped": "F&B up to F + B", "weight": "W up to 0.66 of B", "latency": "messages up to F"}
@@ -118,7 +119,7 @@ def _instead_of_the_fastest(found: Recommendation, choice: Candidate) -> list[st
 
 
 def _simpler_by(choice: Candidate, fastest: Candidate) -> str:
-    copies, overlaps, splits, held, slices = (
+    copies, overlaps, splits, held, slices, searched = (
         own < theirs for own, theirs in zip(choice.asks, fastest.asks, strict=True)
     )
     texts = {
@@ -127,6 +128,7 @@ def _simpler_by(choice: Candidate, fastest: Candidate) -> str:
         "I and W in one": splits,
         f"{counted(choice.asks[3], 'stage')} per device instead of {fastest.asks[3]:g}": held and not copies,
         "no slices": slices,
+        "a known order": searched,
     }
     return ", ".join(text for text, differs in texts.items() if differs)
 
@@ -142,6 +144,21 @@ def _bound(found: Recommendation) -> list[str]:
         f"No schedule of {most} can take less than {duration(found.bound_ns)} here; the choice takes "
         f"{_part_text(100 * found.gap)} more."
     ]
+
+
+def _search(found: Recommendation) -> list[str]:
+    """What the search tried, and whether there may be better near what it found."""
+    if found.search is None:
+        return [why] if found.was_search_asked and (why := why_not_searched(found.costs, found.boundary)) else []
+    tried = f"{found.search.num_moves:,} changes of order"
+    if found.search.found_from is None:
+        return [f"A search of {tried} found nothing faster."]
+    ended = (
+        "near it, no swap of two actions of a device and no move of a layer saves 0.1 %"
+        if found.search.is_settled
+        else "its time ended before all neighbours of the result were tried: --search-seconds gives more"
+    )
+    return [f"{tried} were tried; {ended}."]
 
 
 def _part_text(part: float) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 from weftrace.errors import ScheduleError
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.choices.flips import Flip, chosen_of, flips
+from weftrace.pipeline.choices.searched import Search, search_near, why_not_searched
 from weftrace.pipeline.comparing.comparison import Candidate, candidates
 from weftrace.pipeline.comparing.lower_bound import lower_bound_ns
 from weftrace.pipeline.costs import Costs
+from weftrace.pipeline.search.local_search import NUM_MOVES
 from weftrace.pipeline.simulation import Boundary, Simulation
 from weftrace.units import duration
 
@@ -32,7 +35,8 @@ class Recommendation(InNotebook):
     num_layers: that limit the stages; None where they are not known. front: of those that may be
         chosen, the ones that hold less than every faster one, as `held` counts it.
     flips: changes of one cost that would make another one that fits the choice; None where none were looked for.
-        was_asked: whether families were named.
+        was_asked: whether families were named. search: how a faster order was searched for, which is then among
+        `ranked`, as `Searched`; None where none was, although it `was_search_asked` perhaps.
     """
 
     costs: Costs
@@ -49,6 +53,8 @@ class Recommendation(InNotebook):
     front: tuple[Candidate, ...]
     flips: tuple[Flip, ...] | None
     was_asked: bool = False
+    was_search_asked: bool = False
+    search: Search | None = None
 
     def fits(self, candidate: Candidate) -> bool:
         """Whether it is within the caps."""
@@ -127,7 +133,10 @@ def recommend(
     num_layers: int | None = None,
     families: Iterable[str] | None = None,
     with_flips: bool = True,
+    search_seconds: float = 0,
+    search_moves: int = NUM_MOVES,
     on_look: Callable[[], object] | None = None,
+    on_search: Callable[[float], object] = lambda part: None,
 ) -> Recommendation:
     """Simulate every family on the same devices, and choose the fastest that fits, or one as good that is simpler.
 
@@ -135,7 +144,9 @@ def recommend(
     `Recommendation`. num_layers: of the whole model, as in `candidates`. families: names to choose from, all by
     default; one that needs more of the model than an order of its chunks (`Candidate.needs`) is ranked, and chosen only
     where it is named here. with_flips: whether changes of cost are looked at, which takes most of the time; on_look is
-    called after each.
+    called after each. search_seconds: at most, for a search of faster orders near those that fit; search_moves: changes
+    of order that it tries at random in each of three rounds, if there is time; then its result is always the same.
+    on_search: called with the part that is done.
 
     Raises `ScheduleError` for numbers below one, a cap that holds nothing, an unknown family, and a cap in bytes with
     costs that tell no sizes.
@@ -156,10 +167,15 @@ def recommend(
         costs, num_micro_batches=num_micro_batches, num_devices=num_devices, num_layers=num_layers, families=asked,
         boundary=boundary,
     )  # fmt: skip
-    ranked = sorted(
-        (each for each in found if each.simulation is not None),
-        key=lambda each: (of(each).step_ns, each.peak_activations, each.parameters),
-    )
+    ranked = sorted((each for each in found if each.simulation is not None), key=_rank)
+    search = None
+    if search_seconds > 0 and not why_not_searched(costs, boundary):
+        may = [each for each in ranked if _fits(each, memory_cap, cap_bytes) and not each.needs]
+        search, better = search_near(
+            may, costs, memory_cap=memory_cap, cap_bytes=cap_bytes, num_layers=num_layers, seconds=search_seconds,
+            num_moves=search_moves, on_progress=on_search,
+        )  # fmt: skip
+        ranked = sorted([*ranked, *([] if better is None else [better])], key=_rank)
     open_to_choice = [each for each in ranked if asked is not None or not each.needs]
     able = [each for each in open_to_choice if _fits(each, memory_cap, cap_bytes)]
     choice = chosen_of(able, [of(each).step_ns for each in able]) if able else None
@@ -183,7 +199,13 @@ def recommend(
         front=_front(open_to_choice, in_bytes=_in_bytes(costs, memory_cap, cap_bytes)),
         flips=_flips(choice, able, costs, boundary, on_look) if with_flips else None,
         was_asked=asked is not None,
+        was_search_asked=search_seconds > 0,
+        search=search,
     )
+
+
+def _rank(each: Candidate) -> tuple[int, Fraction, Fraction]:
+    return of(each).step_ns, each.peak_activations, each.parameters
 
 
 def _flips(

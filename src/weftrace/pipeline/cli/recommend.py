@@ -44,6 +44,11 @@ class Request(CostsRequest):
         Option("Choose from this one, repeatable: 1f1b, zbv, dualpipe …", flags=("--schedule",), metavar="NAME"),
     ] = ()
     boundary: Boundary = "barrier"
+    search_seconds: Annotated[
+        float,
+        Meta(ge=0, le=86_400),
+        Option("Search for a faster order and split of layers, so many seconds at most; 0 for no search.", metavar="S"),
+    ] = 5.0
     flips: Annotated[bool, Option("Look which change of cost flips the choice.", flags=("--flips/--no-flips",))] = True
 
 
@@ -57,7 +62,7 @@ def run(request: Request, to: outputs.Destination) -> None:
     wanted = to.wanted(writes=RECOMMENDATION, inputs=request.inputs())
     cap, cap_bytes = _cap(request.memory_cap)
     costs = for_devices(costs_of_request(request, request.num_devices), request.num_devices)
-    with _looking() as on_look:
+    with _looking() as (on_look, on_search):
         found = recommend(
             costs.costs,
             num_devices=request.num_devices,
@@ -68,7 +73,9 @@ def run(request: Request, to: outputs.Destination) -> None:
             num_layers=request.num_layers or layers_of(costs, request.num_devices),
             families=request.families or None,
             with_flips=request.flips,
+            search_seconds=request.search_seconds,
             on_look=on_look,
+            on_search=on_search,
         )
     outputs.deliver(recommendation_report(found, costs), RECOMMENDATION, wanted)
 
@@ -95,8 +102,8 @@ def _cap(text: str | None) -> tuple[float | None, int | None]:
 
 
 @contextmanager
-def _looking() -> Iterator[Callable[[], object] | None]:
-    """A bar on stderr, where that is a terminal, while changes of cost are looked at."""
+def _looking() -> Iterator[tuple[Callable[[], object], Callable[[float], object]]]:
+    """A bar on stderr, where that is a terminal, while an order is searched for and changes of cost are looked at."""
     with outputs.working("simulating every schedule") as on_progress:
         count = 0
 
@@ -105,4 +112,7 @@ def _looking() -> Iterator[Callable[[], object] | None]:
             count += 1
             on_progress(f"simulating every schedule with changed costs, {count} times")
 
-        yield on_look
+        def on_search(part: float) -> None:
+            on_progress(f"searching for a faster order, {part:.0%}")
+
+        yield on_look, on_search

@@ -86,11 +86,12 @@ class Candidate(InNotebook):
     @property
     def asks(self) -> tuple[float, ...]:
         """What it asks of a model and of whoever runs it: copies of parameters, F&B, I and W apart, stages on a device,
-        slices. One that asks no more in anything, and less in something, is the simpler."""
+        slices, an order that is no family's. One that asks no more in anything, and less in something, is the
+        simpler."""
         made = self.outcome
         assert made is not None, self.reason
         held = made.num_stages * made.num_replicas / made.num_ranks
-        return made.num_replicas, self.family.overlaps, self.family.splits, held, made.num_slices
+        return made.num_replicas, self.family.overlaps, self.family.splits, held, made.num_slices, 0
 
     def is_simpler(self, other: Candidate) -> bool:
         """Whether it asks no more than another in anything, and less in something."""
