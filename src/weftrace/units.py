@@ -21,6 +21,7 @@ NOTHING = "–"  # where there is no number
 _TIMES = (("ns", 1), ("µs", US), ("ms", MS), ("s", S), ("min", 60 * S), ("h", 3600 * S))
 _LIMITS = (1000, 1000, 1000, 1000, 60, math.inf)  # from which number on the next unit is taken
 _POWERS = ("", "k", "M", "G", "T", "P", "E", "Z")
+_MOST_QUOTED = 80
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -141,6 +142,14 @@ def grouped(value: float, decimals: int = 0) -> str:
 def whole(number: int) -> str:
     """ "2,048"; from 10^18 on "1.00e+300", so that no message is full of digits."""
     return f"{number:,}" if abs(number) < 10**18 else f"{Decimal(number):.2e}"
+
+
+def quoted(value: object) -> str:
+    """A value that somebody gave, in a message: as Python writes it; long numbers rounded, long texts cut."""
+    if type(value) is int:
+        return whole(value)
+    text = repr(value)
+    return text if len(text) <= _MOST_QUOTED else f"{text[: _MOST_QUOTED // 2]}…{text[-_MOST_QUOTED // 2 :]}"
 
 
 def counted(number: float, noun: str) -> str:

@@ -45,6 +45,11 @@ def test_a_command_fills_its_request() -> None:
     )
 
 
+def test_a_number_of_hundreds_of_digits_is_refused_and_not_repeated() -> None:
+    said = result("v3", "--ep", "1" + 300 * "0")
+    assert "Invalid value for --ep: 1.00e+300 is no number below 1e+20" in said
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traces:
     files: Annotated[list[str], typer.Argument(metavar="TRACE...")]

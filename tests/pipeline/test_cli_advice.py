@@ -60,6 +60,24 @@ def checked(path: Path) -> dict[str, Any]:
     return document
 
 
+def test_numbers_and_names_of_any_length_make_short_errors(run: Run, costs: Path, tmp_path: Path) -> None:
+    long, shape = 300 * "9", ("--stages", 4, "--micro-batches", 8)
+    written = tmp_path / "long.json"
+    written.write_text(f'{{"F_ms": {long}, "I_ms": 1, "W_ms": 1}}')
+    step = ("step", "--costs", costs, *shape, "--ranks", 8)
+    cases = [
+        (("recommend", "--costs", costs, *ON_FOUR, "--latency-us", "inf"), "inf is no number below 1e+20"),
+        ((*step, "--optimizer-ms", "1e300"), "1e+300 is no number below 1e+20"),
+        ((*step, "--latency-us", "9" * 19), "holds 1.00e+22; it must be a whole number of nanoseconds"),
+        (("compare", *shape, "--costs", written), "F_ms holds 1.00e+300; it must be a number from 0 to 1e200"),
+        (("compare", *shape, "--schedule", 400 * "x"), "there is no schedule 'xxx"),
+    ]
+    for command, said in cases:
+        code, out, err = run("pipeline", *command)
+        told = " ".join((out + err).replace("│", " ").split())
+        assert code and said in told and len(told) < 600, (command, told)
+
+
 def test_recommend_from_a_trace_prints_and_writes_the_choice(run: Run, tmp_path: Path) -> None:
     trace_of(tmp_path, PAIR).write(tmp_path / "train.json")
     output, table, page = (tmp_path / f"choice.{ending}" for ending in ("json.gz", "csv", "html"))

@@ -18,6 +18,9 @@ from typer.models import ParameterInfo
 
 from weftrace.cli.completion import Complete, among
 from weftrace.options import Option
+from weftrace.units import quoted
+
+_MOST = 1e20  # of numbers that an option takes: seeds of 64 bits, rates, counts
 
 
 def command_of(
@@ -95,14 +98,23 @@ class _Asked:
         return get_args(self.kind)[0] if self.is_repeated else self.kind
 
     @property
+    def flag(self) -> str:
+        """What the option is called on the command line."""
+        assert self.option is not None, self.field.name
+        return (self.option.flags or (f"--{self.field.name.replace('_', '-')}",))[0]
+
+    @property
     def default(self) -> Any:
         made = self.field.default_factory
         return self.field.default if made is dataclasses.MISSING else made()
 
     def value(self, typed: Any) -> Any:
-        """The field's value, of what Typer gives."""
+        """The field's value, of what Typer gives. Raises `typer.BadParameter` for NaN and very large numbers."""
         if self.option is None:
             return typed
+        for each in typed if isinstance(typed, list) else [typed]:
+            if type(each) in (int, float) and not abs(each) < _MOST:
+                raise typer.BadParameter(f"{quoted(each)} is no number below {_MOST:g}", param_hint=self.flag)
         read = self.option.reads
         if self.is_repeated:
             return tuple(typed or () if read is None else map(read, typed or ()))

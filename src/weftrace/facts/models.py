@@ -12,6 +12,7 @@ from typing import Any
 
 from weftrace.errors import FlopsError, SpecError
 from weftrace.facts.tables import read_tables
+from weftrace.units import quoted
 
 BUILT_IN = Path(__file__).with_suffix(".toml")
 
@@ -175,7 +176,7 @@ def model_config(name: str, *paths: str | os.PathLike[str]) -> ModelConfig:
     configs = load_models(*paths)
     found = find_config(name, configs)
     if found is None:
-        raise SpecError(f"no model is called {name!r}; known: {', '.join(config.name for config in configs)}")
+        raise SpecError(f"no model is called {quoted(name)}; known: {', '.join(config.name for config in configs)}")
     return found
 
 

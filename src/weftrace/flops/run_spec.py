@@ -16,6 +16,7 @@ from weftrace.flops.buildable import buildable_models, refuse_what_is_not_built
 from weftrace.flops.values import Parallel
 from weftrace.notebook import InNotebook
 from weftrace.options import Option
+from weftrace.units import quoted
 
 RUN, TIME = "What to run", "How to run it"
 """Headings of a run's options in the help."""
@@ -119,8 +120,8 @@ def model_kind(model: str) -> str:
     known = ", ".join(config.name for config in configs)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known are {known}."
     raise SpecError(
-        f"no model is called {model!r}; {hint} Your own: package.module:build or ./file.py:build; Hugging Face's: "
-        "path/to/config.json"
+        f"no model is called {quoted(model)}; {hint} Your own: package.module:build or ./file.py:build; Hugging "
+        "Face's: path/to/config.json"
     )
 
 

@@ -11,7 +11,7 @@ from weftrace.facts import ExpertsConfig, Hardware, ModelConfig, hardware, load_
 from weftrace.facts.models import find_config
 from weftrace.moe.requests import COMMS, PHASES, Comm, ModelPhase
 from weftrace.notebook import InNotebook
-from weftrace.units import counted
+from weftrace.units import counted, quoted
 
 #: The published profiles (DeepSeek's profile-data): GPUs of a group of experts, tokens of one micro-batch on one GPU,
 #: length of a prompt or of the cache, tokens of a request in a step (in decode 2, as with one MTP token).
@@ -178,7 +178,7 @@ def _model(name: str) -> ModelConfig:
     found = find_config(name, load_models())
     if found is None:
         raise ProfileError(
-            f"no model is called {name!r}; with routed experts there are {', '.join(known_moe_models())}"
+            f"no model is called {quoted(name)}; with routed experts there are {', '.join(known_moe_models())}"
         )
     return found
 

@@ -21,7 +21,7 @@ from weftrace.files.schemas import Count
 from weftrace.files.values import OPTIONAL
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.schedule import KINDS, Schedule, code_of, needed_count
-from weftrace.units import duration
+from weftrace.units import duration, quoted
 
 #: One value for all stages, or one per stage.
 PerStage = Count | tuple[Count, ...]
@@ -143,7 +143,8 @@ class Costs(InNotebook):
             if value is not None and not (
                 isinstance(value, int | float | np.integer) and 0 <= value < MAX_VALUE / UNIT_NS
             ):
-                raise ScheduleError(f"costs: {name.removesuffix('_ns')} = {value!r} units; it is a number, 0 or more.")
+                of = f"costs: {name.removesuffix('_ns')}"
+                raise ScheduleError(f"{of} = {quoted(value)} units; it is a number, 0 or more.")
         whole = {name: None if value is None else round(value * UNIT_NS) for name, value in times.items()}
         return cls(**({"activation_bytes": 1, "source": _UNITS} | whole | others))  # type: ignore[arg-type]
 
@@ -303,7 +304,8 @@ def _check_whole(name: str, value: Any) -> None:
     for each in rows:
         if type(each) is not int or not 0 <= each < MAX_VALUE:
             what = "nanoseconds" if name.endswith("_ns") else "bytes"
-            raise ScheduleError(f"costs: {name} holds {each!r}; it must be a whole number of {what}, from 0 to 2^61.")
+            held = f"costs: {name} holds {quoted(each)}"
+            raise ScheduleError(f"{held}; it must be a whole number of {what}, from 0 to 2^61.")
 
 
 def _check_rate(name: str, value: Any) -> None:
@@ -312,12 +314,12 @@ def _check_rate(name: str, value: Any) -> None:
     each_of = value if isinstance(value, tuple) and name == "rank_factor" else (value,)
     for each in each_of:
         if type(each) not in (int, float) or not 0 < each < float("inf"):
-            raise ScheduleError(f"costs: {name} holds {each!r}; it must be a number above 0.")
+            raise ScheduleError(f"costs: {name} holds {quoted(each)}; it must be a number above 0.")
 
 
 def _check_parts(name: str, value: Any) -> None:
     fits = isinstance(value, tuple) and len(value) == 2 and all(type(each) in (int, float) for each in value)
     if not fits or not all(0 <= each <= 1 for each in value):
         raise ScheduleError(
-            f"costs: {name} = {value!r}; it is two parts of an F&B, from 0 to 1: the forward's and the backward's."
+            f"costs: {name} = {quoted(value)}; it is two parts of an F&B, from 0 to 1: the forward's, the backward's."
         )

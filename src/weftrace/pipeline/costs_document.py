@@ -12,6 +12,7 @@ from weftrace.files.documents import read_document
 from weftrace.files.schemas import DocumentSchema
 from weftrace.files.values import As, document_type, fields_of, from_document, to_document
 from weftrace.pipeline.costs import Costs
+from weftrace.units import quoted
 
 SCHEMA: Final = "weftrace.pipeline.costs/1"
 
@@ -119,5 +120,5 @@ def _scaled(written: str, value: Any, factor: float, is_rate: bool, what: str) -
     if isinstance(value, list):
         return [_scaled(written, each, factor, is_rate, what) for each in value]
     if type(value) not in (int, float) or not 0 <= value < _MOST:
-        raise DocumentError(f"{what}: {written} holds {value!r}; it must be a number from 0 to 1e200.")
+        raise DocumentError(f"{what}: {written} holds {quoted(value)}; it must be a number from 0 to 1e200.")
     return value * factor if is_rate else round(value * factor)

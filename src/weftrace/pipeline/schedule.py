@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from weftrace.alphabet import Direction
 from weftrace.errors import ScheduleError
 from weftrace.notebook import InNotebook
-from weftrace.units import counted, whole
+from weftrace.units import counted, quoted
 
 #: The kinds of action, in the alphabet's order, by which `Schedule.kind_N` numbers them.
 KINDS: tuple[Direction, ...] = get_args(Direction)
@@ -219,8 +219,7 @@ def plain_int(given: Any) -> Any:
 def needed_count(of: str, name: str, value: object) -> int:
     """The value. Raises `ScheduleError` where it is no whole number above 0. of: whose it is, for the error."""
     if type(value) is not int or value < 1:
-        given = whole(value) if type(value) is int else repr(value)
-        raise ScheduleError(f"{of}: {name} = {given}; it must be a whole number above 0.")
+        raise ScheduleError(f"{of}: {name} = {quoted(value)}; it must be a whole number above 0.")
     return value
 
 

@@ -16,7 +16,7 @@ from weftrace.pipeline.generators.overlapped import interleaved_overlapped
 from weftrace.pipeline.generators.sliced import seq1f1b
 from weftrace.pipeline.generators.v_shape import v_half, v_min, zbv
 from weftrace.pipeline.schedule import Schedule, plain_int
-from weftrace.units import counted, whole
+from weftrace.units import counted, quoted, whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +175,7 @@ def family_of(name: str) -> Family:
     name_of = {name: name for name in FAMILIES} | {family.title.lower(): family.name for family in _ALL}
     near = get_close_matches(str(name).lower(), name_of, n=1)
     meant = f" Is {name_of[near[0]]!r} meant?" if near else ""
-    raise ScheduleError(f"there is no schedule {name!r}.{meant} There are {', '.join(FAMILIES)}.")
+    raise ScheduleError(f"there is no schedule {quoted(name)}.{meant} There are {', '.join(FAMILIES)}.")
 
 
 def generate(
