@@ -103,8 +103,8 @@ fuzz: $(VENV)/.ready-dev ## read 24,000 damaged trace files and run 20,000 plans
 	@WEFTRACE_FUZZ_CASES=24000 $(BIN)/python -m pytest $(PARALLEL) tests/trace/chrome/test_reader_fuzz.py \
 		tests/plan/test_oracle.py $(PYTEST)
 
-fuzz-documents: $(VENV)/.ready-dev ## damage 100,000 saved documents, and give 1,200 hostile files to commands; `make test`: 2,000 and 24
-	@WEFTRACE_FUZZ_CASES=10000 $(BIN)/python -m pytest $(PARALLEL) tests/test_documents_fuzz.py tests/cli/test_hostile_files.py
+fuzz-documents: $(VENV)/.ready-dev ## damage 100,000 saved documents, and give 1,200 hostile files to commands; `make test`: 1,000 and 12
+	@WEFTRACE_FUZZ_CASES=20000 $(BIN)/python -m pytest $(PARALLEL) tests/test_documents_fuzz.py tests/cli/test_hostile_files.py
 
 environments: $(VENV)/.ready-dev ## each command without a home, a cache or Unicode, with each kind of broken stream; `make test`: five of 140
 	@WEFTRACE_FUZZ_CASES=1200 $(BIN)/python -m pytest $(PARALLEL) tests/cli/test_environments.py $(PYTEST)

@@ -1,6 +1,6 @@
 """No file that a command is given ends in a traceback, a signal or silence: it is used, or refused in a sentence.
 
-24 in each run, half of them whole files with a piece changed; `make fuzz-documents` tries 1,200, and
+12 in each run, half of them whole files with a piece changed; `make fuzz-documents` tries 1,200, and
 `python -m tests.hostile_files` every file in every place.
 """
 
@@ -36,7 +36,7 @@ def test_no_file_ends_a_command_badly(warm: Path, tmp_path: Path) -> None:
         ended = cases.twisted(place, seed) if is_whole else cases.ended(place, rng.choice(list(cases.files)))
         assert not ended.wrong, ended
 
-    for_each_case(check, share=24 / DEFAULT_CASES)
+    for_each_case(check, share=12 / DEFAULT_CASES)
 
 
 def test_each_place_of_a_command_that_takes_a_file_is_tried() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weftrace.flops
 from tests.test_house import loaded_after, python
 
 NEEDS_TORCH = ("profile", "count", "register_formula", "build_model", "FlopsProfiler")
@@ -27,10 +28,5 @@ for name in {NEEDS_TORCH}:
 
 
 def test_public_names_exist() -> None:
-    python("""
-import weftrace.flops
-for name in weftrace.flops.__all__:
-    getattr(weftrace.flops, name)
-assert set(weftrace.flops.__all__) == set(dir(weftrace.flops))
-assert all(callable(getattr(weftrace.flops, name)) for name in weftrace.flops.__all__)
-""")
+    assert set(weftrace.flops.__all__) == set(dir(weftrace.flops))
+    assert all(callable(getattr(weftrace.flops, name)) for name in weftrace.flops.__all__)

@@ -131,25 +131,20 @@ def test_what_is_no_operator_is_refused() -> None:
         register_formula(torch.relu, lambda call: 1)  # type: ignore[arg-type]
 
 
-def test_a_users_formula_stands_whenever_it_is_registered() -> None:
+def test_formulas_stand_whenever_they_or_their_operators_are_registered() -> None:
+    """A user's, before weftrace's own are loaded; and weftrace's, where torch defines the operator later:
+    `torch.distributed` defines some when DTensor is imported."""
     python("""
 from weftrace.flops import register_formula
 register_formula("aten::mm", lambda call: 7)  # before anything has run, and so before weftrace's own are loaded
-import torch
-from weftrace.flops import count
-class Product(torch.nn.Module):
-    def forward(self, x):
-        return x @ x
-assert [row.cost.flops for row in count(Product(), torch.ones(3, 3)).ops] == [7]
-""")
-
-
-def test_operators_that_torch_defines_later_have_weftraces_formulas() -> None:
-    """`torch.distributed` defines some when DTensor is imported, which may be after the formulas are."""
-    python("""
 from weftrace.flops.runtime.formulas.operators import operator, rule_of
 name = "_c10d_functional::_wrap_tensor_autograd"
 assert operator(name) is None, "torch has it without DTensor: take another operator for this test"
 import torch.distributed.tensor
 assert rule_of(operator(name)) is not None
+from weftrace.flops import count
+class Product(torch.nn.Module):
+    def forward(self, x):
+        return x @ x
+assert [row.cost.flops for row in count(Product(), torch.ones(3, 3)).ops] == [7]
 """)

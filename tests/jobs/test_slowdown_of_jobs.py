@@ -35,7 +35,7 @@ _CHOSEN = (
 
 
 @pytest.mark.parametrize(
-    "case", few([case for case in cases() if case.name in _CHOSEN], 16), ids=lambda case: case.name
+    "case", few([case for case in cases() if case.name in _CHOSEN], 10), ids=lambda case: case.name
 )
 def test_s_and_its_first_cause(case: Case) -> None:
     found = outcome(case)

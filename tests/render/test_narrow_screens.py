@@ -29,7 +29,7 @@ OPENED = """() => {
 }"""
 
 
-@pytest.mark.parametrize("name", few(PAGES, 9))
+@pytest.mark.parametrize("name", few(PAGES, 5))
 def test_pages_read_well_on_every_screen(name: str, open_html: Open, tmp_path: Path) -> None:
     page = open_html(PAGES[name](tmp_path), viewport={"width": WIDTHS[0], "height": 900}, color_scheme="light")
     for width in WIDTHS:
@@ -52,7 +52,7 @@ def test_pages_read_well_on_every_screen(name: str, open_html: Open, tmp_path: P
 LONG_NAMES = ("W" * 200, "some_long_name_" * 20, "数据加载器" * 40, "a long name " * 12, "👩💻🚀" * 60, "שלוםעולם" * 30)
 
 
-@pytest.mark.parametrize("name", few(LONG_NAMES, 2))
+@pytest.mark.parametrize("name", few(LONG_NAMES, 1))
 def test_a_page_is_as_wide_as_its_window_whatever_names_are(name: str, open_html: Open, tmp_path: Path) -> None:
     assert REPORT.load and REPORT.page
     load = partial(REPORT.load, what="it")

@@ -42,7 +42,7 @@ def test_the_same_file_is_told_in_the_same_way_each_time(tmp_path: Path) -> None
     """Many collectives end together, and what is taken first must not be left to chance."""
     ops = simulate(2, 4, cost=slow(0, 0, 1.6), steps=(1,), transfers_only=True)
     first = report_of(tmp_path / "t.json", artefact(ops))
-    assert all(report_of(tmp_path / "t.json", artefact(ops)) == first for _ in range(2))
+    assert report_of(tmp_path / "t.json", artefact(ops)) == first
 
 
 def test_a_last_stage_that_is_too_long_is_named(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ import polars as pl
 import pytest
 
 from tests.analyses import analysed
+from tests.fuzz import thorough_case
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
 from weftrace.analysis import Breakdown, breakdown
 from weftrace.errors import TraceError
@@ -75,7 +76,7 @@ def wrong_on_rank_1(trace: Trace) -> int | None:
 # --- one broken rank ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, thorough_case(2)])
 def test_a_broken_rank_is_reported_and_the_rest_go_on(four_ranks: Path, workers: int) -> None:
     done: list[str] = []
     outcomes = job_of(four_ranks).map(rank_and_span, workers=workers, on_done=done.append)

@@ -8,6 +8,7 @@ import pytest
 
 import weftrace as wt
 from tests.findings.planted_jobs.catalogue import cases
+from tests.fuzz import few
 from tests.jobs import plants, recipes, write
 from tests.jobs import simulate as sim
 from tests.tracefile import GEMM, TraceFile
@@ -69,7 +70,7 @@ PLANTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("rule", PLANTED)
+@pytest.mark.parametrize("rule", few(PLANTED, 3))
 def test_a_planted_cause_is_told_with_its_gain(rule: str, tmp_path: Path) -> None:
     case = PLANTED[rule]
     report = advise(str(case.write(tmp_path)), workers=1)
