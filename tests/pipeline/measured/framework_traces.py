@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -56,19 +57,25 @@ def write_devices(
     naming: Naming,
     *,
     ranks: Sequence[int] | None = None,
-    offset: int = 0,
+    numbers: Sequence[int] | None = None,
     messages: bool = True,
     profiler_steps: bool = True,
 ) -> Path:
     """A trace of each rank: its host runs far ahead of the device, so that only the device tells times.
 
-    ranks: those whose trace is written. offset: added to their numbers. messages: whether receives have kernels.
+    ranks: those whose trace is written. numbers: of each, as the job has them. messages: whether receives have kernels.
     """
     folder.mkdir(parents=True, exist_ok=True)
     schedule = steps[0].schedule
     actions = schedule.listed()
     for rank in range(schedule.num_ranks) if ranks is None else ranks:
-        file = TraceFile(rank=rank + offset, world_size=64)
+        job = range(schedule.num_ranks) if numbers is None else numbers
+        file = TraceFile(rank=job[rank], world_size=64)
+        group: dict[str, Any] = {
+            "Collective name": "send",
+            "Process Group Ranks": str(list(job)),
+            "Group size": len(job),
+        }
         origin = EPOCH_US
         for number, step in enumerate(steps):
             host = origin
@@ -84,7 +91,7 @@ def write_devices(
                 came = inputs.get(row)
                 if came is not None and came > free:
                     file.host("PP:9RECV_F0", host, 2)
-                    file.kernel(RECEIVE, device + free, came - free, stream=20, launch=host + 1)
+                    file.kernel(RECEIVE, device + free, came - free, stream=20, launch=host + 1, **group)
                 file.host(name, host + 3, 20, cat=category, tid=1)
                 if category == "python_function":
                     file.host("pretrain_gpt.py(61): forward_step", host + 4, 18, cat=category, tid=1)
@@ -95,7 +102,7 @@ def write_devices(
                 free = end[row]
                 host += 30
             origin += round(float(end.max())) + 10_000
-        file.write(folder / f"rank{rank + offset}.json")
+        file.write(folder / f"rank{job[rank]}.json")
     return folder
 
 

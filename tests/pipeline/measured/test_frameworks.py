@@ -102,7 +102,7 @@ def test_chunks_of_a_rank_are_told_by_order(tmp_path: Path, chunks: int) -> None
 def test_ranks_of_several_pipelines_are_kept_apart(tmp_path: Path) -> None:
     usual, slow = simulated(), simulated(costs=replace(COSTS, forward_ns=200 * US))
     write_devices(tmp_path, [usual], NAMES["torch"])
-    write_devices(tmp_path, [slow], NAMES["torch"], offset=4)
+    write_devices(tmp_path, [slow], NAMES["torch"], numbers=range(4, 8))
     runs = runs_of(open_trace(tmp_path), workers=1)
     assert [run.notes[0] for run in runs] == ["ranks 0, 1, 2, 3", "ranks 4, 5, 6, 7"]
     assert [run.makespan_ns for run in runs] == [usual.makespan_ns, slow.makespan_ns]
@@ -221,3 +221,19 @@ def test_a_wrapped_action_counts_once(tmp_path: Path) -> None:
         file.host(name, 100 * at, 50).host(name, 100 * at + 5, 40).kernel(GEMM, 100 * at + 60, 30, launch=100 * at + 10)
     run = runs_of(file.trace(tmp_path))[0]
     assert run.actions.height == 2 and np.all((run.actions["end_ns"] - run.actions["start_ns"]).to_numpy() == 30 * US)
+
+
+def test_pipelines_without_numbers_are_kept_apart_by_their_process_groups(tmp_path: Path) -> None:
+    """Ranks 0, 2, 4, 6 and 1, 3, 5, 7: data-parallel neighbours, as Megatron-LM places them."""
+    usual, slow = simulated(), simulated(costs=replace(COSTS, forward_ns=200 * US))
+    for number, step in enumerate((usual, slow)):
+        ranks = [number + 2 * stage for stage in range(4)]
+        write_devices(tmp_path, [step], NAMES["Megatron-LM"], numbers=ranks)
+    run = opened(tmp_path)
+    assert run.makespan_ns == slow.makespan_ns and "replica 1 (ranks 1, 3, 5, 7)" in " ".join(run.notes)
+    assert told_schedule(run) == usual.schedule
+    costs = costs_of_trace(open_trace(tmp_path, frames=True), weight_share=0.5)
+    assert costs.costs.forward_ns == (145 * US, 150 * US, 155 * US, 170 * US)  # between both replicas
+    assert (
+        costs.costs.latency_ns == 10 * US and "messages came 10.0 µs after the end of their senders" in costs.notes[0]
+    )

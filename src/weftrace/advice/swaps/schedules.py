@@ -83,10 +83,11 @@ def measured_pipeline(source: Trace | Job, *, workers: int | None = None) -> Inf
     """What `swap_schedule` takes, of the traces of a pipeline's ranks: their plan; or, of a run without a device whose
     ranges name its actions, the run as they tell it. workers: see `Job.map`. Raises `TraceError` as either does."""
     from weftrace.pipeline.measured.runs import has_actions, run_of
+    from weftrace.pipeline.measured.told_schedules import with_told_schedule
 
     first = source if isinstance(source, Trace) else next(iter(source.traces()))
     if not first.device_ids and has_actions(first):
-        return run_of(source, workers=workers)
+        return with_told_schedule(run_of(source, workers=workers))[0]
     return infer_job(source, workers=workers)
 
 
@@ -102,9 +103,9 @@ def swap_schedule(measured: Inferred | MeasuredRun, name: str, *, weight_share: 
     no weight_share is given.
     """
     from weftrace.pipeline.generators.families import family_of, generate
+    from weftrace.pipeline.measured.one_clock import on_one_clock
     from weftrace.pipeline.measured.run_costs import costs_of_run
     from weftrace.pipeline.measured.sourced_costs import with_weight_share
-    from weftrace.pipeline.plan_vs_measured.one_clock import on_one_clock
     from weftrace.pipeline.simulation import simulate
 
     run = _last_step(measured)

@@ -33,16 +33,20 @@ _RECEIVES: Final = ("forward_recv", "backward_recv", "forward_send_backward_recv
 
 
 def measured_run(source: Trace | Job, *, replica: Replica = None, workers: int | None = None) -> MeasuredRun:
-    """The run that traces tell of, of whichever kind they are: by the ranges that name its actions (`runs_of`), or, of
-    plain timelines and of runs on CPUs that name none, by `plain_runs`; of several replicas the chosen one.
+    """The run that traces tell of: of `measured_runs` the chosen one. Raises `TraceError` where they tell none."""
+    return chosen_replica(measured_runs(source, workers=workers), replica)
+
+
+def measured_runs(source: Trace | Job, *, workers: int | None = None) -> tuple[MeasuredRun, ...]:
+    """The run of each replica, of traces of whichever kind: by the ranges that name actions (`runs_of`), or, of plain
+    timelines and of runs on CPUs that name none, by `plain_runs`.
 
     Raises `TraceError` where they tell none.
     """
     first = source if isinstance(source, Trace) else next(iter(source.traces()))
     if first.plain is None and (first.device_ids or has_actions(first)):
-        return chosen_replica(runs_of(source, workers=workers), replica)
-    runs = plain_runs(source, workers=workers) or runs_of(source, workers=workers)  # which says what is missing
-    return chosen_replica(runs, replica)
+        return runs_of(source, workers=workers)
+    return plain_runs(source, workers=workers) or runs_of(source, workers=workers)  # which says what is missing
 
 
 def plain_runs(source: Trace | Job, *, workers: int | None = None) -> tuple[MeasuredRun, ...]:

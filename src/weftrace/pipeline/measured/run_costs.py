@@ -34,10 +34,16 @@ def costs_of_run(run: MeasuredRun, schedule: Schedule, *, typical: Typical = "me
     Raises `TraceError` where the run is not one of the schedule.
     """
     steps = run.of_schedule(schedule)
-    known = _latencies_of(steps, schedule)
+    latency_ns = latency_of_run(steps, schedule)
     costs = costs_of_actions(steps, schedule.num_stages, typical=typical)
-    factors = _rank_factors(steps, schedule, costs, typical)
-    return replace(costs, rank_factor=factors, latency_ns=int(np.median(known)) if len(known) else 0)
+    return replace(costs, rank_factor=_rank_factors(steps, schedule, costs, typical), latency_ns=latency_ns)
+
+
+def latency_of_run(run: MeasuredRun, schedule: Schedule) -> int:
+    """The median of how long after its sender's end a message was there, in ns, over those that were waited for, in all
+    steps of that schedule; 0 where the run tells of no waits. Raises `TraceError` where the run is not one of it."""
+    known = _latencies_of(run.of_schedule(schedule), schedule)
+    return int(np.median(known)) if len(known) else 0
 
 
 def costs_of_forecast(run: MeasuredRun, schedule: Schedule) -> Costs:

@@ -13,6 +13,7 @@ A range that names neither stage nor micro-batch is told by its order on its ran
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -183,12 +184,13 @@ def has_actions(trace: Trace) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
     """What a rank's trace tells. actions: frame of `RUN_SCHEMA` without rank; step -1 and stage or micro_batch null
-    where they are not told."""
+    where they are not told. pipeline: the ranks among which it sends and receives; empty where that is not known."""
 
     path: str
     rank: int | None
     actions: pl.DataFrame
     frameworks: tuple[str, ...]
+    pipeline: tuple[int, ...]
     is_device: bool
     has_waits: bool
     frames: bool
@@ -231,9 +233,11 @@ def _actions_of(trace: Trace) -> _Told:
     said = [named[name] for name in own.get_column("name")]
     on_device = bool(trace.device_ids)
     if on_device:
-        times, waits, has_waits = _on_device(trace, start, end, ranges.filter(pl.col("kind") == "send"))
+        times, waits, passed = _on_device(trace, start, end, ranges.filter(pl.col("kind") == "send"))
+        has_waits, pipeline = passed.height > 0, _pipeline_of(passed)
     else:
         inside = np.array([range_.waits_inside for range_ in said])
+        pipeline = ()
         times, waits, has_waits = _on_host(trace, start, end, inside, ranges.filter(pl.col("kind") == "wait"), said)
     steps = ranges.filter(pl.col("kind") == "step").get_column("ts_ns").to_numpy()
     if not len(steps):
@@ -250,10 +254,19 @@ def _actions_of(trace: Trace) -> _Told:
         rank=trace.rank,
         actions=frame.select(pl.col(n).cast(t) for n, t in RUN_SCHEMA.items()),
         frameworks=tuple(sorted({range_.framework for range_ in said})),
+        pipeline=pipeline,
         is_device=on_device,
         has_waits=has_waits,
         frames=frames,
     )
+
+
+def _pipeline_of(passed: pl.DataFrame) -> tuple[int, ...]:
+    """The process group in which most messages passed, in the order of its ranks, as torch recorded it."""
+    groups = passed.get_column("group_ranks").drop_nulls().cast(pl.String).value_counts(sort=True)
+    if groups.is_empty() or not re.fullmatch(r"\[[\d, ]+\]", text := str(groups.row(0)[0])):
+        return ()
+    return tuple(int(rank) for rank in text[1:-1].split(","))
 
 
 def _outermost(ranges: pl.DataFrame) -> pl.DataFrame:
@@ -272,11 +285,14 @@ def _on_host(
     """By the ranges. inside: which of them also wait for their message: they begin to compute when it had come."""
     waited, until = _waits(waits, start)
     stalled = np.zeros(len(start), np.int64)
-    if not inside.any():
-        return (start, end, stalled), (waited, until), waits.height > 0
     events = trace.events.select(
         pl.col("name").cast(pl.String), "cat", "ts_ns", end_ns=pl.col("ts_ns") + pl.col("dur_ns")
     )
+    come = np.sort(events.filter(pl.col("name").str.contains(_RECEIVES)).get_column("end_ns").to_numpy())
+    if not inside.any():
+        if waits.is_empty() and len(come):
+            waited, until = _arrivals(np.zeros_like(come), come, start, end)
+        return (start, end, stalled), (waited, until), bool(waits.height or len(come))
     ops = events.filter(pl.col("cat") == "cpu_op").sort("ts_ns")
     computing = ops.filter(~pl.col("name").str.contains(_NOT_COMPUTING))
     if computing.is_empty():
@@ -286,7 +302,6 @@ def _on_host(
         )
     op_start, op_end = (computing.get_column(name).to_numpy() for name in ("ts_ns", "end_ns"))
     sends = ops.filter(pl.col("name").str.contains(_SENDS)).get_column("ts_ns").to_numpy()
-    come = np.sort(events.filter(pl.col("name").str.contains(_RECEIVES)).get_column("end_ns").to_numpy())
     first = np.minimum(_next(op_start, start, end), end)
     arrived = _last_before(come, first)
     waits_here = inside & (arrived > start)
@@ -334,11 +349,13 @@ def _waits(waits: pl.DataFrame, start: _Ints) -> _Waits:
     return waited, until
 
 
-def _on_device(trace: Trace, start: _Ints, end: _Ints, sends: pl.DataFrame) -> tuple[_Times, _Waits, bool]:
+def _on_device(trace: Trace, start: _Ints, end: _Ints, sends: pl.DataFrame) -> tuple[_Times, _Waits, pl.DataFrame]:
     """By what the device ran: first start and last end of what was launched inside each range, without messages
-    between ranks; the range, where nothing was. A message that ended between an action and the next was waited for."""
+    between ranks; the range, where nothing was. A message that ended between an action and the next was waited for.
+    And the messages that may have been received."""
     works = pl.concat([work.events for work in works_of(trace)]).filter(pl.col("launch_ts_ns").is_not_null())
-    is_message = (pl.col("collective").cast(pl.String) == "send_recv").fill_null(False)
+    collective, is_p2p = pl.col("collective").cast(pl.String), pl.col("name").cast(pl.String).str.contains("SendRecv")
+    is_message = ((collective == "send_recv") | ((collective == "coalesced") & is_p2p)).fill_null(False)
     own, passed = works.filter(~is_message), works.filter(is_message)
     launch, first, last = (own.get_column(name).to_numpy() for name in ("launch_ts_ns", "start_ns", "end_ns"))
     computes = (own.get_column("kind").cast(pl.String) != "communication").to_numpy()
@@ -352,17 +369,23 @@ def _on_device(trace: Trace, start: _Ints, end: _Ints, sends: pl.DataFrame) -> t
     send_start, send_end = (sends.get_column(name).to_numpy() for name in ("ts_ns", "end_ns"))
     called = passed.get_column("launch_ts_ns").to_numpy()
     passed = passed.filter(pl.Series(_range_at(send_start, send_end, called) < 0, dtype=pl.Boolean)).sort("end_ns")
-    came, posted = (passed.get_column(name).to_numpy() for name in ("end_ns", "start_ns"))
-    order = np.argsort(begin, kind="stable")
-    free = np.empty(len(begin), np.int64)
-    free[order] = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(until[order])[:-1])
-    which = np.searchsorted(came, begin, "right") - 1
-    arrived = np.where(which >= 0, came[np.maximum(which, 0)] if len(came) else 0, np.iinfo(np.int64).min)
-    waits_here = (which >= 0) & (arrived > free)
-    since = np.maximum(posted[np.maximum(which, 0)], free) if len(came) else free
-    waited = np.where(waits_here, arrived - since, 0)
-    times = begin, until, np.zeros(len(begin), np.int64)
-    return times, (waited, np.where(waits_here, arrived, -1)), passed.height > 0
+    posted, came = (passed.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
+    waits = _arrivals(posted, came, begin, until)
+    return (begin, until, np.zeros(len(begin), np.int64)), waits, passed
+
+
+def _arrivals(posted: _Ints, came: _Ints, start: _Ints, end: _Ints) -> _Waits:
+    """Waits for messages, of actions from start to end: the last message that came after the action before and before
+    this one, from when that had ended and the message was begun. came: sorted."""
+    if not len(came):
+        return np.zeros(len(start), np.int64), np.full(len(start), -1)
+    order = np.argsort(start, kind="stable")
+    free = np.empty(len(start), np.int64)
+    free[order] = np.append(start.min(initial=0), np.maximum.accumulate(end[order])[:-1])
+    which = np.maximum(np.searchsorted(came, start, "right") - 1, 0)
+    arrived, since = came[which], np.maximum(posted[which], free)
+    waits_here = (arrived <= start) & (arrived > free)
+    return np.where(waits_here, arrived - since, 0), np.where(waits_here, arrived, -1)
 
 
 def _range_at(start: _Ints, end: _Ints, times: _Ints) -> _Ints:
@@ -377,8 +400,12 @@ def _range_at(start: _Ints, end: _Ints, times: _Ints) -> _Ints:
 
 
 def _replicas(told: Sequence[_Told]) -> list[list[_Told]]:
-    """The ranks of each pipeline: where several ran the same action, the k-th of those with the same stages is of the
-    k-th replica."""
+    """The ranks of each pipeline, by its process group where ranges name no stage; else, where several ran the same
+    action, the k-th of those with the same stages is of the k-th replica."""
+    groups = {rank.pipeline: [other for other in told if other.pipeline == rank.pipeline] for rank in told}
+    is_apart = sum(len(group) for group in groups) == len({rank for group in groups for rank in group})
+    if all(groups) and is_apart and any(rank.actions.get_column("stage").null_count() for rank in told):
+        return [sorted(ranks, key=_place) for _, ranks in sorted(groups.items())]
     if any(rank.actions.get_column("stage").null_count() for rank in told) or len(told) == 1:
         return [list(told)]
     keys = ["step", "kind", "stage", "micro_batch", "back_stage", "back_micro_batch"]
@@ -396,6 +423,11 @@ def _replicas(told: Sequence[_Told]) -> list[list[_Told]]:
             "(--ranks), or all traces."
         )
     return [[ranks[at] for ranks in of_stages.values()] for at in range(number.pop())]
+
+
+def _place(told: _Told) -> int:
+    """Where in its pipeline a rank is."""
+    return told.pipeline.index(told.rank) if told.rank in told.pipeline else len(told.pipeline)
 
 
 def _run_of(told: Sequence[_Told], source: str) -> MeasuredRun:

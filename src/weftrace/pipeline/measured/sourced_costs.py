@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -16,14 +17,15 @@ from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.costs_document import read_costs
 from weftrace.pipeline.measured.phase_costs import costs_of_phases
-from weftrace.pipeline.measured.plain_runs import measured_run
-from weftrace.pipeline.measured.run_costs import costs_of_actions, tells_weight, with_share_of_weight
-from weftrace.pipeline.measured.runs import MeasuredRun, has_actions
-from weftrace.pipeline.measured.told_schedules import with_told_stages
+from weftrace.pipeline.measured.plain_runs import measured_runs
+from weftrace.pipeline.measured.run_costs import costs_of_actions, latency_of_run, tells_weight, with_share_of_weight
+from weftrace.pipeline.measured.runs import MeasuredRun, chosen_replica, has_actions
+from weftrace.pipeline.measured.told_schedules import with_told_schedule
+from weftrace.pipeline.schedule import Schedule
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
 from weftrace.trace.work import work_of
-from weftrace.units import counted
+from weftrace.units import counted, duration
 
 #: Where costs are from: a trace's phases, the actions of a measured run, FLOPs and hardware, a file of numbers.
 Basis = Literal["phases", "actions", "flops", "given"]
@@ -73,13 +75,14 @@ def costs_of_trace(
     """
     first = source if isinstance(source, Trace) else next(iter(source.traces()))
     if has_actions(first) or first.plain is not None or not (first.device_ids or isinstance(source, Trace)):
-        run = with_told_stages(measured_run(source, replica="all"))
+        runs = measured_runs(source)
+        run, _ = with_told_schedule(chosen_replica(runs, "all"))
         costs, assumed = with_weight_share(costs_of_actions(run), run, weight_share)
+        costs, passed = _with_latency_of(costs, [with_told_schedule(each) for each in runs])
         return SourcedCosts(
             costs=costs, basis="actions", source=run.source,
             notes=(
-                f"medians over the actions of {counted(run.num_ranks, 'rank')}; "
-                "what passes between ranks is not in them",
+                f"medians over the actions of {counted(run.num_ranks, 'rank')}; {passed}",
                 *run.notes,
                 *assumed,
             ),
@@ -94,6 +97,15 @@ def costs_of_trace(
         costs=measured.costs(), basis="phases", is_upper_bound=measured.overlapped_ns is not None,
         num_layers=measured.num_layers, source=measured.source, notes=measured.notes,
     )  # fmt: skip
+
+
+def _with_latency_of(costs: Costs, replicas: Sequence[tuple[MeasuredRun, Schedule | None]]) -> tuple[Costs, str]:
+    """Costs with the measured time of messages, where waits for them and the schedule are known, and that in words."""
+    known = [latency_of_run(run, schedule) for run, schedule in replicas if schedule is not None and run.has_waits]
+    if not known:
+        return costs, "what passes between ranks is not in them"
+    costs = replace(costs, latency_ns=round(float(np.median(known))))
+    return costs, f"messages came {duration(costs.latency_ns)} after the end of their senders, the median"
 
 
 def with_weight_share(costs: Costs, run: MeasuredRun, weight_share: float | None) -> tuple[Costs, tuple[str, ...]]:

@@ -10,6 +10,7 @@ import polars as pl
 
 from weftrace.errors import ScheduleError, TraceError
 from weftrace.pipeline.generators.families import family_of, generate
+from weftrace.pipeline.measured.one_clock import on_one_clock
 from weftrace.pipeline.measured.plain_runs import on_stages_of
 from weftrace.pipeline.measured.runs import MeasuredRun
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule
@@ -43,16 +44,15 @@ def told_schedule(run: MeasuredRun, step: int | None = None) -> Schedule:
     return _as_it_ran(chosen)
 
 
-def with_told_stages(run: MeasuredRun) -> MeasuredRun:
-    """The run with the stages of the schedule that it followed, where its ranges tell none; each rank as one stage, and
-    a note, where that is not known."""
-    if run.numbers != "order":
-        return run
+def with_told_schedule(run: MeasuredRun) -> tuple[MeasuredRun, Schedule | None]:
+    """The run with the stages and on the clock of the schedule that it followed, and that schedule; as it is, and None,
+    where that is not known: where the ranges name no stage, each rank is then one, as a note says."""
     try:
-        return on_stages_of(run, told_schedule(run))
+        schedule = told_schedule(run)
+        return on_one_clock(on_stages_of(run, schedule), schedule)[0], schedule
     except TraceError:
         note = "their order is that of no known schedule: each rank is taken as one stage"
-        return replace(run, notes=(*run.notes, note))
+        return (replace(run, notes=(*run.notes, note)) if run.numbers == "order" else run), None
 
 
 def _candidates(run: MeasuredRun) -> Iterator[Schedule]:

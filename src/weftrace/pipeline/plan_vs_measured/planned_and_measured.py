@@ -16,12 +16,12 @@ from weftrace.files.schemas import Count
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.dependencies import messages_between_ranks
+from weftrace.pipeline.measured.one_clock import on_one_clock
 from weftrace.pipeline.measured.plain_runs import on_stages_of
 from weftrace.pipeline.measured.run_costs import costs_of_run, matched
 from weftrace.pipeline.measured.runs import MeasuredRun, run_of
 from weftrace.pipeline.plan_vs_measured.forecasts import StepForecast, step_forecasts
 from weftrace.pipeline.plan_vs_measured.lateness import MeasuredTimes, PlannedTimes, chain_of, lateness
-from weftrace.pipeline.plan_vs_measured.one_clock import on_one_clock
 from weftrace.pipeline.plan_vs_measured.outliers import Outlier, outliers
 from weftrace.pipeline.schedule import Schedule, code_of
 from weftrace.pipeline.simulation import Simulation, simulate
