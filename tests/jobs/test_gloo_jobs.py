@@ -13,8 +13,11 @@ from tests.jobs.gloo_jobs import PLANTED, STEPS, record
 from tests.living import SIZE, Ranks
 from weftrace.advice import infer_job, infer_lanes_of, slowdown_of
 from weftrace.analysis.job_slowdown import JobSlowdown
+from weftrace.pipeline import generate
 from weftrace.pipeline.measured.plain_runs import measured_run
+from weftrace.pipeline.measured.run_costs import costs_of_run
 from weftrace.pipeline.measured.told_schedules import told_schedule
+from weftrace.pipeline.plan_vs_measured.planned_and_measured import slip
 from weftrace.trace import open_trace
 
 TRIES = 4
@@ -48,7 +51,8 @@ def test_a_planted_sleep_is_told(ranks: Ranks, tmp_path: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [("1f1b", "1F1B"), thorough_case("gpipe", "GPipe"), thorough_case("interleaved", "")]
+    ("kind", "name"),
+    [("1f1b", "1F1B"), thorough_case("gpipe", "GPipe"), thorough_case("interleaved", "interleaved 1F1B")],
 )
 def test_pipelines_of_torch(ranks: Ranks, tmp_path: Path, kind: str, name: str) -> None:
     record(ranks, kind, tmp_path)
@@ -62,5 +66,30 @@ def test_pipelines_of_torch(ranks: Ranks, tmp_path: Path, kind: str, name: str) 
     assert pairs.height == 2 * STEPS * (48 if kind != "interleaved" else 2 * 7 * 8)
     run = measured_run(open_trace(tmp_path), workers=1)
     assert run.has_waits and len(run.steps) == STEPS
-    if name:  # a busy machine may disturb some; of chunks that overlap in time it disturbs all
-        assert name in {told_schedule(run, step).name for step in run.steps}
+    assert name in {told_schedule(run, step).name for step in run.steps}  # a busy machine may disturb some of 1F1B
+
+
+@pytest.mark.parametrize(
+    ("kind", "family"),
+    [
+        ("dualpipev", "dualpipev"),
+        *(thorough_case(name, name) for name in ("gpipe", "interleaved", "interleaved-zb", "zbv")),
+        thorough_case("looped", None),
+    ],
+)
+def test_runs_of_torch_are_read_by_its_names(ranks: Ranks, tmp_path: Path, kind: str, family: str | None) -> None:
+    """Whatever the times are: the order is that of the family, waits are none of the costs, and causes add up."""
+    record(ranks, kind, tmp_path)
+    run = measured_run(open_trace(tmp_path), workers=1)
+    schedule = told_schedule(run)
+    assert (run.basis, run.has_waits, len(run.steps)) == ("host", True, STEPS)
+    if family is None:
+        assert schedule.name == "as it ran"
+    else:
+        assert schedule == generate(family, num_ranks=SIZE, num_micro_batches=8)
+    found = slip(schedule, run)
+    assert found.measured_ns - found.planned_ns == found.own_ns + found.p2p_ns + found.between_ns - found.slack_ns
+    forward = costs_of_run(run, schedule, typical="median").forward_ns
+    layer = 2_500_000 if schedule.num_stages == 2 * SIZE else 5_000_000  # it sleeps so long
+    assert isinstance(forward, tuple) and min(forward) >= layer
+    assert [step.step for step in found.steps if step.forecast_ns] == list(run.steps)

@@ -60,10 +60,12 @@ def write_devices(
     numbers: Sequence[int] | None = None,
     messages: bool = True,
     profiler_steps: bool = True,
+    gap: float = 0,
 ) -> Path:
     """A trace of each rank: its host runs far ahead of the device, so that only the device tells times.
 
     ranks: those whose trace is written. numbers: of each, as the job has them. messages: whether receives have kernels.
+    gap: us of each action in which its rank only waits for its host.
     """
     folder.mkdir(parents=True, exist_ok=True)
     schedule = steps[0].schedule
@@ -95,9 +97,9 @@ def write_devices(
                 file.host(name, host + 3, 20, cat=category, tid=1)
                 if category == "python_function":
                     file.host("pretrain_gpt.py(61): forward_step", host + 4, 18, cat=category, tid=1)
-                length = (end[row] - start[row]) / 2
+                length = (end[row] - start[row] - gap) / 2
                 for half in range(2):
-                    at = device + start[row] + half * length
+                    at = device + start[row] + gap + half * length
                     file.kernel(GEMM, at, length, launch=host + 6 + half, launch_tid=1 + half)
                 free = end[row]
                 host += 30

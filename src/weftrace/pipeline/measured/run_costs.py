@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weftrace.errors import TraceError
 from weftrace.pipeline.costs import Costs, durations_ns
-from weftrace.pipeline.dependencies import messages
+from weftrace.pipeline.dependencies import messages, messages_between_ranks
 from weftrace.pipeline.measured.runs import TOOK, MeasuredRun
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Action, Schedule
 from weftrace.units import counted
@@ -49,19 +49,37 @@ def latency_of_run(run: MeasuredRun, schedule: Schedule) -> int:
 def costs_of_forecast(run: MeasuredRun, schedule: Schedule) -> Costs:
     """What forecasts another step of that schedule: `costs_of_run` by means, and what passes between actions with it.
 
-    Each action takes as long as it did, and the time before it in which its rank neither ran one nor waited for a
-    message: Python, posting of messages. latency_ns: the mean.
+    Each action takes as long as it did, and the time before it in which its rank neither ran one nor waited for another
+    rank: Python, posting of messages, the way of a message that was sent before its reader was free. latency_ns: the
+    mean.
 
     Raises `TraceError` where the run is not one of the schedule.
     """
     steps = run.of_schedule(schedule)
     known = _latencies_of(steps, schedule)
-    free = pl.max_horizontal(pl.col("end_ns").shift(1).over("step", "rank"), "waited_until_ns")
-    begun = pl.min_horizontal("start_ns", pl.max_horizontal(free, pl.col("start_ns") - TOOK))  # at most as long again
-    wider = replace(steps, actions=steps.actions.with_columns(start_ns=pl.coalesce(begun, "start_ns")))
+    latency_ns = int(np.mean(known)) if len(known) else 0
+    each = matched(steps, schedule).group_by("step")
+    done = [_with_overhead(step.sort("row"), schedule, latency_ns) for _, step in each]
+    wider = replace(steps, actions=pl.concat(done).select(steps.actions.columns))
     costs = costs_of_actions(wider, schedule.num_stages, typical="mean")
-    factors = _rank_factors(wider, schedule, costs, "mean")
-    return replace(costs, rank_factor=factors, latency_ns=int(np.mean(known)) if len(known) else 0)
+    return replace(costs, rank_factor=_rank_factors(wider, schedule, costs, "mean"), latency_ns=latency_ns)
+
+
+def _with_overhead(step: pl.DataFrame, schedule: Schedule, latency_ns: int) -> pl.DataFrame:
+    """Actions that begin when nothing that the schedule knows of held them up: after the action before, and after the
+    wait for a message that was sent later than that action ended; one that was sent before is there after the latency.
+    step: `matched`, in the order of the schedule."""
+    rank = schedule.rank_N
+    start, end, until = (step.get_column(name).to_numpy() for name in ("start_ns", "end_ns", "waited_until_ns"))
+    never = start.min() - latency_ns
+    sent = messages_between_ranks(schedule)
+    last = np.full(len(rank), never)
+    np.maximum.at(last, sent.op, end[sent.on])
+    first = np.where(last > never, never, start)  # nothing shows what held up a first action without a message
+    free = np.where(np.diff(rank, prepend=-1) != 0, first, np.roll(end, 1))
+    held = (until >= 0) & (last > free)
+    begun = np.minimum(start, np.maximum(free, np.where(held, until, last + latency_ns)))
+    return step.with_columns(start_ns=pl.Series(begun))
 
 
 def costs_of_actions(run: MeasuredRun, num_stages: int | None = None, *, typical: Typical = "median") -> Costs:

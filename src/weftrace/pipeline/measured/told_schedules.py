@@ -29,9 +29,12 @@ _ORDER = ("kind", "stage", "micro_batch", "back_stage", "back_micro_batch")
 def told_schedule(run: MeasuredRun, step: int | None = None) -> Schedule:
     """The schedule that a step of the run followed: of a family where all actions are in its order, else as it ran.
 
+    step: by default the last of those that hold most actions, because the first and last of a recording are often cut,
+    and forwards alone, as an evaluation runs them, are steps too.
+
     Raises `TraceError` where the actions make no schedule, or where none is known and the ranges do not tell stages.
     """
-    chosen = run.of_step(step)
+    chosen = run.of_step(_fullest(run) if step is None else step)
     for schedule in _candidates(chosen):
         if _alike(on_stages_of(chosen, schedule), schedule):
             return schedule
@@ -42,6 +45,12 @@ def told_schedule(run: MeasuredRun, step: int | None = None) -> Schedule:
             "traces of one rank of each stage (--ranks)."
         )
     return _as_it_ran(chosen)
+
+
+def _fullest(run: MeasuredRun) -> int:
+    """The last of the steps that hold most actions."""
+    counts = run.actions.group_by("step").len().sort("len", "step")
+    return int(counts.get_column("step")[-1])
 
 
 def with_told_schedule(run: MeasuredRun) -> tuple[MeasuredRun, Schedule | None]:
