@@ -69,7 +69,7 @@ class Split:
 
     @property
     def schedule(self) -> Schedule:
-        num = self.num_ranks * (1 if self.family == "seq1f1b" else 2)  # Seq1F1B cuts each in two
+        num = 2 * self.num_ranks // (4 if self.family == "seq1f1b" else 1)  # Seq1F1B cuts each in four
         return generate(self.family, num_ranks=self.num_ranks, num_micro_batches=num)
 
 

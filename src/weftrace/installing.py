@@ -14,7 +14,7 @@ from typing import Any
 #: Extra -> the packages that it names in pyproject.toml.
 EXTRAS = {
     "notebook": ("plotly>=5.24",),
-    "torch": ("torch>=2.4",),
+    "torch": ("torch>=2.6",),
     "hf": ("torch>=2.4", "transformers>=4.57"),
     "ray": ("ray[client]>=2.9",),
     "dask": ("distributed>=2024.6",),

@@ -4,20 +4,26 @@ part of the batch."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
+from torch.profiler import ProfilerActivity, profile
 
 from tests.pipeline.runtime.models import WORDS, Perceptrons, Phased, batch, model
 from tests.pipeline.runtime.one_process import Grads, added, apart, run_alone, same
 from weftrace.errors import PipelineRunError
 from weftrace.pipeline.notation import from_text
+from weftrace.pipeline.runtime.checkpoints import PipelineState
 from weftrace.pipeline.runtime.executor import PipelineRuntime
 from weftrace.pipeline.runtime.split.values import called
 from weftrace.pipeline.schedule import stages_on
@@ -187,6 +193,53 @@ def tensor_parallel(group: Any, schedule: str) -> dict[str, Any]:
         "norm": abs(float(pipeline.grad_norm() / whole_norm) - 1),
         "notes": pipeline.notes,
     }
+
+
+def reduces_behind_backwards(group: Any, folder: str) -> None:
+    """Pipelines of one rank, side by side; rank 0 leaves a trace."""
+    rank = dist.get_rank(group)
+    stages = [DistributedDataParallel(nn.Linear(2, 2, bias=False), process_group=group) for _ in range(2)]
+    store, key = dist.distributed_c10d._get_default_store(), f"{folder}: rank 0 is through"
+    first, last = (stage.module.weight for stage in stages)
+    if rank == 0:
+        first.register_post_accumulate_grad_hook(lambda _: store.set(key, ""))
+    else:
+        last.register_post_accumulate_grad_hook(lambda _: store.wait([key], timedelta(seconds=30)))
+    plan = from_text("replica 0: 0 0\nrank 0: 0F0 1F0 1I0 1W0 0I0 0W0")
+    pipeline = PipelineRuntime(plan, dict(enumerate(stages)), loss=lambda out, _: out.sum())
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        pipeline.step([torch.ones(1, 2)])
+    if rank == 0:
+        profiler.export_chrome_trace(f"{folder}/rank0.json")
+
+
+class Unused(nn.Module):
+    """A part of a parameter on each rank, which only the first of them uses."""
+
+    def __init__(self, group: Any) -> None:
+        super().__init__()
+        self.part = nn.Parameter(torch.full((2, 3), dist.get_rank(group) + 1.0))
+        self.shard_groups = {"part": group}
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.part.t() if float(self.part[0, 0]) == 1 else x * self.part.detach().sum()
+
+
+def with_an_unused_part(group: Any, folder: str) -> dict[str, Any]:
+    """A norm, and a checkpoint that a new optimizer loads."""
+    plan = from_text("replica 0: 0\nrank 0: 0F0 0B0")
+    found: dict[str, Any] = {}
+    for number, call in enumerate((save, load)):
+        module = Unused(group)
+        pipeline = PipelineRuntime(plan, {0: module}, loss=lambda out, _: out.sum())
+        optimizer = torch.optim.AdamW(module.parameters(), lr=0.1)
+        if number == 0:
+            pipeline.step([torch.ones(1, 3)])
+            found["norm"] = float(pipeline.grad_norm())
+            optimizer.step()
+        call({"pipeline": PipelineState(pipeline, optimizer)}, checkpoint_id=folder, process_group=group)
+        found[call.__name__] = optimizer.state[module.part]["exp_avg"].tolist()
+    return found
 
 
 def replicas_apart(group: Any, schedule: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.living import Ranks
 from weftrace.errors import PipelineRunError, ScheduleError
 from weftrace.pipeline.generators.families import FAMILIES, generate
 from weftrace.pipeline.notation import from_text, to_text, to_torch_csv
+from weftrace.pipeline.range_names import REDUCE
 from weftrace.pipeline.runtime import PipelineRuntime, PipelineState
 from weftrace.pipeline.runtime.shards import need_mean_over_parts, shard_groups
 
@@ -85,6 +87,13 @@ def test_tied_parameters_and_those_of_a_loss_learn_and_count_once(
     for found in ranks.run(CASES + "ties_and_norms", 4, **facts):
         assert found["apart"] < 1e-15 and found["norms"] < 1e-12
         assert found["after"] == pytest.approx(0.1, rel=1e-4)
+
+
+def test_a_part_that_one_rank_leaves_unused_counts_and_is_saved(ranks: Ranks, tmp_path: Path) -> None:
+    """The first rank's gradients are six ones; nobody waits for the other's, which has none."""
+    for found in ranks.run(CASES + "with_an_unused_part", 2, folder=str(tmp_path)):
+        assert found["norm"] == pytest.approx(6**0.5)
+        assert found["save"] == found["load"]
 
 
 # --- what is refused before anything runs -----------------------------------------------------------------------------
@@ -169,7 +178,8 @@ def test_a_failed_step_leaves_nothing_in_sharded_stages(alone: DeviceMesh) -> No
     torch.manual_seed(0)
     plain = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
     sharded = copy.deepcopy(plain)
-    fully_shard(sharded, mesh=alone, reshard_after_forward=False)
+    for part in (sharded[0], sharded):
+        fully_shard(part, mesh=alone, reshard_after_forward=False)
     x = torch.randn(2, 3, dtype=torch.float64)
     seen = []
 
@@ -211,25 +221,11 @@ def test_gradients_are_added_up_in_the_dtype_in_which_they_are_reduced(alone: De
         assert a.grad is not None and torch.equal(a.grad.full_tensor(), b.grad.full_tensor())  # type: ignore[union-attr, attr-defined]
 
 
-def test_a_stage_is_reduced_while_others_go_backward(alone: DeviceMesh, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stage 1 ends first: its sum is begun, then stage 0 makes gradients; nobody waits before that is over."""
-    seen: list[str] = []
-
-    class Work:
-        def __init__(self, *_: object, **__: object) -> None:
-            seen.append("reduce")
-
-        def wait(self) -> None:
-            seen.append("wait")
-
-    stages = [DistributedDataParallel(nn.Linear(2, 2, bias=False)) for _ in range(2)]
-    for number, stage in enumerate(stages):
-        stage.module.weight.register_post_accumulate_grad_hook(lambda _, number=number: seen.append(f"W of {number}"))
-    pipeline = PipelineRuntime(
-        from_text("replica 0: 0 0\nrank 0: 0F0 1F0 1I0 1W0 0I0 0W0"),
-        dict(enumerate(stages)),
-        loss=lambda out, _: out.sum(),
-    )
-    monkeypatch.setattr("torch.distributed.all_reduce", Work)
-    pipeline.step([torch.ones(1, 2)])
-    assert seen == ["W of 1", "reduce", "W of 0", "reduce", "wait", "wait"]
+def test_a_trace_shows_a_stage_reduced_behind_the_backwards_of_others(ranks: Ranks, tmp_path: Path) -> None:
+    """Rank 1 gives its part of stage 1's sum when rank 0 is through with stage 0, which therefore waits for none."""
+    ranks.run(CASES + "reduces_behind_backwards", 2, folder=str(tmp_path))
+    events = json.loads((tmp_path / "rank0.json").read_text())["traceEvents"]
+    names = [e["name"] for e in sorted((e for e in events if e.get("ph") == "X"), key=lambda e: float(e["ts"]))]
+    found = [name for name in names if name in ("1I0", "1W0", "0I0", "0W0", REDUCE)]
+    assert found == ["1I0", "1W0", REDUCE, "0I0", "0W0", REDUCE, REDUCE]
+    assert names.count("gloo:all_reduce") == 2

@@ -166,14 +166,18 @@ def _settings(group: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _make_states(optimizer: Optimizer) -> None:
-    """Give an optimizer that made no step yet the states that it begins with, to be loaded into."""
-    if optimizer.state:
-        return
+    """Give parameters that had no gradient yet the states that they begin with: to be loaded into, or to be saved with
+    the states of other parts."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    fresh = [parameter for parameter in parameters if not optimizer.state.get(parameter)]
+    if not fresh:
+        return
     grads = [parameter.grad for parameter in parameters]
     rates = [group["lr"] for group in optimizer.param_groups]
     try:
         for parameter in parameters:
+            parameter.grad = None
+        for parameter in fresh:
             parameter.grad = torch.zeros_like(parameter)
         for group in optimizer.param_groups:
             group["lr"] = torch.zeros_like(group["lr"]) if isinstance(group["lr"], Tensor) else 0.0
@@ -183,7 +187,7 @@ def _make_states(optimizer: Optimizer) -> None:
             parameter.grad = grad
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
-    for state in optimizer.state.values():
+    for state in (optimizer.state[parameter] for parameter in fresh):
         if isinstance(state.get("step"), Tensor):
             state["step"].zero_()  # no step was made
         elif "step" in state:

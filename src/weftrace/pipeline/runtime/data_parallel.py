@@ -140,10 +140,11 @@ class FullyShard:
                 each._unsharded_param.grad = None
         for root in self._roots:
             _synchronize(root)
-            for state in root._get_fsdp_state()._state_ctx.all_states:
-                state.holders = 0
-                if hasattr(state, "_reset_iter_state"):
-                    state._reset_iter_state()
+            state = root._get_fsdp_state()
+            for each in state._state_ctx.all_states:
+                each.holders = 0
+            if state._is_root and hasattr(state, "_reset_iter_state"):
+                state._reset_iter_state()
 
     def _parameters(self) -> Iterator[Any]:
         return (each for root in self._roots for group in _all_groups(root) for each in group.fsdp_params)
