@@ -69,7 +69,7 @@ class Runner:
         }  # fmt: skip
         return subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
-            cwd=self.folder, env=environment, capture_output=True, text=True, timeout=100,
+            cwd=self.folder, env=environment, capture_output=True, text=True, timeout=300,
         )  # fmt: skip
 
     @property

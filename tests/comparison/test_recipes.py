@@ -66,7 +66,7 @@ def run(script: str, folder: Path, programs: str, **more: str) -> subprocess.Com
     environment = {**os.environ, **more, "PATH": programs, "COLUMNS": "100"}
     return subprocess.run(
         ["bash", "-eo", "pipefail", "-c", script], cwd=folder, env=environment, capture_output=True, text=True,
-        timeout=100,
+        timeout=300,
     )  # fmt: skip
 
 

@@ -508,13 +508,11 @@ def test_no_rules_leave_everything_other() -> None:
 def test_ten_thousand_names_take_less_than_a_second() -> None:
     # the slow case: names that fall through every rule, and long ones
     names = pl.Series([f"void my::kernel_{i}<{'float, ' * 20}{i}>({'int*, ' * 20}int)" for i in range(10_000)])
-    took_s = []
-    for _ in range(3):  # the best of three, since other tests may be running
-        start = time.perf_counter()
-        classes = classify(names, RULES)
-        took_s.append(time.perf_counter() - start)
+    start = time.process_time()  # other tests may be running
+    classes = classify(names, RULES)
+    took_s = time.process_time() - start
     assert classes["rule"].null_count() == 10_000
-    assert min(took_s) < 1
+    assert took_s < 1
 
 
 # -------------------------------------------------------------------------------------------------------- the rule file
