@@ -180,7 +180,7 @@ def test_the_command_prints_80_columns_and_writes_all_forms(tmp_path: Path) -> N
     assert run.exit_code == 0, run.output
     assert max(map(len, run.stdout.splitlines())) <= 80
     assert (
-        "ZBV and interleaved zero bubble take least time of devices: a step of 123 on 4 devices, 2.4 % of it idle"
+        "ZBV and interleaved zero bubble take least time of devices: a step of 123 units on 4 devices, 2.4 % of it idle"
         in " ".join(run.stdout.split())
     )
     assert all(file.stat().st_size > 1000 for file in files)
@@ -193,8 +193,26 @@ def test_steps_of_seconds_leave_the_milliseconds_by_which_a_law_is_off(tmp_path:
     run = CliRunner().invoke(program(), ["pipeline", "compare", *size], env={"COLUMNS": "100"})
     assert "times in ms" in " ".join(run.stdout.split())
     rows = {words[0]: words[1:] for words in map(str.split, run.stdout.splitlines()) if words}
-    assert rows["v-min"][0] == "14,427.7"  # the longest, 14.4 s
+    assert rows["v-min"][0] == "14,428"  # the longest, 14.4 s
     assert rows["dualpipe"][3:6] == ["575.8", "574.8*", "−1.0"]
+
+
+def test_names_are_whole_at_80_columns_and_laws_of_one_family_are_told_once(tmp_path: Path) -> None:
+    costs = tmp_path / "costs.json"
+    costs.write_text('{"F_ms": 97.4, "I_ms": 111.6, "W_ms": 29.8, "F&B_ms": 129.0}')
+    size = ["--devices", "4", "--micro-batches", "16", "--costs", str(costs), "--memory-cap", "4.5"]
+    names = [word for name in ("interleaved", "interleaved-fb") for word in ("--schedule", name)]
+    run = CliRunner().invoke(program(), ["pipeline", "compare", *size, *names], env={"COLUMNS": "80"})
+    assert "interleaved-fb:8" in run.stdout and "interleaved-fb:3 †" in run.stdout and "…" not in run.stdout
+    laws = " ".join(run.stdout.partition("Laws")[2].split())
+    assert laws.count("(D - 1)(F + B)") == 1 and "interleaved 1F1B with 2 to 8 stages per device, published" in laws
+
+
+def test_of_many_schedules_that_are_equally_good_four_are_named() -> None:
+    names = ["gpipe", "1f1b", "zb1p", "zb2p", "zbv", "v-half"]
+    alike = compare(Costs.units(FB=3), num_devices=1, num_micro_batches=1, families=names)
+    said = comparison_headline(comparison_summary(alike))
+    assert said.startswith("GPipe, 1F1B, ZB1P and 3 others take least time: a step of 3 units")
 
 
 def test_the_command_wants_one_size() -> None:
@@ -265,7 +283,7 @@ def test_one_of_a_thing_is_told_in_the_singular_and_a_sentence_begins_with_a_cap
         compare(Costs.units(), num_devices=1, num_micro_batches=1, families=["interleaved:2", "interleaved:2"])
     )
     said = comparison_headline(alone)
-    assert len(alone.rows) == 1 and said.startswith("Interleaved 1F1B takes least time: a step of 3, ")
+    assert len(alone.rows) == 1 and said.startswith("Interleaved 1F1B takes least time: a step of 3 units, ")
     assert said.endswith("with 1 activation and 1x the parameters on a device.")
 
 

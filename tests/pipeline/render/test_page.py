@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import pytest
@@ -236,6 +236,9 @@ def test_names_of_points_lie_apart_at_their_points_and_the_axis_has_one_unit(ope
         across = min(one["right"], other["right"]) - max(one["left"], other["left"])
         down = min(one["bottom"], other["bottom"]) - max(one["top"], other["top"])
         assert min(across, down) <= 3, (one, other)
+    stairs = tab.locator("#trade-chart .frontier").get_attribute("d") or ""
+    corners = [tuple(map(float, corner.split())) for corner in stairs.strip("M").split("L")]
+    assert len(corners) > 2 and all(sum(a != b for a, b in zip(*pair, strict=True)) == 1 for pair in pairwise(corners))
     ticks = tab.locator("#trade-chart .tick[text-anchor=middle]").all_text_contents()
     assert len(ticks) > 1, ticks
     assert {tick.split()[1] for tick in ticks} == {"ms"}, ticks

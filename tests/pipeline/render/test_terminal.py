@@ -78,7 +78,9 @@ def test_a_column_shows_what_fills_most_of_it() -> None:
 def test_what_does_not_fit_is_scaled_and_says_so() -> None:
     text = printed(simulations.dual(16, 64))
     assert max(map(len, text.splitlines())) <= 80
-    assert "a column is 3.12, longer than actions are: the kind that fills most is drawn;" in " ".join(text.split())
+    assert "a column is 3.12 units, longer than actions are: the kind that fills most is drawn;" in " ".join(
+        text.split()
+    )
 
 
 def test_of_many_ranks_some_are_drawn_and_said() -> None:

@@ -15,9 +15,10 @@ from weftrace.pipeline.comparing.comparison import Comparison
 from weftrace.pipeline.comparing.document import ImpossibleRow, ScheduleRow, comparison_summary
 from weftrace.pipeline.render.comparison_words import (
     COMPARISON_TERMS,
+    LawLine,
     comparison_headline,
     costs_in,
-    formulas,
+    law_lines,
     setting,
 )
 from weftrace.pipeline.render.page import HOME, MAX_CELLS, STYLES, PictureBlock, picture_block
@@ -28,15 +29,6 @@ from weftrace.version import __version__
 
 #: Drawn at first beside the best: what everybody knows, and what most ask about.
 _DRAWN_FIRST = ("1f1b", "dualpipe")
-
-
-class LawLine(TypedDict):
-    """A law as the page lists it."""
-
-    title: str
-    which: str
-    formula: str
-    holding: str
 
 
 class ComparisonBlock(TypedDict):
@@ -82,11 +74,13 @@ def render_comparison(block: ComparisonBlock, *, title: str, headline: str) -> s
     )
 
 
-def comparison_block(comparison: Comparison) -> ComparisonBlock:
-    """The comparison as its page holds it, the best row first."""
+def comparison_block(comparison: Comparison, first: Sequence[int] | None = None) -> ComparisonBlock:
+    """The comparison as its page holds it, the best row first. first: rows that are drawn at first."""
     summary = comparison_summary(comparison)
     rows = summary.rows
-    known = [at for at, row in enumerate(rows) if row.name in _DRAWN_FIRST]
+    front = _front(rows)
+    if first is None:
+        first = sorted({*range(len(rows[:1])), *(at for at, row in enumerate(rows) if row.name in _DRAWN_FIRST)})
     return ComparisonBlock(
         facts=[fact for fact in (setting(summary), costs_in(summary), summary.left_out) if fact],
         equal=summary.equal,
@@ -94,24 +88,23 @@ def comparison_block(comparison: Comparison) -> ComparisonBlock:
         memory_cap=summary.memory_cap,
         rows=rows,
         impossible=summary.impossible,
-        front=_front(rows),
-        first=sorted({*range(len(rows[:1])), *known}),
-        laws=[
-            LawLine(title=row.title, which=which, formula=formula, holding=holding)
-            for row in rows
-            for which, formula, holding in formulas(row)
-        ],
-        pictures=_pictures(comparison),
+        front=front,
+        first=list(first),
+        laws=law_lines(rows),
+        pictures=_pictures(comparison, [*first, *front]),
     )
 
 
-def _pictures(comparison: Comparison) -> list[PictureBlock | None]:
-    found: list[PictureBlock | None] = []
+def _pictures(comparison: Comparison, asked: Sequence[int]) -> list[PictureBlock | None]:
+    """By row; asked: rows that get room before others, which get it from the best on."""
+    ranked = comparison.ranked
+    found: list[PictureBlock | None] = [None] * len(ranked)
     room = MAX_CELLS
-    for each in comparison.ranked:
-        if each.simulation is not None:
-            room -= len(each.simulation.schedule)
-        found.append(None if each.simulation is None or room < 0 else picture_block(each.simulation, each.title))
+    for at in dict.fromkeys([*asked, *range(len(ranked))]):
+        run = ranked[at].simulation
+        if run is not None and len(run.schedule) <= room:
+            room -= len(run.schedule)
+            found[at] = picture_block(run, ranked[at].title)
     return found
 
 
@@ -151,7 +144,7 @@ def _recommendation_block(report: RecommendationReport) -> ComparisonBlock:
             "recommendation, `weftrace pipeline recommend ... -o choice.html`."
         )
     comparison = filled(Comparison, found, num_stages=None, candidates=(*found.ranked, *found.impossible))
-    block = comparison_block(comparison)
-    block["first"] = [at for at, each in enumerate(comparison.ranked) if each in (found.choice, found.baseline)]
+    first = [at for at, each in enumerate(comparison.ranked) if each in (found.choice, found.baseline)]
+    block = comparison_block(comparison, first)
     block["facts"] = [*report.sentences, *block["facts"]]
     return block

@@ -11,8 +11,8 @@ from weftrace.pipeline.comparing.document import ComparisonSummary, ScheduleRow
 from weftrace.pipeline.render.comparison_words import (
     comparison_headline,
     costs_in,
-    formulas,
     law_cell,
+    law_lines,
     setting,
     shares,
 )
@@ -41,7 +41,9 @@ def _schedules(summary: ComparisonSummary, width: int) -> RenderableType:
     unit = unit_for(max(row.step_ns for row in rows) / 10)  # bubbles, and what laws miss of them, are far shorter
 
     def text(time_ns: float) -> str:
-        return time_text(time_ns, unit_ns) if unit_ns else grouped(time_ns / unit.ns, 1)
+        if unit_ns:
+            return time_text(time_ns, unit_ns)
+        return grouped(time_ns / unit.ns, 1 if abs(time_ns) < 1_000 * unit.ns else 0)
 
     heads = ["", "step", "idle", "bubble", "law", "off", "published", "act.", "par.", "dev."]
     lines = [
@@ -64,8 +66,7 @@ def _schedules(summary: ComparisonSummary, width: int) -> RenderableType:
         heads, lines = heads[:-1], [line[:-1] for line in lines]
     order = "fastest first" if by_devices else "least time of devices first"
     order += "" if all(row.fits for row in rows) else ", those over the cap last"
-    times = "" if unit_ns else f"; times in {unit.name}"
-    note = Text(f"{costs_in(summary)}{times}", style=DIM)
+    note = Text(f"{costs_in(summary)}; times in {'units' if unit_ns else unit.name}", style=DIM)
     keys = (
         "law: of the bubble, exact; off: law less simulation; *: the law does not hold here; act.: activations held at "
         "most; par.: parameters" + "; dev.: devices" * (not by_devices)
@@ -85,7 +86,7 @@ def _off(row: ScheduleRow, text: Callable[[float], str]) -> str:
 
 def _laws(summary: ComparisonSummary) -> RenderableType:
     lines = [section("Laws of the bubble", "of the device that idles most, without messages")]
-    for row in summary.rows:
-        for which, formula, holding in formulas(row):
-            lines.append(Text.assemble((f"{row.title}, {which}: ", DIM), clean(formula), (f"  {holding}", DIM)))
+    for law in law_lines(summary.rows):
+        head = f"{law['title']}, {law['which']}: "
+        lines.append(Text.assemble((head, DIM), clean(law["formula"]), (f"  {law['holding']}", DIM)))
     return Group(*lines)

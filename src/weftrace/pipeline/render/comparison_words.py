@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TypedDict
 
 from weftrace.pipeline.comparing.document import ComparisonSummary, LawResult, ScheduleRow
-from weftrace.pipeline.render.words import time_text
+from weftrace.pipeline.render.words import length_text, time_text
 from weftrace.units import counted, percent, si
 
 #: Key -> (term, what it means), of the columns of a comparison.
@@ -31,6 +32,8 @@ COMPARISON_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )  # fmt: skip
 
+_MOST_EQUAL = 3  # schedules named beside the best, where they are as good
+
 
 def shares(number: float) -> str:
     """Activations or parameters: as few digits as tell them."""
@@ -51,7 +54,9 @@ def comparison_headline(summary: ComparisonSummary) -> str:
         )
     among = f" of those that hold {counted(float(shares(cap)), 'activation')} or fewer" if cap is not None else ""
     equal = [row.title for row in rows[1:] if _alike(row, best)]
-    names = best.title if not equal else f"{', '.join([best.title, *equal[:-1]])} and {equal[-1]}"
+    if len(equal) > _MOST_EQUAL:
+        equal[_MOST_EQUAL - 1 :] = [counted(len(equal) - _MOST_EQUAL + 1, "other")]
+    names = _listed([best.title, *equal])
     devices = "" if summary.equal == "devices" else f" on {counted(best.num_devices, 'device')}"
     idle = "no part" if not best.bubble_ns else percent(best.bubble_share)
     named = f"{names[:1].upper()}{names[1:]}"
@@ -59,7 +64,7 @@ def comparison_headline(summary: ComparisonSummary) -> str:
     needs = f" {best.title} needs {best.needs}." if best.needs else ""
     return (
         f"{named} {'take' if equal else 'takes'} least time{' of devices' * bool(devices)}{among}: a step of "
-        f"{time_text(best.step_ns, unit)}{devices}, {idle} of it idle, with {held} and "
+        f"{length_text(best.step_ns, unit)}{devices}, {idle} of it idle, with {held} and "
         f"{shares(best.parameters)}x the parameters on a device.{_against(rows, best)}{needs}"
     )
 
@@ -104,7 +109,49 @@ def law_cell(law: LawResult | None, text: Callable[[float], str]) -> str:
     return text(law.bubble_ns) + "*" * (not law.holds)
 
 
-def formulas(row: ScheduleRow) -> list[tuple[str, str, str]]:
+class LawLine(TypedDict):
+    """A law of one schedule, or of a family's with several numbers of stages, as the list of laws has it."""
+
+    title: str
+    which: str
+    formula: str
+    holding: str
+
+
+def law_lines(rows: Sequence[ScheduleRow]) -> list[LawLine]:
+    """The laws of all rows, in their order; of a family that is there several times, those that say the same once."""
+    stages: dict[tuple[str, str, str, str], list[int]] = {}
+    titles: dict[tuple[str, str, str, str], str] = {}
+    for row in rows:
+        for law in _formulas(row):
+            key = (row.name.partition(":")[0], *law)
+            stages.setdefault(key, []).append(row.num_stages // row.num_devices)
+            titles.setdefault(key, row.title)
+    return [
+        LawLine(title=_of_stages(titles[key], numbers), which=key[1], formula=key[2], holding=key[3])
+        for key, numbers in stages.items()
+    ]
+
+
+def _of_stages(title: str, numbers: Sequence[int]) -> str:
+    """The title of a schedule, or of a family with these numbers of stages per device."""
+    if len(numbers) == 1:
+        return title
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if not runs or number != runs[-1][-1] + 1:
+            runs.append([])
+        runs[-1].append(number)
+    texts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else _listed(list(map(str, run))) for run in runs]
+    return f"{title.partition(' with ')[0]} with {', '.join(texts)} stages per device"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _formulas(row: ScheduleRow) -> list[tuple[str, str, str]]:
     """(which, formula, whether it holds here) of a schedule's laws; one line where both are the same."""
     published, exact = row.published, row.exact
     if published and exact and published.formula == exact.formula:

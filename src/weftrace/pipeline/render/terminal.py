@@ -21,7 +21,7 @@ from rich.text import Text
 from weftrace.alphabet import DIRECTIONS
 from weftrace.pipeline.render.colours import KINDS, colour
 from weftrace.pipeline.render.picture import Picture, idle_share, picture_of
-from weftrace.pipeline.render.words import headline, held_text, held_words, left_out, shape_text, time_text
+from weftrace.pipeline.render.words import headline, held_text, held_words, left_out, length_text, shape_text
 from weftrace.pipeline.simulation import Simulation
 from weftrace.render import palette
 from weftrace.render.console_parts import DIM, opening, print_blocks
@@ -177,7 +177,7 @@ def _legend(picture: Picture, column_ns: float, margin: int) -> list[Text]:
         remarks.insert(0, f"lower case: {', '.join(picture.shades[1:])}")
     shortest = int((picture.cells["end_ns"] - picture.cells["start_ns"]).min() or 0)  # type: ignore[arg-type]
     if column_ns > shortest:
-        column = time_text(float(f"{column_ns:.3g}"), picture.unit_ns)
+        column = length_text(float(f"{column_ns:.3g}"), picture.unit_ns)
         remarks.append(
             f"a column is {column}, longer than actions are: the kind that fills most is drawn; -o FILE.html zooms"
         )

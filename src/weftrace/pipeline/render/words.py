@@ -76,6 +76,12 @@ def time_text(time_ns: float, unit_ns: int) -> str:
     return f"{time_ns / unit_ns:,.6g}" if unit_ns else duration(time_ns, 4)
 
 
+def length_text(time_ns: float, unit_ns: int) -> str:
+    """The same with its unit: "99.5 units"."""
+    text = time_text(time_ns, unit_ns)
+    return f"{text} {'unit' if text == '1' else 'units'}" if unit_ns else text
+
+
 def held_text(held: float, held_in: str) -> str:
     """An amount of memory in words."""
     return size(held) if held_in == "bytes" else f"{held:,.6g}"
@@ -89,7 +95,7 @@ def shape_text(picture: Picture) -> str:
 
 def headline(picture: Picture) -> str:
     """The picture's first sentence: how long it takes, what of it is bubble and by which boundary, what it holds."""
-    length = time_text(picture.makespan_ns, picture.unit_ns) + " units of time" * bool(picture.unit_ns)
+    length = length_text(picture.makespan_ns, picture.unit_ns) + " of time" * bool(picture.unit_ns)
     bubble = time_text(picture.bubble_ns, picture.unit_ns)
     chunks = " chunk's activations" if picture.peak == 1 else " chunks' activations"
     what = "" if picture.held_in == "bytes" else chunks

@@ -1,6 +1,6 @@
 // Which schedule gives most for its memory? Each as a point: the best lie down and to the left.
 
-import { tickLabel } from "render/format.js";
+import { grouped, tickLabel } from "render/format.js";
 import {
   answering,
   drawnToWidth,
@@ -48,15 +48,22 @@ export function tradeOff(holder, block, shown, onRow) {
   const held = block.rows.map((row) => row.peak_activations);
   const [low, high] = [Math.min(...times), Math.max(...times)];
   const margin = (high - low || high || 1) * 0.06;
-  const most = Math.max(...held, block.memory_cap ?? 0) * 1.08;
+  const cap = block.memory_cap;
+  const isCapDrawn = cap !== null && cap <= 2 * Math.max(...held); // far above the points it would press them together
+  const most = Math.max(...held, isCapDrawn ? cap : 0) * 1.08;
   return drawnToWidth(holder, (width) => {
     /** @param {number} value */
     const x = (value) => LEFT + ((value - low + margin) / (high - low + 2 * margin)) * (width - LEFT - RIGHT);
     /** @param {number} value */
     const y = (value) => TOP + (1 - value / most) * (HEIGHT - TOP - BOTTOM);
     const floor = HEIGHT - BOTTOM;
-    const words = block.equal === "devices" ? "step →" : "step x devices →";
-    const cap = block.memory_cap;
+    const words = `step${block.equal === "devices" ? "" : " x devices"}${block.unit_ns ? ", in units" : ""} →`;
+    const capText = cap === null ? "" : `room for ${grouped(cap)}${isCapDrawn ? "" : ", above this picture"}`;
+    const capY = isCapDrawn ? y(cap) : TOP + LINE;
+    /** @type {Box[]} */
+    const capBox = capText
+      ? [{ left: width - RIGHT - textWidth(capText, FONT), right: width - RIGHT, top: capY - LINE - 4, bottom: capY }]
+      : [];
     const up = roundTicks(0, most, 6);
     const across = roundTicks(low - margin, high + margin, Math.min(8, width / 90));
     /** @param {number} value */
@@ -71,18 +78,30 @@ export function tradeOff(holder, block, shown, onRow) {
         gridAcross(across.values, x, TOP, floor, tick, width - 60),
         svgText("tick", width - RIGHT, HEIGHT - 6, words, "end"),
         svgText("tick", 2, TOP - 3, "activations held at most ↑"),
-        cap === null
-          ? null
-          : [
-              svgLine("cap", LEFT, y(cap), width - RIGHT, y(cap)),
-              svgText("tick", width - RIGHT, y(cap) - 4, `room for ${cap}`, "end"),
-            ],
-        svg("path", { class: "frontier", d: pathOver(block.front.map((at) => [x(times[at]), y(held[at])])) }),
-        points(block, { x, y, width }, shown, onRow),
+        isCapDrawn ? svgLine("cap", LEFT, capY, width - RIGHT, capY) : null,
+        capText ? svgText("tick", width - RIGHT, capY - 4, capText, "end") : null,
+        svg("path", { class: "frontier", d: pathOver(steps(block.front.map((at) => [x(times[at]), y(held[at])]))) }),
+        points(block, { x, y, width }, capBox, shown, onRow),
       ],
       { role: "group" },
     );
   });
+}
+
+/**
+ * The front as stairs: with less memory than a point has, the step is as long as that of the next.
+ * @param {[number, number][]} front
+ * @returns {[number, number][]}
+ */
+function steps(front) {
+  return front.flatMap(([x, y], at) =>
+    at
+      ? [
+          [x, front[at - 1][1]],
+          [x, y],
+        ]
+      : [[x, y]],
+  );
 }
 
 /**
@@ -95,25 +114,31 @@ function timeOf(block, row) {
 }
 
 /**
- * The points, those that share a place as one, and their names beside them.
+ * The points, those that share a place as one, and their names beside them. written: where no name may lie.
  * @param {page.Comparison} block
  * @param {Place} place
+ * @param {Box[]} written
  * @param {Set<number>} shown
  * @param {(row: number) => void} onRow
  */
-function points(block, { x, y, width }, shown, onRow) {
+function points(block, { x, y, width }, written, shown, onRow) {
   /** @type {Map<string, number[]>} */
   const spots = new Map();
   block.rows.forEach((row, at) => {
     const key = `${Math.round(x(timeOf(block, row)))} ${Math.round(y(row.peak_activations))}`;
     spots.set(key, [...(spots.get(key) ?? []), at]);
   });
-  const found = [...spots.values()].map((rows) => {
-    const first = block.rows[rows[0]];
-    return { rows, cx: x(timeOf(block, first)), cy: y(first.peak_activations) };
-  });
+  /** Those that are drawn or on the front lie over others. @param {number[]} rows */
+  const weight = (rows) => Math.max(...rows.map((at) => 2 * Number(shown.has(at)) + Number(block.front.includes(at))));
+  const found = [...spots.values()]
+    .sort((a, b) => weight(a) - weight(b))
+    .map((rows) => {
+      const first = block.rows[rows[0]];
+      return { rows, cx: x(timeOf(block, first)), cy: y(first.peak_activations) };
+    });
   /** What no name may lie over: the points, and the names before it. @type {Box[]} */
   const taken = found.map(({ cx, cy }) => ({ left: cx - 8, right: cx + 8, top: cy - 8, bottom: cy + 8 }));
+  taken.push(...written);
   return found.map(({ rows, cx, cy }) => {
     const text = rows.map((at) => block.rows[at].title).join(", ");
     const point = dot(block, rows, cx, cy, text, shown, onRow);
