@@ -131,6 +131,8 @@ lint: $(VENV)/.ready-dev node_modules/.ready types ## ruff, mypy, the rule that 
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	@$(BIN)/python -m tests.snippets
+	$(BIN)/mypy out/snippets
 	$(BIN)/lint-imports
 	node_modules/.bin/biome ci
 	node_modules/.bin/tsc

@@ -29,9 +29,9 @@ settings.load_profile("weftrace-ci" if os.environ.get("CI") else "weftrace")
 
 
 # Tests run side by side, a process for each processor, where the libraries' own threads would get in each other's way.
-# Polars keeps two, so that a result that depends on the order of threads still has a chance to show itself.
+# In a thorough run Polars keeps two, so that a result that depends on the order of threads has a chance to show itself.
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS", "NUMBA")}
-for variable, threads in (ONE_THREAD | {"POLARS_MAX_THREADS": "2"}).items():
+for variable, threads in (ONE_THREAD | {"POLARS_MAX_THREADS": "2" if is_thorough() else "1"}).items():
     os.environ.setdefault(variable, threads)
 share_compiled_functions()
 
@@ -99,16 +99,22 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 
 # Tests of what reports and comparisons tell beside advice do without it: it is more than half of what a small report
-# takes. Commands that are processes of their own give it, and so do these folders and files.
+# takes. The replay of a job, which tells its slowdown, is half of the rest. Commands that are processes of their own
+# have both, and so do these folders and files.
 ADVISED = ("findings", "advice", "test_docs.py", "test_finding_changes.py", "test_results_in_notebooks.py")
+REPLAYED = (*ADVISED, "jobs")
 
 
 @pytest.fixture(autouse=True)
 def advice_where_it_is_tested(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No advice, as of files that are too large for it, but in ADVISED and in tests marked `advised`."""
-    if not set(ADVISED).intersection(request.path.parts) and request.node.get_closest_marker("advised") is None:
+    """No advice, as of files that are too large for it, but in ADVISED and in tests marked `advised`. Reports replay no
+    job, but in REPLAYED and in tests marked `replayed` or `advised`."""
+    marks = {mark.name for mark in request.node.iter_markers()}
+    if not set(ADVISED).intersection(request.path.parts) and "advised" not in marks:
         monkeypatch.setattr("weftrace.report.build.MAX_ADVISED_EVENTS", 0)
         monkeypatch.setattr("weftrace.comparison.runs._MAX_ADVISED_EVENTS", 0)
+        if not set(REPLAYED).intersection(request.path.parts) and "replayed" not in marks:
+            monkeypatch.setattr("weftrace.report.build._slowdown", lambda *_: (None, ""))
 
 
 @pytest.fixture(scope="session")

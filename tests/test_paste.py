@@ -64,13 +64,13 @@ class Venv:
         self.add("weftrace")
 
     def lend_compiled(self) -> None:
-        """What Numba compiled of the same files in this checkout: it believes a file that has the time of its source.
-        To compile it all again takes a minute."""
+        """What Numba and Python compiled of the same files in this checkout: both believe a file that has the time of
+        its source. To compile it all again takes a minute."""
         source = ROOT / "src"
         for path in (self.packages / "weftrace").rglob("*.py"):
             known = source / path.relative_to(self.packages)
             os.utime(path, ns=(known.stat().st_atime_ns, known.stat().st_mtime_ns))
-            for kept in (known.parent / "__pycache__").glob(f"{path.stem}.*.nb[ic]"):
+            for kept in (known.parent / "__pycache__").glob(f"{path.stem}.*[ci]"):  # .nbc, .nbi and .pyc
                 (path.parent / "__pycache__").mkdir(exist_ok=True)
                 shutil.copy2(kept, path.parent / "__pycache__")
 

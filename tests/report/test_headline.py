@@ -199,6 +199,7 @@ def test_nothing_is_promised_to_cost_nothing() -> None:
             assert "costs nothing" not in path.read_text(encoding="utf-8"), path
 
 
+@pytest.mark.replayed
 def test_recorded_traces(shared_data: Path, recorded_traces: list[Path]) -> None:
     found = {}
     for name in sorted({path.relative_to(shared_data).parts[0] for path in recorded_traces}):

@@ -28,6 +28,7 @@ def report_of(path: Path, document: Any) -> ReportDocument:
 Form = Callable[[bool], Any]
 
 
+@pytest.mark.replayed
 @pytest.mark.parametrize(("worker", "cut"), few([((0, 0), True), ((1, 3), True), ((2, 1), False)], 2))
 def test_a_slow_worker_is_named(tmp_path: Path, worker: tuple[int, int], cut: bool) -> None:
     dp, pp = worker
@@ -38,6 +39,7 @@ def test_a_slow_worker_is_named(tmp_path: Path, worker: tuple[int, int], cut: bo
     assert not any(stage["is_slow"] for stage in document["slow_work"]["stages"])  # type: ignore[index]
 
 
+@pytest.mark.replayed
 def test_the_same_file_is_told_in_the_same_way_each_time(tmp_path: Path) -> None:
     """Many collectives end together, and what is taken first must not be left to chance."""
     ops = simulate(2, 4, cost=slow(0, 0, 1.6), steps=(1,), transfers_only=True)
@@ -45,6 +47,7 @@ def test_the_same_file_is_told_in_the_same_way_each_time(tmp_path: Path) -> None
     assert report_of(tmp_path / "t.json", artefact(ops)) == first
 
 
+@pytest.mark.replayed
 def test_a_last_stage_that_is_too_long_is_named(tmp_path: Path) -> None:
     ops = simulate(2, 4, cost=slow_stage(3, 1.4), steps=(23, 25))
     document = report_of(tmp_path / "t.json", artefact(ops))
@@ -52,6 +55,7 @@ def test_a_last_stage_that_is_too_long_is_named(tmp_path: Path) -> None:
     assert not any(r["is_slow"] for r in document["slow_work"]["ranks"])  # type: ignore[index]
 
 
+@pytest.mark.replayed
 def test_sequences_of_all_lengths_blame_nobody(tmp_path: Path) -> None:
     """Each micro-batch costs what its sequences do: some rank is slowest in each step, and none in all."""
     chance = random.Random(3)
@@ -61,6 +65,7 @@ def test_sequences_of_all_lengths_blame_nobody(tmp_path: Path) -> None:
     assert document["headline"].startswith("Single operations that differ without a pattern take")
 
 
+@pytest.mark.replayed
 @pytest.mark.parametrize(
     ("cost", "line"),
     [
@@ -77,6 +82,7 @@ def test_the_terminal_tells_how_much_longer(tmp_path: Path, cost: Any, line: str
     assert all(len(row.rstrip()) <= 80 for row in out.getvalue().splitlines())
 
 
+@pytest.mark.replayed
 def test_an_even_job_blames_nobody(tmp_path: Path) -> None:
     document = report_of(tmp_path / "t.json", artefact(simulate(2, 3, steps=(1, 2))))
     assert "computes" not in document["headline"]
@@ -105,6 +111,7 @@ def test_parts_of_each_step_add_up(tmp_path: Path) -> None:
         assert sum(rank[part] for part in parts) == rank["span_ns"]  # type: ignore[literal-required]
 
 
+@pytest.mark.replayed
 def test_files_that_number_their_ranks_each_for_itself_make_one_job(tmp_path: Path) -> None:
     """A file a data-parallel rank, each with four stages: eight ranks, none of them counted twice."""
     ops = simulate(2, 4, cost=slow(1, 2, 1.5), steps=(1, 2))
@@ -120,6 +127,7 @@ def test_files_that_number_their_ranks_each_for_itself_make_one_job(tmp_path: Pa
     assert "DP 1 PP 2 computes 1.49× as long" in document["headline"]
 
 
+@pytest.mark.replayed
 def test_a_file_a_rank_makes_a_job_whose_partners_are_found(tmp_path: Path) -> None:
     ops = simulate(2, 2, cost=slow(0, 1, 1.5), steps=(1, 2), transfers_only=False)
     for dp, pp in ((0, 0), (0, 1), (1, 0), (1, 1)):
@@ -131,6 +139,7 @@ def test_a_file_a_rank_makes_a_job_whose_partners_are_found(tmp_path: Path) -> N
     assert "DP 0 PP 1 computes 1.49× as long" in document["headline"]
 
 
+@pytest.mark.replayed
 def test_ranks_in_one_file_are_told_by_their_numbers_alone(tmp_path: Path) -> None:
     """Several ranks of one process are devices elsewhere; here there is no device to name."""
     events = [
@@ -145,6 +154,7 @@ def test_ranks_in_one_file_are_told_by_their_numbers_alone(tmp_path: Path) -> No
     assert "device" not in document["headline"]
 
 
+@pytest.mark.replayed
 def test_the_longest_rank_is_called_by_its_name(tmp_path: Path) -> None:
     ops = [op for op in simulate(2, 2, steps=(1,)) if "compute" in op.name]
     end = max(op.end for op in ops)

@@ -40,6 +40,7 @@ def told(run: Run, *command: str | Path) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.replayed
 @pytest.mark.parametrize("name", ["train", "job", "inference", "pair"])
 def test_each_command_names_what_is_planted(
     name: Name, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
