@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import weftrace as wt
-from tests.fuzz import thorough
+from tests.fuzz import thorough, thorough_case
 from tests.living import Ranks
 from weftrace.pipeline.generators.families import generate
 from weftrace.pipeline.notation import to_text
@@ -21,7 +21,7 @@ def test_phases_in_turns_give_the_bits_of_plain_autograd_and_one_process(ranks: 
         assert len(summary) == 5
 
 
-@pytest.mark.parametrize(("family", "kind"), [("dualpipev", "F&B"), ("zbv", "W")])
+@pytest.mark.parametrize(("family", "kind"), [("dualpipev", "F&B"), thorough_case("zbv", "W")])
 def test_two_pipelines_share_experts(ranks: Ranks, family: str, kind: str, tmp_path: Path) -> None:
     """F&B in turns, and I and W of phases: both pipelines exchange rows in the same order, and nothing is missing. Each
     expert counts once in the norm, and is saved; another number of parts loads it."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
+from tests.fuzz import thorough_case
 from tests.living import Ranks
 from tests.pipeline.runtime.models import WIDTH, Phased
 from weftrace.pipeline.generators.families import generate
@@ -32,7 +33,9 @@ def square(out: Tensor, target: None) -> Tensor:
     return out.float().square().mean()
 
 
-@pytest.mark.parametrize(("name", "how"), [("dualpipe", "fsdp"), ("dualpipev", "fsdp kept"), ("zbv", "hsdp")])
+@pytest.mark.parametrize(
+    ("name", "how"), [("dualpipe", "fsdp"), thorough_case("dualpipev", "fsdp kept"), thorough_case("zbv", "hsdp")]
+)
 def test_f_and_b_of_sharded_stages_alternate_and_have_the_gradients_of_one_process(
     ranks: Ranks, name: str, how: str
 ) -> None:
