@@ -117,8 +117,8 @@ SLIP = Output(
 
 def _print_export(export: Export, console: Console) -> None:
     head = opening("pipeline export", [export.schedule], f"For {export.title} {export.version}")
-    print_blocks([*head, Text()], console, console.width)
-    console.print(suited(Text(export.text), console), soft_wrap=True)  # to be pasted, so no line is broken
+    print_blocks(head, console, console.width)
+    console.print(suited(Text(f"\n{export.text}"), console), soft_wrap=True)  # to be pasted, so no line is broken
     print_blocks(notes_block(export.notes), console, console.width)
 
 

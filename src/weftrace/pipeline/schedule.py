@@ -35,6 +35,8 @@ ACTION_SCHEMA: dict[str, pl.DataType] = {
     "back_micro_batch": pl.Int32(),
     "offload": pl.Boolean(),  # of an F: its activations wait for their backward in the host's memory
 }
+#: Begins the note of a schedule for a model of known layers: "layers: 13 of 2, 35 of 1", by stages in a row.
+NOTE_OF_LAYERS = "layers: "
 #: Ranks x stages, at most: a table of them, `replica_of_rank_stage`, is half a GB then.
 _MOST_PLACES = 2**27
 _DEFAULTS: dict[str, Any] = {"back_stage": None, "back_micro_batch": None, "offload": False}

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import weftrace as wt
+from tests.cli.test_cli import run as command
 from weftrace.errors import ScheduleError
 from weftrace.pipeline import (
     FAMILIES,
@@ -31,6 +32,8 @@ from weftrace.pipeline import (
 )
 from weftrace.pipeline.exports.megatron import order_of
 from weftrace.pipeline.exports.values import Export, layers_of_stages
+
+__all__ = ["command"]  # the fixture
 
 
 def actions(schedule: Schedule, rank: int) -> list[str]:
@@ -224,3 +227,26 @@ def test_every_family_is_exported_or_refused_and_saved(tmp_path: Path) -> None:
         assert (tmp_path / f"x{suffix}").read_text() == text
     wt.save(export, tmp_path / "x.json")
     assert wt.load(tmp_path / "x.json") == export
+
+
+def test_the_choice_of_recommend_is_exported_with_its_layers(
+    command: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    costs, choice, csv = (tmp_path / name for name in ("costs.json", "choice.txt", "c.csv"))
+    costs.write_text('{"F_ms": 1, "I_ms": 1, "W_ms": 1, "F&B_ms": 2.5}')
+    size = ("--devices", "2", "--micro-batches", "4", "--layers", "5")
+    only = ("--schedule", "interleaved-fb", "--search-seconds", "0")
+    assert command("pipeline", "recommend", "--costs", costs, *size, *only, "-q", "-o", choice)[0] == 0
+    export = ("pipeline", "export", choice, "--to")
+    said = command(*export, "megatron")[1]
+    (layout,) = re.findall(r"--pipeline-model-parallel-layout '(.+)'", said)
+    assert "--num-layers 5\n" in said and layout.count("|") == 3
+    assert "--num-layers 8\n" in command(*export, "megatron", "--layers", "8")[1]
+    assert str(csv) in command(*export, "torchtitan", "-o", csv)[1]
+    assert from_torch_csv(csv.read_text()).num_stages == 4
+    for framework, what, reason in (
+        ("deepspeed", choice, "has one stage per rank"),
+        ("megatron", choice, "reads no CSV"),
+    ):
+        code, _, error = command("pipeline", "export", what, "--to", framework, "-o", csv)
+        assert code == 2 and reason in error

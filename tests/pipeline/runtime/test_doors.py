@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleZBVZeroBubble
-from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
+from torch.distributed.pipelining import PipelineStage
 
 from tests.fuzz import few
 from tests.living import Ranks
@@ -21,6 +20,9 @@ from weftrace.pipeline.generators.families import FAMILIES, generate
 from weftrace.pipeline.notation import from_text, to_text
 from weftrace.pipeline.runtime import DualPipe, PipelineRuntime, StageEngine, from_torch, to_torch, to_torch_actions
 
+torchs: Any = pytest.importorskip("torch.distributed.pipelining.schedules")
+if not hasattr(torchs, "ScheduleZBVZeroBubble"):
+    pytest.skip("torch has no runtime for orders of actions before 2.6", allow_module_level=True)
 CASES = "tests.pipeline.runtime.door_cases:"
 #: What torch's runtime can run; it needs a micro-batch for each rank, and DualPipeV two.
 FOR_TORCH = [name for name in FAMILIES if name not in ("dualpipe", "seq1f1b")]
@@ -57,13 +59,13 @@ def test_torchs_schedules_are_read(alone: DeviceMesh) -> None:
         return [PipelineStage(nn.Linear(2, 2), stage, number, torch.device("cpu")) for stage in range(number)]
 
     one = stages(1)[0]
-    assert from_torch(Schedule1F1B(one, 3)) == generate("1f1b", num_ranks=1, num_micro_batches=3)
-    assert from_torch(ScheduleGPipe(one, 3)) == generate("gpipe", num_ranks=1, num_micro_batches=3)
-    read = from_torch(ScheduleZBVZeroBubble(stages(2), 4))
+    assert from_torch(torchs.Schedule1F1B(one, 3)) == generate("1f1b", num_ranks=1, num_micro_batches=3)
+    assert from_torch(torchs.ScheduleGPipe(one, 3)) == generate("gpipe", num_ranks=1, num_micro_batches=3)
+    read = from_torch(torchs.ScheduleZBVZeroBubble(stages(2), 4))
     assert (read, read.name) == (generate("zbv", num_ranks=1, num_micro_batches=4), "ScheduleZBVZeroBubble")
     assert from_torch(to_torch_actions(read), name="again") == read
     with pytest.raises(ScheduleError, match="_PipelineScheduleRuntime holds no order of actions: give a schedule of"):
-        from_torch(_PipelineScheduleRuntime(stages(2), 4))
+        from_torch(torchs._PipelineScheduleRuntime(stages(2), 4))
     with pytest.raises(ScheduleError, match="str holds no order"):
         from_torch("1F1B")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta
@@ -18,7 +18,7 @@ from weftrace.pipeline.choices.searched import Search
 from weftrace.pipeline.comparing.comparison import Candidate
 from weftrace.pipeline.comparing.document import ImpossibleRow, impossible_rows
 from weftrace.pipeline.measured.sourced_costs import CostsSummary, SourcedCosts, costs_summary
-from weftrace.pipeline.schedule import Schedule
+from weftrace.pipeline.schedule import NOTE_OF_LAYERS, Schedule
 from weftrace.pipeline.simulation import Boundary
 
 SCHEMA: Final = "weftrace.pipeline.recommendation/1"
@@ -118,12 +118,14 @@ def recommendation_report(recommendation: Recommendation, costs: SourcedCosts | 
 
 
 def chosen_schedule(report: RecommendationReport) -> Schedule:
-    """The schedule of the choice. Raises `OutputError` where there is none, or the report was read from a file."""
+    """The schedule of the choice, with a note of its layers where their number is known. Raises `OutputError` where
+    there is none, or the report was read from a file."""
     if report.found is None:
         raise OutputError("a saved recommendation holds no schedule: name the .txt file when it is made.")
-    if report.found.choice is None:
+    if (choice := report.found.choice) is None:
         raise OutputError("no schedule is within the cap, so there is none to write.")
-    return of(report.found.choice).schedule
+    schedule, layers = of(choice).schedule, choice.split or str(report.num_layers or "")
+    return replace(schedule, notes=(*schedule.notes, NOTE_OF_LAYERS + layers)) if layers else schedule
 
 
 def _flip(found: Recommendation, flip: Flip) -> FlipRow:

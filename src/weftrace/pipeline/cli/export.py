@@ -19,6 +19,8 @@ weftrace pipeline export zbv --devices 4 --micro-batches 12 --layers 32 --to tor
 
 weftrace pipeline export 1f1b --stages 8 --micro-batches 32 --to deepspeed
 
+weftrace pipeline export choice.txt --to torchtitan -o choice.csv    of recommend ... -o choice.txt
+
 A schedule that the framework does not run is refused, with the first action that it runs otherwise."""
 
 
@@ -40,10 +42,13 @@ def run(request: Request, to: outputs.Destination) -> None:
     from weftrace.pipeline.exports.torchtitan import to_torchtitan
     from weftrace.pipeline.exports.values import layers_of_stages
     from weftrace.pipeline.outputs import EXPORT
+    from weftrace.pipeline.schedule import NOTE_OF_LAYERS
 
     wanted = to.wanted(writes=EXPORT, inputs=[path for path in (request.file,) if path is not None])
     schedule, _ = schedule_of_request(request)
-    layers = () if request.layers is None else layers_of_stages(request.layers, schedule.num_stages)
+    notes = (note.removeprefix(NOTE_OF_LAYERS) for note in schedule.notes if note.startswith(NOTE_OF_LAYERS))
+    text = next(notes, None) if request.layers is None else request.layers
+    layers = () if text is None else layers_of_stages(text, schedule.num_stages)
     if request.framework == "torchtitan":
         csv = next((path for path in wanted.paths if path.lower().endswith(".csv")), "schedule.csv")
         export = to_torchtitan(schedule, layers, csv=csv)

@@ -240,8 +240,7 @@ class PipelineRuntime:
             yield
         except BaseException as error:
             self._has_failed = True
-            is_told = isinstance(error, PipelineRunError)  # with its rank
-            who = "" if is_told else f"rank {self.rank} failed: {type(error).__name__}: "
+            who = "" if isinstance(error, PipelineRunError) else f"rank {self.rank} failed: {type(error).__name__}: "
             self._link.first_failure.tell(who + reason_of(error))
             self._mail.close()
             self._gradients.abandon()

@@ -58,7 +58,7 @@ def is_of_connection(error: BaseException) -> bool:
 
 def reason_of(error: BaseException) -> str:
     """The first line of what it says, without an end."""
-    return (str(error).strip() or "no reason given").splitlines()[0][:300]
+    return (str(error).strip() or "without a reason").splitlines()[0][:300]
 
 
 def _without_store() -> AbstractContextManager[None]:

@@ -48,7 +48,7 @@ def modules_of_stages(
                 f"{name} is traced by torch.distributed.pipelining.pipeline(): its values may skip stages. Give its "
                 "module by number, {%d: module}, if they do not." % stage.stage_index
             )
-        if stage.dw_builder is not None:
+        if getattr(stage, "dw_builder", None) is not None:
             raise ScheduleError(
                 f"{name} has a dw_builder. Here W is what weftrace separates from the backward; make the stage without "
                 "one, and call defer_weight_grad in autograd functions of your own."
