@@ -38,9 +38,9 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Variables of a call's environment that limit its process: see `_limit`.
 SECONDS, SPARE_BYTES = "WARM_SECONDS", "WARM_SPARE_BYTES"
 LIBRARIES = (
-    "fsspec", "isal", "jinja2", "msgspec", "numba", "numpy", "numpy.ma", "polars", "rich.progress", "rich.table", "torch",
-    "torch._dynamo",
-    "torch.distributed.tensor", "torch.testing._internal", "typer._adapters", "typer.rich_utils",
+    "fsspec", "isal", "jinja2", "msgspec", "numba", "numpy", "numpy.ma", "polars", "rich.progress", "rich.table",
+    "torch", "torch._dynamo", "torch.distributed.tensor", "torch.testing._internal", "typer._adapters",
+    "typer.rich_utils",
 )  # fmt: skip
 
 # What stands for `weftrace` on PATH, and for `python`. -S -E: it needs no site-packages. For sh, the second and third

@@ -17,26 +17,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.analyses import analysed
 from tests.analysis.jobs import Job
 from tests.fuzz import examples, few, thorough, thorough_case
 from tests.trace.plain.pipeline_job import Op, artefact, converted, simulate, slow, slow_stage, write
 from tests.trace.strategies import traces as hostile_traces
 from tests.tracefile import ALL_REDUCE, GEMM, TraceFile
-from weftrace.analysis import Analysis, Lateness, arrivals, lateness
+from weftrace.analysis import Lateness, arrivals, lateness
 from weftrace.analysis.arrival_times import ARRIVAL_SCHEMA
 from weftrace.report import analyze
 from weftrace.trace import Trace, open_trace, works_of
 from weftrace.units import MS, US, S
 
 
-def analysed(folder: Path) -> Analysis:
-    analysis = analyze(open_trace(folder), timelines=False, workers=1).analysis
-    assert analysis is not None
-    return analysis
-
-
 def late(folder: Path) -> Lateness:
-    found = analysed(folder).lateness
+    found = analysed(folder, workers=1).lateness
     assert found is not None
     return found
 
@@ -102,7 +97,7 @@ def test_a_planted_delay_is_named(tmp_path: Path, number: int, slow: int, delay:
     """Clocks up to three seconds apart, each time told wrong by up to 3 us."""
     ahead = {rank: (rank * 777_777_777) % (3 * S) - S for rank in range(1, number)}
     job = data_parallel(number, slow, delay, 10, ahead=ahead, jitter=3 * US)
-    analysis = analysed(job.write(tmp_path, numbered=numbered))
+    analysis = analysed(job.write(tmp_path, numbered=numbered), workers=1)
     found = analysis.lateness
     assert found is not None
     assert (found.num_matched, found.num_unmatched) == (10, 0)
@@ -122,7 +117,7 @@ def test_files_that_number_nothing_and_begin_at_different_steps(tmp_path: Path) 
     """Rank 1's clock is 2 s ahead and its file lacks the first three of ten steps, all of about one length."""
     job = data_parallel(2, 1, 3 * MS, 10, ahead={1: 2 * S}, jitter=1 * US)
     job.events[1] = [event for event in job.events[1] if event.step >= 3]
-    analysis = analysed(job.write(tmp_path, numbered=False))
+    analysis = analysed(job.write(tmp_path, numbered=False), workers=1)
     found = analysis.lateness
     assert found is not None and (found.num_matched, found.num_unmatched, found.late) == (7, 3, 1)
     assert analysis.clocks[1].offset_ns is not None and abs(analysis.clocks[1].offset_ns - 2 * S) < 10 * US
@@ -212,7 +207,7 @@ def test_sends_and_receives_of_nccl_are_paired_by_their_partners(tmp_path: Path)
 def test_a_slow_worker_of_a_1f1b_pipeline_is_blamed(tmp_path: Path, dp: int, pp: int, cut: bool) -> None:
     """Of 3 x 4 ranks one computes 1.6 times as long; all stages of its pipeline come late into their reductions."""
     ops = simulate(3, 4, cost=slow(dp, pp, 1.6), steps=(1, 2, 3), transfers_only=cut)
-    analysis = analysed(write(tmp_path / "job.json", artefact(ops) if cut else converted(ops)))
+    analysis = analysed(write(tmp_path / "job.json", artefact(ops) if cut else converted(ops)), workers=1)
     found = analysis.lateness
     assert found is not None and found.late is not None
     assert analysis.ranks[found.late].name == f"DP {dp} PP {pp}"
@@ -323,14 +318,14 @@ def test_ranks_that_share_a_stage_have_names_of_their_own(tmp_path: Path) -> Non
     document = converted(simulate(2, 2, cost=slow(0, 0, 1.6), transfers_only=False))
     for event in document["traceEvents"]:
         del event["args"]["dp_rank"]
-    names = [rank.name for rank in analysed(write(tmp_path / "job.json", document)).ranks]
+    names = [rank.name for rank in analysed(write(tmp_path / "job.json", document), workers=1).ranks]
     assert names == ["rank 0 (PP 0)", "rank 1 (PP 0)", "rank 2 (PP 1)", "rank 3 (PP 1)"]
     folder = tmp_path / "ranks"
     folder.mkdir()
     for at in range(4):
         mine = [event for event in document["traceEvents"] if event["args"]["rank"] == at]
         write(folder / f"rank{at}.json", mine)
-    assert [rank.name for rank in analysed(folder).ranks] == names
+    assert [rank.name for rank in analysed(folder, workers=1).ranks] == names
 
 
 def test_where_no_place_is_told_ranks_meet_whose_ends_agree(tmp_path: Path) -> None:

@@ -110,7 +110,17 @@ def served(folder: Path) -> str:
     return render_html(report.document, report.timelines, path_blocks(report))
 
 
+_STRAINED: dict[bool, Report] = {}
+
+
 def strained(folder: Path, *, modules: bool = False) -> Report:
+    """One report for all tests of a process: see `_strained`."""
+    if modules not in _STRAINED:
+        _STRAINED[modules] = _strained(folder, modules)
+    return _STRAINED[modules]
+
+
+def _strained(folder: Path, modules: bool) -> Report:
     """Three steps of more than a minute each, on six streams, with kernels of every class and names of every length.
     modules: also time by module and by line, of frames as deep as a model's."""
     file = TraceFile(rank=0, world_size=NUM_RANKS)
