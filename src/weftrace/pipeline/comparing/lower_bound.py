@@ -28,12 +28,15 @@ def lower_bound_ns(
     """A time that no schedule of whole micro-batches on these devices is shorter than, within the caps.
 
     costs, num_devices, num_micro_batches, num_layers: as in `candidates`; a device has `MOST_STAGES` stages at most, of
-    up to two replicas. The bound, by hand:
+    up to two replicas, each of as many micro-batches. The bound, by hand:
 
-    1. Until a first micro-batch has gone forward through the model, D F and D - 1 messages, there is no backward. Until
-       then the device that is i-th to begin waits for i // 2 stages, and none runs more forwards than it has room for.
+    1. Until a first micro-batch has gone forward through the model, D F and D - 1 messages, there is no backward. The
+       device that is i-th to begin waits for i // 2 stages, and so does the i-th to get a backward, for I of as many.
+       None runs more forwards than it has room for.
     2. From the last forward on there are backwards alone: D I and D - 1 messages, and W of one stage.
     3. The rest of the work, at best as F&B, lies between the two, and all devices do as much of it.
+    4. Or, of the device that has most layers: there are no half layers, so where the layers are no multiple of the
+       devices, it has more work than the mean.
 
     Where costs differ by stage or rank, an F&B passes results on before its end, or a step is a rank's own span, only
     the work counts: that of all shares, at best as F&B, over all devices. Rounded down by a nanosecond an action.
@@ -42,12 +45,16 @@ def lower_bound_ns(
     work = num_micro_batches * min(forward + backward, pair)
     factors = np.broadcast_to(np.array(costs.rank_factor, np.float64), num_devices)
     least = work * num_devices / Fraction(float((1 / factors).sum()))
+    most = Fraction(1)  # shares that the busiest device has, in layers of two replicas
+    if num_layers and not _differs(costs):
+        most = Fraction(ceil(Fraction(2 * num_layers, num_devices)) * num_devices, 2 * num_layers)
+        least = max(least, work * most)
     is_plain = (costs.input_needed, costs.output_ready) == ((0, 0), (1, 1)) and not _differs(costs)
     if is_plain and boundary == "barrier":
         ends = _with_ends(
             forward, gradient, backward, pair, costs, num_devices, num_micro_batches,
             Fraction(num_devices, num_layers) if num_layers else Fraction(1, MOST_STAGES),
-            _rooms(costs, num_devices, num_micro_batches, memory_cap, cap_bytes),
+            _rooms(costs, num_devices, num_micro_batches, memory_cap, cap_bytes), most,
         )  # fmt: skip
         least = max(least, ends)
     rounding = ceil(3 * MOST_STAGES * float(factors.max()) * (num_micro_batches + num_devices))  # times are whole ns
@@ -56,29 +63,35 @@ def lower_bound_ns(
 
 def _with_ends(
     forward: Fraction, gradient: Fraction, backward: Fraction, pair: Fraction, costs: Costs, num_devices: int,
-    num_micro_batches: int, smallest: Fraction, rooms: tuple[Fraction, Fraction],
+    num_micro_batches: int, smallest: Fraction, rooms: tuple[Fraction, Fraction], most: Fraction,
 ) -> Fraction:  # fmt: skip
-    """rooms: shares of forwards that a device, and that all together, may hold."""
+    """rooms: shares of forwards that a device, and that all together, may hold. most: shares of the busiest device."""
     forward, backward = min(forward, pair), min(backward, pair)
     gradient = min(gradient, backward)
     messages = (num_devices - 1) * costs.latency_ns
     first = num_devices * forward + messages
     last = num_devices * gradient + messages + smallest * (backward - gradient)
     of_each, of_all = rooms
-    begun = sum(
-        (min(max(first - device // 2 * smallest * forward, Fraction(0)), of_each * forward)
-         for device in range(num_devices)),
-        Fraction(0),
-    )  # fmt: skip
-    forwards = num_devices * num_micro_batches * forward
-    begun = min(begun, of_all * forward, forwards)
-    backwards = num_devices * num_micro_batches * backward
-    ended = min(num_devices * last, backwards)
-    middle = forwards - begun + backwards - ended
-    saved = max(Fraction(0), forward + backward - pair)
-    if saved:
-        middle -= saved * min((forwards - begun) / forward, (backwards - ended) / backward)
-    return first + last + max(middle, Fraction(0)) / num_devices
+
+    def middle(begun: Fraction, ended: Fraction, share: Fraction) -> Fraction:
+        """What is left of so many shares of all work, at best as F&B."""
+        forwards, backwards = (share * num_micro_batches * part for part in (forward, backward))
+        left = max(Fraction(0), forwards - begun), max(Fraction(0), backwards - ended)
+        if (saved := max(Fraction(0), forward + backward - pair)) and forward and backward:
+            return sum(left) - saved * min(left[0] / forward, left[1] / backward)
+        return sum(left, Fraction(0))
+
+    def of_mean(gradient: Fraction) -> Fraction:
+        """gradient: for which the i-th device waits."""
+        waits = [device // 2 * smallest for device in range(num_devices)]
+        times = (max(first + wait * (gradient - forward), Fraction(0)) for wait in waits)
+        begun = min(sum((min(each, of_each * forward) for each in times), Fraction(0)), of_all * forward)
+        return (middle(begun, num_devices * last, Fraction(num_devices)) + sum(waits) * gradient) / num_devices
+
+    least = max(of_mean(Fraction(0)), middle(min(first, of_each * forward), last, most))
+    if least >= (num_devices - 1) // 2 * smallest * gradient:  # so that forwards do not end before the last wait
+        least = max(least, of_mean(gradient))
+    return first + last + least
 
 
 def _rooms(

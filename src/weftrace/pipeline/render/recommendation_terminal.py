@@ -7,6 +7,7 @@ from rich.text import Text
 
 from weftrace.pipeline.choices.document import CandidateRow, RecommendationReport
 from weftrace.pipeline.measured.sourced_costs import CostsSummary
+from weftrace.pipeline.render.front_terminal import front_picture
 from weftrace.render.console_parts import DIM, opening, print_blocks, section, table
 from weftrace.render.console_text import clean
 from weftrace.units import counted, duration, percent, size
@@ -31,7 +32,7 @@ def print_recommendation(report: RecommendationReport, console: Console) -> None
         blocks.append(Group(*(Text(clean(sentence)) for sentence in report.sentences)))
     blocks.append(costs_block(report.costs))
     if report.rows:
-        blocks.append(_schedules(report, width))
+        blocks += filter(None, [_schedules(report, width), front_picture(report, width)])
     if report.impossible:
         lines = [Text(clean(row.reason)) for row in report.impossible]
         blocks.append(Group(section("Impossible here"), *lines))

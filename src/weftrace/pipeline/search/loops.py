@@ -65,6 +65,9 @@ class State(NamedTuple):
     awake_R: Any
     path_P: Any
     last_0: Any
+    ahead_V: Any
+    pending_V: Any
+    held_C: Any
 
 
 @compiled_part
@@ -84,12 +87,14 @@ def _may_run(rank: int, t: Tables, s: State) -> bool:
     """Whether the order of a rank has each backward after its forward and each W after its I, within its room."""
     V = t.stage_RV.shape[1]
     C = t.size_CG.shape[0]
-    ahead, pending = np.zeros(V, np.int64), np.zeros(V, np.int64)
-    held, off = np.zeros(C, np.int64), np.zeros(C, np.int64)
+    ahead, pending, held = s.ahead_V, s.pending_V, s.held_C
+    for place in range(V):
+        ahead[place] = pending[place] = 0
+    for c in range(C):
+        held[c] = 0
     for position in range(s.length_R[rank]):
         token = s.order_RN[rank, position]
         f, b = _halves(token, V)
-        off[:] = 0
         if f >= 0:
             for c in range(C):
                 held[c] += t.size_CG[c, t.stage_RV[rank, f]]
@@ -122,7 +127,8 @@ def _run(t: Tables, s: State, limit: int, salt: int) -> int:
     two causes that came at once is kept."""
     R, V = t.stage_RV.shape
     N = s.order_RN.shape[1]
-    s.done_HG[:] = 0
+    for g in range(len(t.home_G)):
+        s.done_HG[0, g] = s.done_HG[1, g] = 0
     num_awake = R
     makespan = last = num_done = total = 0
     for rank in range(R):
@@ -222,6 +228,19 @@ def _path(s: State) -> int:
         num += 1
         at = s.cause_RN[at // N, at % N]
     return num
+
+
+@compiled_part
+def _copy(of: Any, to: Any, length: int) -> None:
+    for at in range(length):  # assigning a slice takes long to compile
+        to[at] = of[at]
+
+
+@compiled_part
+def _keep(s: State, best_RN: Any, best_length_R: Any) -> None:
+    for rank in range(len(best_length_R)):
+        best_length_R[rank] = s.length_R[rank]
+        _copy(s.order_RN[rank], best_RN[rank], s.length_R[rank])
 
 
 @compiled_part
@@ -336,7 +355,7 @@ def _next_swap(s: State, marks_RN: Any, cursor: Any) -> bool:
             if cursor[1] >= s.length_R[rank] - 1:
                 cursor[0], cursor[1], cursor[2] = rank + 1, 0, 0
                 if rank == R - 1 and cursor[3]:
-                    cursor[:] = 0
+                    cursor[0] = cursor[3] = 0
             continue
         one, other = marks_RN[rank, first], marks_RN[rank, cursor[2]]
         if s.order_RN[rank, first] != s.order_RN[rank, cursor[2]] and (one > 0 or other > 0) and not one == other > 1:
@@ -348,7 +367,9 @@ def _next_swap(s: State, marks_RN: Any, cursor: Any) -> bool:
 def _mark(s: State, on_path: int, marks_RN: Any) -> None:
     """1 for the first and the last token of a run of the path on a rank, the run's number for those between."""
     N = s.order_RN.shape[1]
-    marks_RN[:] = 0
+    for rank in range(len(marks_RN)):
+        for position in range(s.length_R[rank]):
+            marks_RN[rank, position] = 0
     run = 2
     for at in range(on_path):
         here = s.path_P[at]
@@ -377,9 +398,6 @@ def search(
     share = soon / s.out_HGM.size
     kept = np.empty(N, s.order_RN.dtype)
     marks_RN = np.zeros((R, N), np.int32)
-    for rank in range(R):
-        if not _may_run(rank, t, s):
-            return NEVER, 0
     now = best = NEVER
     mean, limit, on_path = 0.0, float(NEVER), 0
     rank = position = changed = 0
@@ -393,29 +411,33 @@ def search(
                 rank = np.random.randint(R)
                 position = np.random.randint(max(s.length_R[rank], 1))
             row, length = s.order_RN[rank], s.length_R[rank]
-            kept[:length] = row[:length]
+            _copy(row, kept, length)
             changed = _changed(row, length, position, V, may_merge, may_split)
             heat = warm * (cold / warm) ** (move / num_moves)
             limit = now + mean - heat * np.log(1 - np.random.random())
         elif move == num_moves:  # back to the best, whose path is needed
-            s.order_RN[:], s.length_R[:] = best_RN, best_length_R
+            for each in range(R):
+                s.length_R[each] = best_length_R[each]
+                _copy(best_RN[each], s.order_RN[each], best_length_R[each])
             share, mean, limit, length = 0.0, 0.0, float(NEVER), s.length_R[rank]
-            kept[:length] = row[:length]
+            _copy(row, kept, length)
             changed = length
         elif move > num_moves:
             if not _next_swap(s, marks_RN, cursor):
                 return best, 1
             rank = cursor[0]
             row, length = s.order_RN[rank], s.length_R[rank]
-            kept[:length] = row[:length]
+            _copy(row, kept, length)
             row[cursor[1]], row[cursor[2]] = row[cursor[2]], row[cursor[1]]
             changed, limit = length, now - max(1, now // 2_000)
         took = NEVER
-        if changed > 0 or move < 0:
-            if move >= 0:
-                s.length_R[rank] = changed
-            if _may_run(rank, t, s):
-                took = _run(t, s, int(limit - 0.98 * mean), move)
+        may_run = changed > 0 or move < 0
+        if move >= 0 and may_run:
+            s.length_R[rank] = changed
+        for each in range(0 if move < 0 else rank, R if move < 0 else rank + 1):
+            may_run = may_run and _may_run(each, t, s)
+        if may_run:
+            took = _run(t, s, int(limit - 0.98 * mean), move)
         if took < NEVER and took + share * s.last_0[1] <= limit:
             now, mean = took, share * s.last_0[1]
             on_path = _path(s)
@@ -424,10 +446,10 @@ def search(
                 cursor[3] |= move > num_moves
             if now < best or move == num_moves:
                 best = now
-                best_RN[:], best_length_R[:] = s.order_RN, s.length_R
+                _keep(s, best_RN, best_length_R)
         elif move < 0:
             return NEVER, 0
         else:
-            row[:length] = kept[:length]
+            _copy(kept, row, length)
             s.length_R[rank] = length
     return best, 0

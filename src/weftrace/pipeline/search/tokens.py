@@ -85,6 +85,9 @@ def state_of(schedule: Schedule) -> State:
         **{name: np.zeros(R, np.int64) for name in ("head_R", "free_R", "left_R", "waits_R", "awake_R")},
         path_P=np.zeros(order_RN.size, np.int64),
         last_0=np.zeros(2, np.int64),
+        ahead_V=np.zeros(V, np.int64),
+        pending_V=np.zeros(V, np.int64),
+        held_C=np.zeros(2, np.int64),
     )
 
 
