@@ -7,16 +7,20 @@ from io import StringIO
 from rich.console import Console
 
 from weftrace.pipeline import Costs
-from weftrace.pipeline.choices.document import recommendation_report
+from weftrace.pipeline.choices.document import RecommendationReport, recommendation_report
 from weftrace.pipeline.choices.recommendation import recommend
 from weftrace.pipeline.render.front_terminal import front_picture
 
 UNITS = Costs.units(F=1, I=1, W=1, FB=2)
 
 
-def drawn(**change: object) -> list[str]:
+def report_of(**change: object) -> RecommendationReport:
     given = {"num_devices": 4, "num_micro_batches": 16, "num_layers": 8, "with_flips": False, **change}
-    picture = front_picture(recommendation_report(recommend(UNITS, **given)), 80)  # type: ignore[arg-type]
+    return recommendation_report(recommend(UNITS, **given))  # type: ignore[arg-type]
+
+
+def drawn(**change: object) -> list[str]:
+    picture = front_picture(report_of(**change), 80)
     console = Console(file=(out := StringIO()), width=80)
     if picture is not None:
         console.print(picture)
