@@ -52,16 +52,22 @@ def written(
     return file
 
 
-@pytest.fixture
-def judged(tmp_path: Path) -> Callable[..., Verdict]:
-    """The verdict of a run before, as it is written by default, and one after."""
+@pytest.fixture(scope="module")
+def default(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run as it is written by default."""
+    return run_of(written().trace(tmp_path_factory.mktemp("default")))
 
-    def judge(*hows: dict[str, Any]) -> Verdict:
-        folders = [tmp_path / name for name in ("before", "after")]
-        for folder in folders:
-            folder.mkdir(exist_ok=True)
-        one, other = (run_of(written(**how).trace(folder)) for folder, how in zip(folders, hows, strict=True))
-        return verdict_of(*sides_of(one, other))
+
+@pytest.fixture
+def judged(tmp_path: Path, default: Run) -> Callable[..., Verdict]:
+    """The verdict of a run before and one after; {} is `default`."""
+
+    def judge(before: dict[str, Any], after: dict[str, Any]) -> Verdict:
+        sides = []
+        for name, how in (("before", before), ("after", after)):
+            (tmp_path / name).mkdir(exist_ok=True)
+            sides.append(run_of(written(**how).trace(tmp_path / name)) if how else default)
+        return verdict_of(*sides_of(*sides))
 
     return judge
 

@@ -29,7 +29,7 @@ from weftrace.trace import Trace
 
 def some(num: int) -> int:
     """More than of other examples: of too few, one that is missed is a tenth."""
-    return min(num, 2 * examples(num))
+    return min(num, 3 * examples(num) // 2)
 
 
 #: Seeds of each way to show waits, and of jobs of two ranks and more: up to 200 runs in all.
