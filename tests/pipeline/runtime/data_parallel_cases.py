@@ -21,7 +21,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from tests.pipeline.runtime.models import WORDS, Perceptrons, Phased, batch, model
 from tests.pipeline.runtime.one_process import Grads, added, apart, run_alone, same
-from weftrace.errors import PipelineRunError
+from weftrace.errors import PipelineRunError, ScheduleError
 from weftrace.pipeline.notation import from_text
 from weftrace.pipeline.runtime.checkpoints import PipelineState
 from weftrace.pipeline.runtime.executor import PipelineRuntime
@@ -229,6 +229,12 @@ def with_an_unused_part(group: Any, folder: str) -> dict[str, Any]:
     """A norm, and a checkpoint that a new optimizer loads."""
     plan = from_text("replica 0: 0\nrank 0: 0F0 0B0")
     found: dict[str, Any] = {}
+    taken_for_one: nn.Module = Unused(group)
+    fully_shard(taken_for_one, mesh=DeviceMesh.from_group(group, "cpu"))
+    try:
+        PipelineRuntime(plan, {0: taken_for_one})
+    except ScheduleError as error:
+        found["refused"] = str(error)
     for number, call in enumerate((save, load)):
         module = Unused(group)
         pipeline = PipelineRuntime(plan, {0: module}, loss=lambda out, _: out.sum())

@@ -90,10 +90,12 @@ def test_tied_parameters_and_those_of_a_loss_learn_and_count_once(
 
 
 def test_a_part_that_one_rank_leaves_unused_counts_and_is_saved(ranks: Ranks, tmp_path: Path) -> None:
-    """The first rank's gradients are six ones; nobody waits for the other's, which has none."""
+    """The first rank's gradients are six ones; nobody waits for the other's, which has none. fully_shard over ranks
+    with other parts would mix them."""
     for found in ranks.run(CASES + "with_an_unused_part", 2, folder=str(tmp_path)):
         assert found["norm"] == pytest.approx(6**0.5)
         assert found["save"] == found["load"]
+        assert "fully_shard takes all parts for one: call it with ignored_params" in found["refused"]
 
 
 # --- what is refused before anything runs -----------------------------------------------------------------------------
@@ -131,10 +133,10 @@ def test_what_cannot_be_reduced_as_torch_would_is_refused(alone: DeviceMesh) -> 
         runtime_of(expert).grad_norm()
     expert.shard_groups = {"weight": alone.get_group()}  # type: ignore[assignment]
     runtime_of(expert).grad_norm()
-    with pytest.raises(ScheduleError, match=r"shape \[2, 2\] for a copy of rank 0's.*params_and_buffers_to_ignore"):
+    with pytest.raises(ScheduleError, match=r"DDP takes it for a copy of rank 0's: name it to .*_buffers_to_ignore"):
         runtime_of(DistributedDataParallel(expert))
-    with pytest.raises(ScheduleError, match="is one of 1 parts, and gradients are the mean over 2 ranks"):
-        need_mean_over_parts(shard_groups([expert]), (), 2)
+    with pytest.raises(ScheduleError, match=r"ranks \[0\] hold them, but gradients are the mean over ranks \[0, 1\]"):
+        need_mean_over_parts(shard_groups([expert]), (), [0, 1])
     runtime_of(nn.Sequential(sharded, nn.Tanh()))
     runtime_of(sharded).forward([torch.ones(2)])
     sharded(torch.ones(2)).sum().backward()  # outside of the pipeline, backwards reduce as ever

@@ -100,10 +100,11 @@ class FullyShard:
         self._roots = list(_roots(module))
 
     @property
-    def num_ranks(self) -> int:
-        """Over how many ranks gradients are averaged."""
+    def ranks(self) -> list[int]:
+        """Those over which gradients are averaged."""
         states = (part._get_fsdp_state() for root in self._roots for part in _sharded(root))
-        return next((group.mesh_info.mesh.size() for state in states for group in param_groups(state)), 1)
+        meshes = (group.mesh_info.mesh for state in states for group in param_groups(state))
+        return next((mesh.mesh.flatten().tolist() for mesh in meshes), [])
 
     def begin(self) -> None:
         for root in self._roots:
@@ -274,15 +275,16 @@ def reductions_of(modules: Sequence[nn.Module]) -> list[list[Reduction]]:
 
 
 def _reductions_of(module: nn.Module, own: set[int]) -> list[Reduction]:
-    parts = {each: group for each, group in shard_groups([module]).items() if id(each) in own and not is_dtensor(each)}
+    parts = {each: group for each, group in shard_groups([module]).items() if id(each) in own}
     if isinstance(module, DistributedDataParallel):
         inside = [each for name, each in module.module.named_parameters() if name not in module.parameters_to_ignore]
-        need_mean_over_parts(parts, inside, dist.get_world_size(module.process_group))
+        need_mean_over_parts(parts, inside, dist.get_process_group_ranks(module.process_group))
         found: list[Reduction] = [DDP(module, [each for each in inside if each.requires_grad and id(each) in own])]
     elif is_sharded(module):
         sharded = FullyShard(module)
-        need_mean_over_parts(parts, (), sharded.num_ranks)
+        need_mean_over_parts(parts, (), sharded.ranks)
         found = [sharded]
     else:
         return []
-    return [*found, Parts(parts)] if parts else found
+    plain = {each: group for each, group in parts.items() if not is_dtensor(each)}
+    return [*found, Parts(plain)] if plain else found

@@ -58,22 +58,26 @@ class Parts:
     def abandon(self) -> None: ...
 
 
-def need_mean_over_parts(parts: Groups, copies: Iterable[nn.Parameter], num_ranks: int) -> None:
-    """Raises `ScheduleError` where data parallelism over num_ranks takes parts for copies, or has other ranks.
+def need_mean_over_parts(parts: Groups, averaged: Iterable[nn.Parameter], ranks: Iterable[int]) -> None:
+    """Raises `ScheduleError` where data parallelism takes parts for one parameter, or has other ranks than they.
 
-    copies: what it averages.
+    averaged: what DDP averages. ranks: of data parallelism.
     """
-    for each in copies:
-        if each in parts:
+    copies, all_ranks = set(averaged), set(ranks)
+    for each, group in parts.items():
+        of_parts = set(dist.get_process_group_ranks(group))
+        what = f"a parameter of shape {list(each.shape)} is one of {len(of_parts)} parts (shard_groups), and "
+        if each in copies:
             raise ScheduleError(
-                f"DDP takes a parameter of shape {list(each.shape)} for a copy of rank 0's, and shard_groups says that "
-                "it is one of several parts: name it to "
+                f"{what}DDP takes it for a copy of rank 0's: name it to "
                 "DistributedDataParallel._set_params_and_buffers_to_ignore_for_model before you wrap its module."
             )
-    for each, group in parts.items():
-        if dist.get_world_size(group) != num_ranks:
+        if hasattr(each, "device_mesh"):
+            if len(of_parts.intersection(each.device_mesh.mesh.flatten().tolist())) > 1:
+                raise ScheduleError(f"{what}fully_shard takes all parts for one: call it with ignored_params={{...}}.")
+        elif of_parts != all_ranks:
             raise ScheduleError(
-                f"a parameter of shape {list(each.shape)} is one of {dist.get_world_size(group)} parts, and gradients "
-                f"are the mean over {num_ranks} ranks: call fully_shard on its module, over the ranks that hold the "
-                "same part."
+                f"{what}ranks {sorted(of_parts)} hold them, but gradients are the mean over ranks {sorted(all_ranks)}. "
+                "Call fully_shard on its module, over the ranks that hold the same part, and "
+                f"set_gradient_divide_factor({len(all_ranks)}) on it."
             )
