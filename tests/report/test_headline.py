@@ -1,6 +1,6 @@
 """The first sentence: the largest loss and its cause, on small traces by pencil and on recorded ones by a golden file.
 
-After a wanted change: WEFTRACE_FUZZ_CASES=1200 WEFTRACE_UPDATE_GOLDENS=1 pytest with this file, then read the difference.
+After a wanted change: WEFTRACE_FUZZ_CASES=1200 WEFTRACE_UPDATE_GOLDENS=1 pytest of this file, then read what changed.
 """
 
 from __future__ import annotations
