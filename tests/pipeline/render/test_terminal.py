@@ -9,6 +9,7 @@ from rich.console import Console
 
 from tests.pipeline.render import simulations
 from weftrace.pipeline.costs import Costs
+from weftrace.pipeline.generators.families import generate
 from weftrace.pipeline.render.page import render_schedules_html
 from weftrace.pipeline.render.picture import picture_of
 from weftrace.pipeline.render.scene import svg_of
@@ -78,9 +79,16 @@ def test_a_column_shows_what_fills_most_of_it() -> None:
 def test_what_does_not_fit_is_scaled_and_says_so() -> None:
     text = printed(simulations.dual(16, 64))
     assert max(map(len, text.splitlines())) <= 80
-    assert "a column is 3.12 units, longer than actions are: the kind that fills most is drawn;" in " ".join(
+    assert "a column is 3.12 units, longer than some actions: the kind that fills most is drawn;" in " ".join(
         text.split()
     )
+
+
+def test_a_kind_that_takes_no_time_is_said_and_hides_no_other() -> None:
+    text = printed(simulations.f1b(2, 2, Costs.units(1, 1, 0)))
+    assert "a column is" not in text and "takes no time" not in text  # B takes I's time
+    split = printed(simulate(generate("zb1p", num_ranks=2, num_micro_batches=2), Costs.units(1, 1, 0)))
+    assert "a column is" not in split and "W takes no time: none is drawn." in split
 
 
 def test_of_many_ranks_some_are_drawn_and_said() -> None:

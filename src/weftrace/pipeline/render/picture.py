@@ -128,23 +128,28 @@ def shades_of(schedule: Schedule) -> tuple[tuple[str, ...], NDArray[np.int32]]:
     return tuple(f"chunk {chunk}" for chunk in range(num_chunks)) if num_chunks > 1 else ("",), chunk_of
 
 
-def causes(simulation: Simulation) -> NDArray[np.int64]:
-    """For each action the one for whose result, or for whose arrival at a message that blocks, it stood waiting, as a
-    row of the schedule; -1 where its rank did not stand waiting."""
-    times, num = simulation.ran, len(simulation.schedule)
+def causes(simulation: Simulation, ranks: list[int] | None = None) -> NDArray[np.int64]:
+    """For each action, of these ranks alone where some are named, the one for whose result, or for whose arrival at a
+    message that blocks, it stood waiting, as a row of the schedule; -1 where its rank did not stand waiting."""
+    times, num, rank = simulation.ran, len(simulation.schedule), simulation.schedule.rank_N
+    is_asked = np.ones(num, bool) if ranks is None else np.isin(rank, ranks)
     waits = times.plan.waits
+    if ranks is not None:
+        op = waits.get_column("op").to_numpy()
+        waits = waits.filter(pl.Series((op >= num) | is_asked[np.minimum(op, num - 1)]))
     op, on = (waits.get_column(name).to_numpy().astype(np.int64) for name in ("op", "on"))
     since = np.where((waits.get_column("since") == "start").to_numpy(), times.start_ns[on], times.end_ns[on])
     decides = since + waits.get_column("lag_ns").to_numpy() == times.start_ns[op]
-    found = np.full(len(times.start_ns), -1, np.int64)
+    found = np.full(len(times.start_ns), -1, np.int32)
     sent, first = np.unique(op, return_index=True)
     found[sent[sent >= num]] = on[first[sent >= num]]  # a message that queues for its link: what made it
     found[op[decides]] = on[decides]
     while (through := found[:num] >= num).any():  # a message stands for what it waited for
         found[:num][through] = found[found[:num][through]]
-    rank = simulation.schedule.rank_N
-    free = np.append(0, times.end_ns[: num - 1]) * np.append(False, rank[1:] == rank[:-1])
-    return np.where(times.start_ns[:num] > free, found[:num], -1)
+    rows = np.flatnonzero(is_asked)
+    before = np.maximum(rows - 1, 0)
+    free = np.where((rows > 0) & (rank[before] == rank[rows]), times.end_ns[before], 0)
+    return np.where(times.start_ns[rows] > free, found[rows], -1).astype(np.int64)
 
 
 def holds_bytes(simulation: Simulation) -> bool:
@@ -175,13 +180,15 @@ def _chosen(num_ranks: int, most: int, peak_rank: int) -> list[int]:
 
 
 def _cells(simulation: Simulation, ranks: list[int]) -> pl.DataFrame:
-    _, shade_of = shades_of(simulation.schedule)
-    actions = simulation.actions.with_columns(cause=pl.Series(causes(simulation)), row=pl.int_range(pl.len()))
-    place = np.full(len(actions) + 1, -1, np.int64)  # the last: of no action
-    if len(ranks) < simulation.schedule.num_ranks:
-        actions = actions.filter(pl.col("rank").is_in(ranks))
-    place[actions.get_column("row").to_numpy()] = np.arange(len(actions))
-    cause = pl.Series(place[actions.get_column("cause").to_numpy()])
+    schedule, ran = simulation.schedule, simulation.ran
+    _, shade_of = shades_of(schedule)
+    rows = np.flatnonzero(np.isin(schedule.rank_N, ranks))
+    times = {"start_ns": pl.Series(ran.start_ns[rows]), "end_ns": pl.Series(ran.end_ns[rows])}
+    actions = schedule.actions[rows].with_columns(**times)
+    place = np.full(len(schedule) + 1, -1, np.int32)  # the last: of no action
+    place[rows] = np.arange(len(rows))
+    some = None if len(ranks) == schedule.num_ranks else ranks
+    cause = pl.Series(place[causes(simulation, some)])
     rank, stage = (actions.get_column(name).to_numpy() for name in ("rank", "stage"))
     back = actions.get_column("back_stage")
     back_shade = pl.Series(shade_of[rank, back.fill_null(0).to_numpy()])

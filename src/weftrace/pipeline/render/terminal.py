@@ -175,10 +175,10 @@ def _legend(picture: Picture, column_ns: float, margin: int) -> list[Text]:
     remarks = [f"mem: {held_words(picture)}, the most of any rank"]
     if len(picture.shades) > 1:
         remarks.insert(0, f"lower case: {', '.join(picture.shades[1:])}")
-    shortest = int((picture.cells["end_ns"] - picture.cells["start_ns"]).min() or 0)  # type: ignore[arg-type]
-    if column_ns > shortest:
+    lengths = picture.cells["end_ns"] - picture.cells["start_ns"]
+    if column_ns > (lengths.filter(lengths > 0).min() or 0):  # type: ignore[operator]
         column = length_text(float(f"{column_ns:.3g}"), picture.unit_ns)
         remarks.append(
-            f"a column is {column}, longer than actions are: the kind that fills most is drawn; -o FILE.html zooms"
+            f"a column is {column}, longer than some actions: the kind that fills most is drawn; -o FILE.html zooms"
         )
     return [kinds_line, *(Text(" " * margin + remark, style=DIM) for remark in remarks)]

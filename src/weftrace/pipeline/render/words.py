@@ -119,12 +119,15 @@ def memory_text(picture: Picture) -> str:
 
 
 def left_out(picture: Picture) -> str:
-    """Which ranks are drawn, where not all are; else nothing."""
-    drawn = picture.ranks.get_column("rank").to_list()
-    if len(drawn) == picture.num_ranks:
-        return ""
-    few = ", ".join(map(str, drawn[:3]))
-    return f"{len(drawn)} of {picture.num_ranks:,} ranks are drawn, evenly chosen: {few}, … {drawn[-1]}."
+    """Which ranks are drawn, and which kinds take no time, so that nothing of them is seen; else nothing."""
+    drawn, cells = picture.ranks.get_column("rank").to_list(), picture.cells
+    said = []
+    if len(drawn) < picture.num_ranks:
+        few = ", ".join(map(str, drawn[:3]))
+        said.append(f"{len(drawn)} of {picture.num_ranks:,} ranks are drawn, evenly chosen: {few}, … {drawn[-1]}.")
+    takes_time = cells.filter(cells["end_ns"] > cells["start_ns"]).get_column("kind").unique()
+    said += [f"{kind} takes no time: none is drawn." for kind in sorted({*cells.get_column("kind")} - {*takes_time})]
+    return " ".join(said)
 
 
 def action_text(cell: Mapping[str, Any]) -> str:
