@@ -15,7 +15,7 @@ from weftrace.errors import TraceError
 from weftrace.pipeline import Costs, Simulation, generate, simulate
 from weftrace.pipeline.measured.annotations import annotation_rules, of_frame, of_range
 from weftrace.pipeline.measured.plain_runs import measured_run, on_stages_of
-from weftrace.pipeline.measured.run_costs import costs_of_actions, costs_of_run
+from weftrace.pipeline.measured.run_costs import costs_of_actions, costs_of_run, matched
 from weftrace.pipeline.measured.runs import MeasuredRun, runs_of
 from weftrace.pipeline.measured.sourced_costs import costs_of_trace
 from weftrace.pipeline.measured.told_schedules import told_schedule
@@ -237,3 +237,26 @@ def test_pipelines_without_numbers_are_kept_apart_by_their_process_groups(tmp_pa
     assert (
         costs.costs.latency_ns == 10 * US and "messages came 10.0 µs after the end of their senders" in costs.notes[0]
     )
+
+
+def test_recordings_that_lack_something_are_refused_or_their_whole_steps_are_taken(tmp_path: Path) -> None:
+    """Two ranks that recorded fewer steps; ranks of two runs; an action that comes twice in a step."""
+    usual, slow = simulated(), simulated(costs=replace(COSTS, forward_ns=200 * US))
+    uneven = tmp_path / "uneven"
+    write_devices(uneven, [usual, slow], NAMES["torch"], ranks=[0, 1])
+    write_devices(uneven, [usual], NAMES["torch"], ranks=[2, 3])
+    assert costs_of_trace(open_trace(uneven), weight_share=0.5).costs.forward_ns == COSTS.forward_ns
+    run = opened(uneven)
+    assert slip(usual.schedule, run).num_steps == 1
+    with pytest.raises(TraceError, match="rank 2 has 0 actions in step 1; schedule '1F1B' has 16"):
+        matched(run, usual.schedule)
+    mixed = tmp_path / "mixed"
+    write_devices(mixed, [usual], NAMES["torch"], ranks=[0, 1])
+    write_devices(mixed, [simulated("gpipe")], NAMES["torch"], ranks=[2, 3])
+    with pytest.raises(TraceError, match=r"make no schedule \(.*wait for each other in a circle"):
+        told_schedule(opened(mixed))
+    file = TraceFile().host("ProfilerStep#0", 0, 100).host("PP:0B0", 70, 10).kernel(GEMM, 300, 5, launch=71)
+    for at in range(2):
+        file.host("PP:0F0", 20 * at, 10).kernel(GEMM, 200 + 20 * at, 5, launch=20 * at + 1)
+    with pytest.raises(TraceError, match="the forward of micro-batch 0 on stage 0 is done 2 times"):
+        told_schedule(runs_of(file.trace(tmp_path))[0])

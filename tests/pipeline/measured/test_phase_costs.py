@@ -88,6 +88,8 @@ def test_phases_that_do_not_tell_f_i_and_w_are_refused_with_the_reason(
 def test_a_full_backward_is_split_only_by_a_share_that_the_user_gives(tmp_path: Path) -> None:
     events = (("forward", GEMM, 0, 10, 7), ("backward", GEMM, 20, 20, 7))
     costs = costs_of_phases(trace_of(tmp_path, events).trace(tmp_path), weight_share=0.25)
+    with pytest.raises(TraceError, match="no phase of a forward"):
+        costs_of_phases(trace_of(tmp_path, events[1:]).trace(tmp_path), weight_share=0.25)
     assert (costs.forward_ns, costs.input_ns, costs.weight_ns) == (10 * US, 15 * US, 5 * US)
     assert any("0.25" in note and "assum" in note for note in costs.notes)
 

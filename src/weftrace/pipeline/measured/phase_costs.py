@@ -152,7 +152,7 @@ def _directed(found: pl.DataFrame, path: str, weight_share: float | None) -> tup
     letters = set(directed.get_column("letter").unique())
     if {"B", "I", "W"} <= letters:
         raise TraceError(f"{path}: it has phases of B as well as I and W, so it is unknown whether a B includes its W.")
-    if weight_share is not None and "B" in letters and "W" not in letters:
+    if weight_share is not None and {"F", "B"} <= letters and "W" not in letters:
         if not 0 <= weight_share <= 1:
             raise TraceError(f"{path}: the share of W in a backward is {weight_share}; it lies between 0 and 1.")
         note = f"assumed: W is {weight_share:g} of a full backward, because no phase separates it"

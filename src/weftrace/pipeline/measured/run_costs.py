@@ -164,7 +164,9 @@ def matched(run: MeasuredRun, schedule: Schedule) -> pl.DataFrame:
     )
     if len(wrong := both.filter(pl.col("row").is_null() | differs)):
         _refuse(wrong.row(0, named=True), run, schedule)
-    counts = done.group_by("step", "rank").len().join(planned.group_by("rank").len(), on="rank", suffix="_planned")
+    each = done.select(pl.col("step").unique()).join(planned.select(pl.col("rank").unique()), how="cross")
+    counts = each.join(done.group_by("step", "rank").len(), on=["step", "rank"], how="left").fill_null(0)
+    counts = counts.join(planned.group_by("rank").len(), on="rank", suffix="_planned")
     if len(short := counts.filter(pl.col("len") < pl.col("len_planned")).sort("step", "rank")):
         row = short.row(0, named=True)
         raise TraceError(

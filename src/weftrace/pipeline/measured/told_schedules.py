@@ -13,6 +13,7 @@ from weftrace.pipeline.generators.families import family_of, generate
 from weftrace.pipeline.measured.one_clock import on_one_clock
 from weftrace.pipeline.measured.plain_runs import on_stages_of
 from weftrace.pipeline.measured.runs import MeasuredRun
+from weftrace.pipeline.rules import check
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule
 
 #: Families that are tried, by the stages that a rank holds and those that there are for each rank: the commoner first.
@@ -54,11 +55,13 @@ def _fullest(run: MeasuredRun) -> int:
 
 
 def with_told_schedule(run: MeasuredRun) -> tuple[MeasuredRun, Schedule | None]:
-    """The run with the stages and on the clock of the schedule that it followed, and that schedule; as it is, and None,
-    where that is not known: where the ranges name no stage, each rank is then one, as a note says."""
+    """The whole steps of a run, with the stages and on the clock of the schedule that it followed, and that schedule.
+    Where that is not known, the run as it is, and None: if its ranges name no stage, each rank is one, as a note says.
+    """
     try:
         schedule = told_schedule(run)
-        return on_one_clock(on_stages_of(run, schedule), schedule)[0], schedule
+        whole = on_stages_of(run, schedule).of_schedule(schedule)
+        return on_one_clock(whole, schedule)[0], schedule
     except TraceError:
         note = "their order is that of no known schedule: each rank is taken as one stage"
         return (replace(run, notes=(*run.notes, note)) if run.numbers == "order" else run), None
@@ -90,18 +93,20 @@ def _as_it_ran(chosen: MeasuredRun) -> Schedule:
     placement = actions.group_by("rank").agg(pl.col("stage").unique()).sort("rank")
     held = {stage: rank for rank, stages in placement.iter_rows() for stage in stages}
     try:
-        return Schedule(
+        schedule = Schedule(
             name="as it ran",
             rank_of=(tuple(held[stage] for stage in range(max(held) + 1)),),
             num_micro_batches=batches,
             actions=actions.sort("rank", "start_ns", maintain_order=True).select(*ACTION_SCHEMA),
         )
+        check(schedule)
     except (ScheduleError, KeyError) as error:
         reason = f"no trace has stage {error}" if isinstance(error, KeyError) else error
         raise TraceError(
             f"{chosen.source}: forwards and backwards of step {chosen.steps[0]} make no schedule ({reason}); give the "
             "one that was run as a file."
         ) from error
+    return schedule
 
 
 def _alike(run: MeasuredRun, schedule: Schedule) -> bool:
