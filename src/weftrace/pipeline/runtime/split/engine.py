@@ -60,8 +60,7 @@ class StageEngine:
 
     notes: what could not be done as a schedule says, each once.
 
-    reduced_by_caller: whether the caller keeps hooks of FSDP from reducing until all backwards of a step are done. A
-        module in which fully_shard was called runs as a whole, because its hooks would not see phases.
+    reduced_by_caller: whether the caller keeps hooks of FSDP from reducing until all backwards of a step are done.
 
     Raises `ScheduleError` for a module of DDP or FSDP, or with DTensors, unless reduced_by_caller. Its methods raise it
     where an action comes before what it needs, or twice; where gradients do not match the outputs in number; where a
