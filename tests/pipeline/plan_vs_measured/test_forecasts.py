@@ -30,7 +30,7 @@ def read(folder: Path, *steps: Simulation, gap: float = 0) -> MeasuredRun:
     return run_of(open_trace(write_devices(folder, steps, NAMES["weftrace"], gap=gap)), workers=1)
 
 
-@pytest.mark.parametrize("name", ["1f1b", "zbv", "dualpipe"])
+@pytest.mark.parametrize("name", ["1f1b", "dualpipe"])
 def test_a_step_is_forecast_from_the_others(tmp_path: Path, name: str) -> None:
     """Alike steps exactly; of one usual and one slower step each from the other, so the errors are the slow one's."""
     usual, slow = simulated(name), simulated(name, SLOWER)
