@@ -14,7 +14,7 @@ import pytest
 from tests.fuzz import is_thorough
 from tests.pipeline.recommend.test_search import DEEPSEEK, random_case, same_in_an_event_loop
 from weftrace.errors import ScheduleError
-from weftrace.pipeline import Costs, Schedule, check, from_text, simulate
+from weftrace.pipeline import FAMILIES, Costs, Schedule, check, from_text, simulate
 from weftrace.pipeline.choices.document import recommendation_report
 from weftrace.pipeline.choices.recommendation import Recommendation, of, peak_bytes, recommend
 from weftrace.pipeline.choices.searched import Searched
@@ -62,13 +62,14 @@ def test_deepseeks_costs_on_sixty_one_layers_are_searched_within_the_cap() -> No
 
 
 def test_what_is_found_runs_so_elsewhere_and_has_no_better_neighbour() -> None:
+    """Near some families each: of all swaps of two actions of a rank and moves of a layer within the cap, a sample."""
     chance = random.Random(35)
     num = 0
-    while num < (500 if is_thorough() else 2):
+    while num < (500 if is_thorough() else 4):
         costs, size = random_case(chance)
-        size |= {"boundary": "barrier", "num_micro_batches": chance.choice([1, 2, 4, 6])}
+        size |= {"boundary": "barrier", "num_micro_batches": chance.choice([2, 4, 6])}
         cap = chance.choice([None, 2.0, 4.5, 9.0])
-        found = asked(costs, memory_cap=cap, **size)
+        found = asked(costs, memory_cap=cap, families=chance.sample(sorted(set(FAMILIES) - {"seq1f1b"}), 3), **size)
         order = better(found)
         if order is None:
             continue
@@ -76,45 +77,49 @@ def test_what_is_found_runs_so_elsewhere_and_has_no_better_neighbour() -> None:
         assert found.fits(order), (costs, size, cap)
         same_in_an_event_loop(order)
         assert found.search is not None and found.search.is_settled
-        neighbours = list(_neighbours(found, order))
-        chance.shuffle(neighbours)
-        for schedule, of_chunk in neighbours[: 150 if is_thorough() else 15]:
-            took = _step_ns(schedule, of_chunk, of(order).costs, order.schedule)
+        begun = next(each for each in found.ranked if each.title == order.found_from)
+        room = begun.peak_activations if cap is None else cap
+        for schedule, layers in _neighbours(found, order, chance):
+            took = _step_ns(found, schedule, layers, room)
             assert took is None or took >= 0.999 * of(order).step_ns - 1, (costs, size, cap)
 
 
-def _neighbours(found: Recommendation, order: Searched) -> Iterator[tuple[Schedule, Costs]]:
-    """Each swap of two actions of a rank, and each move of a layer."""
-    schedule, costs = order.schedule, of(order).costs
+def _neighbours(
+    found: Recommendation, order: Searched, chance: random.Random
+) -> Iterator[tuple[Schedule, tuple[int, ...]]]:
+    """Some swaps of two actions of a rank, and some moves of a layer; all where they are few."""
+    schedule = order.schedule
     assert schedule is not None
-    ranks = schedule.rank_N
-    for one, other in combinations(range(len(schedule)), 2):
-        if ranks[one] == ranks[other]:
-            rows = list(range(len(schedule)))
-            rows[one], rows[other] = other, one
-            yield schedule.with_actions(schedule.actions[rows]), costs
-    if found.num_layers is None:
-        return
-    each = order.layers or (found.num_layers // schedule.num_stages,) * schedule.num_stages
-    for giver, taker in permutations(range(len(each)), 2):
-        changed = list(each)
+    layers = order.layers or ((found.num_layers or 0) // schedule.num_stages,) * schedule.num_stages
+    ranks = schedule.rank_N.tolist()
+    swaps = [pair for pair in combinations(range(len(schedule)), 2) if ranks[pair[0]] == ranks[pair[1]]]
+    for one, other in chance.sample(swaps, min(12, len(swaps))):
+        rows = list(range(len(schedule)))
+        rows[one], rows[other] = other, one
+        yield schedule.with_actions(schedule.actions[rows]), layers
+    moves = [pair for pair in permutations(range(len(layers)), 2) if layers[pair[0]] > 1]
+    for giver, taker in chance.sample(moves, min(8, len(moves))):
+        changed = list(layers)
         changed[giver] -= 1
         changed[taker] += 1
-        if changed[giver]:
-            parts = schedule.num_stages // schedule.num_ranks
-            yield schedule, chunk_costs(found.costs, schedule, tuple(changed), parts)
+        yield schedule, tuple(changed)
 
 
-def _step_ns(schedule: Schedule, costs: Costs, before: Costs, order: Schedule | None) -> int | None:
+def _step_ns(found: Recommendation, schedule: Schedule, layers: tuple[int, ...], room: float | Fraction) -> int | None:
     """None where it cannot run, or holds more."""
-    assert order is not None
     try:
         check(schedule)
     except ScheduleError:
         return None
-    run, own = simulate(schedule, costs), simulate(order, before)
-    more = any(run.ranks[name].max() > own.ranks[name].max() for name in ("peak_bytes", "peak_activations"))  # type: ignore[operator]
-    return None if more else run.step_ns
+    parts = schedule.num_stages // schedule.num_ranks
+    costs = chunk_costs(found.costs, schedule, layers if any(layers) else (), parts)
+    share = Fraction(sum(layers), schedule.num_ranks) if any(layers) else Fraction(parts)
+    pending = 0 if found.costs.pending_bytes == 0 else None
+    counted = replace(
+        costs, activation_bytes=layers if any(layers) else 1, weight_bytes=0, pending_bytes=pending, overlapped_ns=None
+    )
+    held = max(simulate(schedule, counted).ranks["peak_bytes"])
+    return simulate(schedule, costs).step_ns if held <= room * share else None
 
 
 def test_a_cap_in_bytes_counts_the_parameters_of_both_copies() -> None:
