@@ -82,6 +82,8 @@ def _check_once(schedule: Schedule, part: _Part, of: str) -> None:
 
 def _check_replicas(schedule: Schedule, parts: list[_Part], of: str) -> None:
     """A micro-batch stays in the replica in which stage 0 began it."""
+    if schedule.num_replicas == 1:  # a schedule's actions are on ranks that hold their stages
+        return
     replica_of = schedule.replica_of_rank_stage
     rank = schedule.rank_N
     num = schedule.num_micro_batches
