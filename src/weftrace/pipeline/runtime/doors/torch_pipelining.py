@@ -1,7 +1,7 @@
 """`torch.distributed.pipelining`, both ways: its stages for weftrace's runtime, weftrace's schedules for its runtime.
 
-The classes that hold an order of actions are private in torch (`_PipelineScheduleRuntime`, `_Action`): found in torch
-2.6 to 2.13, and asked for by name.
+The classes that hold an order of actions are private in torch (`_PipelineScheduleRuntime`, `_Action`), and asked for by
+name: used with torch 2.13; 2.7 cannot take F&B, nor an order whose messages it is to add.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import nn
 
@@ -120,8 +121,10 @@ def from_torch(given: Any, *, name: str | None = None) -> Schedule:
 def _torch_schedules() -> Any:
     from torch.distributed.pipelining import schedules
 
-    if not hasattr(schedules, "_PipelineScheduleRuntime"):
+    runtime = getattr(schedules, "_PipelineScheduleRuntime", None)
+    if not hasattr(runtime, "_prepare_schedule_with_comms"):
         raise PipelineRunError(
-            "this torch has no runtime for orders of actions (_PipelineScheduleRuntime); torch 2.6 to 2.13 have it."
+            f"torch {torch.__version__} has no _PipelineScheduleRuntime that adds messages to an order of actions, as "
+            "2.13 has. PipelineRuntime runs the schedule with this torch."
         )
     return schedules
