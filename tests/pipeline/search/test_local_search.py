@@ -14,7 +14,7 @@ import pytest
 from tests.fuzz import is_thorough
 from tests.pipeline.recommend.test_search import DEEPSEEK, random_case, same_in_an_event_loop
 from weftrace.errors import ScheduleError
-from weftrace.pipeline import FAMILIES, Costs, Schedule, check, from_text, simulate
+from weftrace.pipeline import FAMILIES, Costs, Schedule, check, from_text, simulate, to_text
 from weftrace.pipeline.choices.document import recommendation_report
 from weftrace.pipeline.choices.recommendation import Recommendation, of, peak_bytes, recommend
 from weftrace.pipeline.choices.searched import Searched
@@ -59,6 +59,9 @@ def test_deepseeks_costs_on_sixty_one_layers_are_searched_within_the_cap() -> No
     again = better(asked(DEEPSEEK, **size))
     assert again is not None and again.schedule == order.schedule and again.layers == order.layers
     same_in_an_event_loop(order)
+    assert order.schedule is not None and order.layers
+    written = from_text(to_text(order.schedule))
+    assert written == order.schedule and written.notes == (f"layers by stage: {', '.join(map(str, order.layers))}",)
 
 
 def test_what_is_found_runs_so_elsewhere_and_has_no_better_neighbour() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations
 from typing import Any
@@ -100,10 +100,12 @@ def searched(
     best = min(runs, key=lambda run: run.step_ns)
     if best.step_ns >= at_first:
         return None, total
+    schedule = schedule_of(best.start.schedule, best.state, f"searched from {best.start.name}")
+    if best.layers:
+        schedule = replace(schedule, notes=(f"layers by stage: {', '.join(map(str, best.layers))}",))
     found = Found(
-        start=best.start, step_ns=best.step_ns, is_settled=best.is_settled, layers=best.layers,
-        schedule=schedule_of(best.start.schedule, best.state, f"searched from {best.start.name}"),
-    )  # fmt: skip
+        start=best.start, step_ns=best.step_ns, is_settled=best.is_settled, layers=best.layers, schedule=schedule
+    )
     return found, total
 
 
