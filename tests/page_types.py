@@ -51,8 +51,9 @@ def text() -> str:
     parts = ["// Made by `make types` from the types of documents and page blocks. Do not edit.\n"]
     for schema in (each.json_schema() for each in schemas()):
         _, _, *path, _ = schema["$id"].split(":")
-        # Flops have a sweep and a diff too.
-        name = "_".join(path) if path[0] == "profile" or path == ["flops", "diff"] else path[-1]
+        # Flops have a sweep and a diff too; `export` is a word of the language.
+        whole = path[0] == "profile" or path in (["flops", "diff"], ["pipeline", "export"])
+        name = "_".join(path) if whole else path[-1]
         parts.append(namespace(name, {**schema.get("$defs", {}), "Document": schema}))
     for name, block in BLOCKS.items():
         (root,), defs = msgspec.json.schema_components([document_type(block)])
