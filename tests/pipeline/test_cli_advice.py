@@ -92,10 +92,10 @@ def test_recommend_from_a_trace_prints_and_writes_the_choice(run: Run, tmp_path:
     assert "\x1b[" not in out
     document = checked(output)
     assert document["choice"] == "interleaved-fb" and document["costs"]["basis"] == "phases"
-    assert pl.read_csv(table)["name"][0] == "interleaved-fb"
+    assert pl.read_csv(table)["name"][0] == "dualpipe+w"
     html = page.read_text()
     assert html.lower().startswith("<!doctype html>")
-    assert "If a message between ranks needed more than" in str(page_blocks(html))
+    assert "DualPipe with placed W would take" in str(page_blocks(html))
     with pytest.raises(weftrace.errors.OutputError, match="holds no schedules to draw"):
         weftrace.save(weftrace.load(output), tmp_path / "again.html")
 

@@ -45,9 +45,9 @@ def test_deepseeks_costs_on_eight_devices_give_the_published_order(deepseek: Rec
         assert summary[name][0] == pytest.approx(step_ms, rel=3e-4)  # its costs were not rounded as ours are
         assert summary[name][1] == held
     assert deepseek.choice is not None and deepseek.choice.family.name == "interleaved-fb"
-    assert list(summary)[:3] == ["interleaved-fb", "dualpipe", "dualpipev"]
+    assert list(summary)[:5] == ["interleaved-fb", "dualpipe+w", "dualpipev+w", "dualpipe", "dualpipev"]
     parameters = {each.name: each.parameters for each in deepseek.ranked}
-    assert {name for name, held in parameters.items() if held != 1} == {"dualpipe"} and parameters["dualpipe"] == 2
+    assert {name: held for name, held in parameters.items() if held != 1} == {"dualpipe": 2, "dualpipe+w": 2}
 
 
 def test_the_front_holds_less_than_every_faster_one(deepseek: Recommendation) -> None:
@@ -59,10 +59,11 @@ def test_the_front_holds_less_than_every_faster_one(deepseek: Recommendation) ->
 
 
 @pytest.mark.parametrize(
-    ("cap", "choice"), [(12, "interleaved-fb"), (11.9, "dualpipev"), (9, "dualpipev"), (8.5, "dualpipev"), (8, "zbv")]
+    ("cap", "choice"),
+    [(12, "interleaved-fb"), (11.9, "dualpipe+w"), (9, "dualpipe+w"), (8.5, "dualpipev+w"), (8, "zbv")],
 )
 def test_a_cap_takes_the_fastest_that_fits_or_a_simpler_one_as_good(cap: float, choice: str) -> None:
-    """DualPipe, with two copies of the parameters, is 0.7 % faster than DualPipeV."""
+    """Placing W saves 3.0 % of DualPipe, which has two copies of the parameters, and 1.9 % of DualPipeV."""
     found = asked(memory_cap=cap, with_flips=False)
     assert found.choice is not None and found.choice.name == choice
     assert {each.name for each in document(found).rows if not each.fits} == {
@@ -75,12 +76,12 @@ def test_a_cap_that_nothing_fits_says_what_the_least_would_be() -> None:
     assert found.choice is None and found.flips is None
     assert document(found).headline == (
         "With a barrier at the step's end, no schedule is within the cap of 0.5 chunk activations: the least is "
-        "V-Min's, 4 chunk activations."
+        "fitted V-Min's, 4 chunk activations."
     )
 
 
 def winner(costs: Costs) -> str:
-    found = asked(costs=costs, with_flips=False)
+    found = asked(costs=costs, with_flips=False, families=["interleaved-fb", "dualpipe", "dualpipev", "zbv"])
     assert found.choice is not None
     return found.choice.name
 
@@ -97,20 +98,21 @@ def test_flips_are_exact_to_the_hundredth_that_is_printed(deepseek: Recommendati
     assert {flip.factor for flip in deepseek.flips or ()} == set(changes)
     for flip in deepseek.flips or ():
         before = flip.at - 1 if flip.at > flip.now else flip.at + 1
-        assert winner(changes[flip.factor](flip.at)) == flip.winner != "interleaved-fb"
+        found = winner(changes[flip.factor](flip.at))  # among which are orders that are no better today
+        assert found.partition("+")[0] == flip.winner.partition("+")[0] != "interleaved-fb"
         assert winner(changes[flip.factor](before)) == "interleaved-fb"
 
 
 def test_the_headline_names_the_choice_by_how_much_against_what_and_the_boundary(deepseek: Recommendation) -> None:
     summary = document(deepseek)
     assert summary.headline == (
-        "With a barrier at the step's end, interleaved F&B takes 5.50 s a step, 3.3 % less than DualPipe (the next "
-        "best, 5.69 s), and 40.9 % less than 1F1B (9.31 s); a device holds 12 chunk activations."
+        "With a barrier at the step's end, interleaved F&B takes 5.50 s a step, 0.3 % less than DualPipe with placed W "
+        "(the next best, 5.52 s), and 40.9 % less than 1F1B (9.31 s); a device holds 12 chunk activations."
     )
     assert summary.sentences[:3] == (
-        "If a message between ranks needed more than 0.06 F (5.84 ms; 0.00 now) on its way, DualPipe would be the "
-        "choice.",
-        "If W were more than 0.49 of B (0.21 now), DualPipeV would be the choice.",
+        "If a message between ranks needed more than 0.02 F (1.95 ms; 0.00 now) on its way, DualPipe with placed W "
+        "would be the choice.",
+        "If W were more than 0.32 of B (0.21 now), DualPipe with placed W would be the choice.",
         "If F&B took more than 0.95 of F + B (0.54 now), ZBV would be the choice.",
     )
 
@@ -167,7 +169,7 @@ def test_from_the_profile_itself(shared_data: Path) -> None:
     summary = costs_of_trace(read(shared_data / "deepseek-v3-train.json.gz"))
     assert summary.basis == "phases" and summary.is_upper_bound
     found = asked(costs=summary.costs, with_flips=False)
-    assert [round(of(each).step_ns / 1e6) for each in found.ranked[:3]] == [5502, 5691, 5733]
+    assert [round(of(each).step_ns / 1e6) for each in found.ranked[:5]] == [5502, 5520, 5625, 5691, 5733]
 
 
 def test_schedules_that_take_the_same_are_said_to() -> None:
@@ -194,10 +196,10 @@ def test_where_no_change_of_cost_was_looked_at_none_is_said_to_change_nothing() 
 
 
 def test_a_single_schedule_that_was_asked_for_is_not_told_to_be_the_only_one_that_fits() -> None:
-    summary = document(asked(families=["dualpipe"]))
-    assert "takes 5.69 s a step; a device holds 9 chunk activations" in summary.headline
-    capped = document(asked(families=["dualpipe", "interleaved-fb"], memory_cap=9))
-    assert "takes 5.69 s a step, the only one that fits; " in capped.headline
+    summary = document(asked(families=["dualpipe+w"]))
+    assert "takes 5.52 s a step; a device holds 9 chunk activations" in summary.headline
+    capped = document(asked(families=["dualpipe+w", "interleaved-fb"], memory_cap=9))
+    assert "takes 5.52 s a step, the only one that fits; " in capped.headline
 
 
 def test_where_sizes_are_told_the_front_the_cap_and_the_sentences_are_in_bytes() -> None:
@@ -205,16 +207,19 @@ def test_where_sizes_are_told_the_front_the_cap_and_the_sentences_are_in_bytes()
     sized = replace(DEEPSEEK, activation_bytes=1 << 30, weight_bytes=8 << 30)
     summary = document(asked(costs=sized, with_flips=False))
     front = {row.name for row in summary.rows if row.on_front}
-    assert summary.memory_in == "bytes" and "dualpipe" not in front and {"interleaved-fb", "dualpipev"} <= front
+    assert summary.memory_in == "bytes" and "dualpipe+w" not in front and {"interleaved-fb", "dualpipev+w"} <= front
     assert summary.headline.endswith("a device holds 20.0 GiB of activations and parameters.")
-    assert "With less memory, DualPipeV: 5.73 s at 16.5 GiB of activations and parameters." in summary.sentences
+    assert (
+        "With less memory, DualPipeV with placed W: 5.62 s at 16.5 GiB of activations and parameters."
+        in summary.sentences
+    )
     capped = document(asked(costs=sized, cap_bytes=18 << 30, with_flips=False))
-    assert capped.choice == "dualpipev"
+    assert capped.choice == "dualpipev+w"
     over = [text for text in capped.sentences if "With room" in text]
-    assert over == ["With room for 20.0 GiB of activations and parameters, interleaved F&B: 5.50 s, 4.0 % less."]
+    assert over == ["With room for 20.0 GiB of activations and parameters, interleaved F&B: 5.50 s, 2.2 % less."]
     assert document(asked(costs=sized, memory_cap=9, with_flips=False)).memory_in == "chunks"
     assert (
-        "within the cap of 8.0 GiB: the least is V-Min's, 12.0 GiB of"
+        "within the cap of 8.0 GiB: the least is fitted V-Min's, 12.0 GiB of"
         in document(asked(costs=sized, cap_bytes=8 << 30, with_flips=False)).headline
     )
 
@@ -225,7 +230,7 @@ def test_costs_of_nothing_are_refused() -> None:
 
 
 def test_a_message_that_flips_the_choice_at_once_is_not_told_as_more_than_nothing() -> None:
-    found = asked(num_devices=2, families=["interleaved-fb", "dualpipe"])
+    found = asked(num_devices=2, families=["interleaved-fb:2", "interleaved-fb:1"])
     flip = next(flip for flip in found.flips or () if flip.factor == "latency")
     assert (flip.now, flip.at) == (0, 1)
     assert document(found).sentences[0] == (

@@ -29,7 +29,9 @@ def test_four_stages_a_device_are_the_choice_where_sixteen_devices_have_room_for
     assert found.choice is not None and found.choice.name == "interleaved-fb:4"
     assert round(of(found.choice).step_ns / 1e6) == 10_543 and found.choice.peak_activations == 20
     second = found.runner_up
-    assert second is not None and second.name == "dualpipe" and round(of(second).step_ns / 1e6) == 11_466
+    assert second is not None and second.name == "dualpipe+w" and round(of(second).step_ns / 1e6) == 11_250
+    own = next(each for each in found.ranked if each.name == "dualpipe")
+    assert round(of(own).step_ns / 1e6) == 11_466 and second.peak_activations <= own.peak_activations
     report = recommendation_report(found)
     assert report.sentences[0] == (
         "No schedule of stages of 64 layers can take less than 9.91 s here; the choice takes 6.4 % more."
@@ -63,17 +65,17 @@ def test_layers_that_are_no_multiple_of_the_stages_make_some_stages_larger() -> 
     layer = 4_000 / 15.25
     assert one.simulation is not None and one.simulation.makespan_ns > 8 * 3 * 16 * layer
     seven = found["interleaved:7"]
-    assert seven.split in ("5 of 3, 23 of 2", "23 of 2, 5 of 3") and sum(seven.layers) == 61
+    assert sorted(seven.layers) == [2] * 23 + [3] * 5 and seven.split == "20 of 2, 5 of 3, 3 of 2"
     held = {each.name: float(each.peak_activations) for each in whole if each.simulation}
     equal = {each.name: float(each.peak_activations) for each in candidates(units, num_devices=4, num_micro_batches=8)}
-    assert all(held[name] == pytest.approx(equal[name], rel=0.2) for name in held)
+    assert all(held[name] == pytest.approx(equal[name], rel=0.2) for name in held if not name.endswith("fit"))
 
 
 def test_stages_are_no_more_than_layers() -> None:
     found = candidates(Costs.units(), num_devices=4, num_micro_batches=8, num_layers=7)
     reasons = {each.name: each.reason for each in found if each.simulation is None}
     assert reasons["zbv"] == "ZBV: 8 stages are more than the 7 layers."
-    assert not any(":" in each.name for each in found if each.stages_per_rank != 1)
+    assert not any(":" in each.name for each in found if each.variant.stages_per_rank not in (None, 1))
     with pytest.raises(ScheduleError, match="num_layers = 2,000"):
         candidates(Costs.units(), num_devices=4, num_micro_batches=8, num_layers=2_000)
 
@@ -93,7 +95,7 @@ def test_a_number_of_stages_can_be_named_and_is_saved() -> None:
 
 def test_on_equal_stages_each_family_has_its_own_number_on_a_device() -> None:
     found = compare(Costs.units(), num_stages=8, num_micro_batches=16)
-    assert not any(":" in each.name for each in found.candidates)
+    assert not any(":" in each.name for each in found.candidates if not each.needs)
 
 
 def test_nothing_is_faster_than_the_bound() -> None:

@@ -50,6 +50,7 @@ def test_an_order_that_waits_for_nothing_is_put_right() -> None:
 
 def test_deepseeks_costs_on_sixty_one_layers_are_searched_within_the_cap() -> None:
     size = {"num_devices": 4, "num_micro_batches": 16, "num_layers": 13, "memory_cap": 6.0}
+    size |= {"families": ["interleaved-fb:1", "interleaved-fb:2", "interleaved-fb:3", "1f1b"]}
     found = asked(DEEPSEEK, **size)
     order, listed = better(found), asked(DEEPSEEK, search_seconds=0, **size).fastest
     assert order is not None and found.search is not None and found.search.is_settled and listed is not None
@@ -126,9 +127,9 @@ def _step_ns(found: Recommendation, schedule: Schedule, layers: tuple[int, ...],
 
 
 def test_a_cap_in_bytes_counts_the_parameters_of_both_copies() -> None:
-    """15 GiB: 7 activations beside one copy of the parameters, 3 beside two."""
+    """15 GiB: 5 activations beside one copy of the parameters, 3 beside two."""
     sized = replace(DEEPSEEK, activation_bytes=2 << 30, weight_bytes=4 << 30)
-    found = asked(sized, num_devices=4, num_micro_batches=12, cap_bytes=15 << 30, families=["dualpipev", "dualpipe"])
+    found = asked(sized, num_devices=4, num_micro_batches=12, cap_bytes=15 << 30, families=["1f1b", "dualpipe"])
     order = better(found)
     assert order is not None and peak_bytes(order) <= 15 << 30 and order.parameters == 1
     same_in_an_event_loop(order)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from math import ceil
 from typing import Any, Literal
 
 import numpy as np
 
 from weftrace.notebook import InNotebook
-from weftrace.pipeline.comparing.comparison import Candidate, chunk_costs
+from weftrace.pipeline.comparing.comparison import SIMPLER_WITHIN, Candidate, chunk_costs
+from weftrace.pipeline.comparing.comparison import chosen_of as chosen_of
+from weftrace.pipeline.comparing.variants import changed as order_for
+from weftrace.pipeline.comparing.variants import made
 from weftrace.pipeline.costs import Costs, durations_ns
 from weftrace.pipeline.measured.sourced_costs import mean_ns
 from weftrace.pipeline.schedule import Schedule
@@ -23,8 +25,6 @@ Factor = Literal["overlapped", "weight", "latency"]
 
 #: A factor is moved in steps of this: what is printed is exact to it.
 STEPS_IN_ONE = 100
-#: A simpler schedule that takes no more than this part longer than the fastest is the choice.
-SIMPLER_WITHIN = Fraction(1, 100)
 _LOOKS = 6  # values looked at on either side, before the step is found between two of them
 _MOST_ACTIONS = 20_000  # with more than that, only half as many
 
@@ -52,9 +52,11 @@ def flips(
 ) -> tuple[Flip, ...]:
     """The flips of each factor, where there are any, nearest first.
 
+    Fitted orders stay as they are, and W are placed anew.
     rivals: the other candidates that the memory allows: what a device holds depends on the order alone, not on times.
     on_done: called after each value that was looked at. Costs by stage are changed alike.
     """
+    rivals = [each for each in rivals if each.variant != replace(chosen.variant, change="")]  # its own published order
     size = sum(len(_schedule(each)) for each in (chosen, *rivals))
     looks = _LOOKS if size < _MOST_ACTIONS else _LOOKS // 2
     known: dict[tuple[str, int, bytes], int] = {}
@@ -95,17 +97,6 @@ def _first_change(winner: Callable[[int], str], chosen: str, now: int, end: int,
     return None
 
 
-def chosen_of(able: Sequence[Candidate], step_ns: Sequence[int]) -> Candidate:
-    """The fastest; or instead, while there is one, the fastest that is simpler than it and takes at most
-    `SIMPLER_WITHIN` longer than the fastest of all. Of equal ones the first."""
-    most = min(step_ns) * (1 + SIMPLER_WITHIN)
-    near = sorted((at for at in range(len(able)) if step_ns[at] <= most), key=lambda at: step_ns[at])
-    chosen = able[near[0]]
-    while simpler := [able[at] for at in near if able[at].is_simpler(chosen)]:
-        chosen = simpler[0]
-    return chosen
-
-
 def _winner(
     chosen: Candidate,
     rivals: Sequence[Candidate],
@@ -141,6 +132,14 @@ def _step_ns(candidate: Candidate, costs: Costs, boundary: Boundary, known: dict
     schedule, of_chunk = _schedule(candidate), _costs(candidate, costs)
     key = (candidate.name, of_chunk.latency_ns, durations_ns(schedule, of_chunk).tobytes())
     if key not in known:
+        if candidate.name.endswith("+w"):
+            own = made(
+                replace(candidate.variant, change=""),
+                num_stages=None,
+                num_devices=schedule.num_ranks,
+                num_micro_batches=schedule.num_micro_batches,
+            )
+            schedule = order_for(own, "w", of_chunk, boundary)
         known[key] = simulate(schedule, of_chunk, boundary).step_ns
     return known[key]
 

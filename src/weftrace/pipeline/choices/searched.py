@@ -51,11 +51,11 @@ class Searched(Candidate):
 
     @property
     def asks(self) -> tuple[float, ...]:
-        """As of a family, by its actions; and an order that is none's."""
+        """As of a family, by its actions; and an order that neither a family nor a pass makes."""
         assert self.schedule is not None
         copies, _, _, held, slices, _ = Candidate.asks.fget(self)  # type: ignore[attr-defined]
         kinds = set(self.schedule.actions["kind"].unique())
-        return copies, "F&B" in kinds, "W" in kinds, held, slices, 1
+        return copies, "F&B" in kinds, "W" in kinds, held, slices, 2
 
 
 def search_near(
@@ -117,7 +117,7 @@ def _candidate(found: Found, begun: Candidate, costs: Costs) -> Searched:
     peak = int(holdings(schedule, simulation.ran, sizes).peaks().max())
     none = Claim(formula="", value=None, holds=False)
     return Searched(
-        family=begun.family, stages_per_rank=begun.stages_per_rank, found_from=begun.title, schedule=schedule,
+        variant=begun.variant, found_from=begun.title, schedule=schedule,
         layers=found.layers, simulation=simulation, outcome=simulation.outcome,
         law=Law(
             name="searched", boundary="barrier", published=None, exact=None, peak_activations=none,

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import groupby
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from weftrace.errors import ScheduleError
 from weftrace.notebook import InNotebook
+from weftrace.pipeline.comparing.lower_bound import lower_bound_ns
+from weftrace.pipeline.comparing.splits import chunk_costs as chunk_costs
+from weftrace.pipeline.comparing.splits import quickest_split
+from weftrace.pipeline.comparing.variants import (
+    MOST_CHANGED,
+    Variant,
+    Wanted,
+    changed,
+    changes,
+    made,
+    wanted,
+)
+from weftrace.pipeline.comparing.variants import MOST_STAGES as MOST_STAGES
 from weftrace.pipeline.costs import Costs, need_costs, need_times
 from weftrace.pipeline.generators.arguments import need_counts
-from weftrace.pipeline.generators.families import FAMILIES, Family, family_of, generate
+from weftrace.pipeline.generators.families import FAMILIES, Family
 from weftrace.pipeline.held import Sizes, holdings
 from weftrace.pipeline.laws.by_schedule import Law, laws_of
+from weftrace.pipeline.passes.fitting import least_ns
 from weftrace.pipeline.schedule import Schedule, plain_int
 from weftrace.pipeline.simulation import Boundary, Outcome, Simulation, simulate
 from weftrace.units import counted, duration, whole
@@ -31,14 +44,10 @@ NEEDS_OF_SLICES = (
 #: One stage's work on one micro-batch each, over all schedules that are kept: some 5 GB.
 MAX_CHUNKS = 16_000_000
 _MOST_KEPT = 4_000_000  # of a comparison, which can do without
-#: Stages of an interleaved schedule on a device, at most: all numbers up to it are tried where devices are equal.
-MOST_STAGES = 8
 #: Of a model: costs by pair of stages are as many as the square of that.
 MOST_LAYERS = 1_024
-_MOST_STARTS = 16  # of the stages that have one layer more
-#: Chunks of them all together; with more, they have their usual two stages per device.
-_MOST_INTERLEAVED = 4_000_000
-_OPTION = "stages_per_rank"
+#: A simpler schedule that takes no more than this part longer than the fastest is the choice.
+SIMPLER_WITHIN = Fraction(1, 100)
 
 #: What is kept of schedules that were simulated.
 Keep = Literal["all", "outcomes if large"]
@@ -49,18 +58,18 @@ class Candidate(InNotebook):
     """One family's schedule for the model, simulated; or why there is none.
 
     outcome, law: of its simulation, and what formulas say of it; None where it is impossible, and `reason` says why.
+        There is no law of an order that is not the family's own.
     schedule, simulation: None there too, and where a comparison is too large to keep them; where costs are for other
         ranks or stages than it has, there is a schedule without a simulation.
     parameters: parameters that a device holds, as a multiple of one device's share where every device had one; 2 for
         DualPipe. peak_activations: the most activations that a device holds at once, in the same share of one
         micro-batch. A share is a stage where schedules are compared at equal stages, the model over the number of
         devices where at equal devices.
-    stages_per_rank: of an interleaved family, which is there with several. layers: of each stage, where the model's
-        number of layers is known and the stages have not all as many.
+    variant: the form of its family. layers: of each stage, where the model's number of layers is known and the stages
+        have not all as many.
     """
 
-    family: Family
-    stages_per_rank: int | None = None
+    variant: Variant
     layers: tuple[int, ...] = ()
     schedule: Schedule | None = None
     simulation: Simulation | None = None
@@ -71,27 +80,30 @@ class Candidate(InNotebook):
     reason: str = ""
 
     @property
+    def family(self) -> Family:
+        """Whose form it is."""
+        return self.variant.family
+
+    @property
     def name(self) -> str:
-        """The family's; with another number of stages per device than its own, that too: "interleaved-fb:4"."""
-        usual = self.stages_per_rank in (None, self.family.stages_per_rank)
-        return self.family.name if usual else f"{self.family.name}:{self.stages_per_rank}"
+        """The family's, and what is not its usual form: "interleaved-fb:4"."""
+        return self.variant.name
 
     @property
     def title(self) -> str:
         """The same, for tables and sentences."""
-        if self.name == self.family.name:
-            return self.family.title
-        return f"{self.family.title} with {counted(self.stages_per_rank or 0, 'stage')} per device"
+        return self.variant.title
 
     @property
     def asks(self) -> tuple[float, ...]:
         """What it asks of a model and of whoever runs it: copies of parameters, F&B, I and W apart, stages on a device,
-        slices, an order that is no family's. One that asks no more in anything, and less in something, is the
-        simpler."""
+        slices, another order than the published one (2: a searched one). One that asks no more in anything, and less in
+        something, is the simpler."""
         made = self.outcome
         assert made is not None, self.reason
         held = made.num_stages * made.num_replicas / made.num_ranks
-        return made.num_replicas, self.family.overlaps, self.family.splits, held, made.num_slices, 0
+        splits = self.family.splits or self.variant.change == "fit"
+        return made.num_replicas, self.family.overlaps, splits, held, made.num_slices, bool(self.variant.change)
 
     def is_simpler(self, other: Candidate) -> bool:
         """Whether it asks no more than another in anything, and less in something."""
@@ -120,6 +132,17 @@ class Candidate(InNotebook):
         yield "parameters", f"{float(self.parameters):g}x"
 
 
+def chosen_of(able: Sequence[Candidate], step_ns: Sequence[int]) -> Candidate:
+    """The fastest; or instead, while there is one, the fastest that is simpler than it and takes at most
+    `SIMPLER_WITHIN` longer than the fastest of all. Of equal ones the first."""
+    most = min(step_ns) * (1 + SIMPLER_WITHIN)
+    near = sorted((at for at in range(len(able)) if step_ns[at] <= most), key=lambda at: step_ns[at])
+    chosen = able[near[0]]
+    while simpler := [able[at] for at in near if able[at].is_simpler(chosen)]:
+        chosen = simpler[0]
+    return chosen
+
+
 def candidates(
     costs: Costs,
     *,
@@ -127,23 +150,25 @@ def candidates(
     num_stages: int | None = None,
     num_devices: int | None = None,
     num_layers: int | None = None,
-    families: Iterable[str] | None = None,
+    families: Iterable[str | Variant] | None = None,
     boundary: Boundary = "barrier",
     keep: Keep = "all",
     on_progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> list[Candidate]:
     """Every family simulated on the same model, in the order of `FAMILIES`; the impossible ones say why.
 
+    A family is there in its usual form, and in others: on equal devices, interleaved families have 1 to `MOST_STAGES`
+    stages on a device, and groups of more micro-batches where messages take time; sequences have 2 to 16 slices; and
+    passes make orders for these costs, as far as schedules are not too large. Groups, slices and orders are left out
+    where another candidate takes no longer and holds no more.
+
     num_stages: all cut the model into so many stages, of `costs` each; families with two stages on a device then need
         half of the devices. num_devices: all run on so many devices, and costs are of one device's share of the
-        model: a family with two stages on a device has chunks of half of that. Exactly one of the two is given. On
-        equal devices, interleaved families are there with 1 to `MOST_STAGES` stages on a device, as far as they have
-        such schedules, and unless together they are very many chunks.
+        model: a family with two stages on a device has chunks of half of that. Exactly one of the two is given.
     num_layers: of the whole model, all alike: there are no more stages than that, and where it is no multiple of the
-        stages, some in a row have one more, of 18 such rows the fastest. Costs by stage are cut in equal
-        parts all the same.
-    num_micro_batches: of the whole batch, all replicas together. families: names of `FAMILIES`; all by default. With a
-        number of stages on a device, "interleaved-fb:4", of this number alone.
+        stages, some in a row have one more: see `quickest_split`. Costs by stage are cut in equal parts all the same.
+    num_micro_batches: of the whole batch, all replicas together. families: names of `FAMILIES`, all by default, or of
+        one form alone, "interleaved-fb:4": see `variants`.
     keep: with "outcomes if large", schedules that are over 4 million chunks together are made and simulated one after
         another, and only their outcomes kept. on_progress: called with how many are done, and of how many.
 
@@ -164,9 +189,11 @@ def candidates(
         if num_layers > MOST_LAYERS:
             raise ScheduleError(f"num_layers = {whole(num_layers)}; models of up to {MOST_LAYERS:,} layers can be cut.")
     size_of_one = (num_stages or num_devices or 0) * num_micro_batches
-    names = _variants(FAMILIES if families is None else families, size_of_one, num_devices, num_layers)
-    families = {name for name, _ in names}
-    chunks = size_of_one * len(families)
+    forms: dict[str, Wanted] = {}
+    for name in FAMILIES if families is None else families:
+        for form in wanted(name, costs, num_devices=num_devices, chunks=size_of_one, num_layers=num_layers):
+            forms.setdefault(form.variant.name, form)
+    chunks = size_of_one * len(families := {form.variant.family.name for form in forms.values()})
     keeps_all = keep == "all" or chunks <= _MOST_KEPT
     if (chunks if keeps_all else size_of_one) > MAX_CHUNKS:
         fewer = "Name fewer schedules (families=, --schedule), or compare" if keeps_all else "Compare"
@@ -175,44 +202,38 @@ def candidates(
             f"{whole(chunks if keeps_all else size_of_one)} chunks, and {MAX_CHUNKS:,} are possible. {fewer} fewer "
             "micro-batches: bubbles do not depend on their number."
         )
+    model = _Model(costs, num_micro_batches, num_stages, num_devices, num_layers, boundary)
     found: list[Candidate] = []
+    extra: set[str] = set()  # forms that are left out where they are no better
     refused = ""  # why costs do not fit the first schedule that can be made
-    for name, stages_per_rank in names:
-        on_progress(len(found), len(names))
-        model = _Model(costs, num_micro_batches, num_stages, num_devices, num_layers, boundary)
-        each = _candidate(FAMILIES[name], stages_per_rank, model)
-        refused = refused or (each.reason if each.schedule is not None else "")
-        each = each if keeps_all else replace(each, schedule=None, simulation=None)
-        found.append(each)
+    for done, form in enumerate(forms.values()):
+        on_progress(done, len(forms))
+        one = Candidate(variant=form.variant, reason=form.left_out)
+        one = one if form.left_out else _candidate(form.variant, model)
+        refused = refused or (one.reason if one.schedule is not None else "")
+        more = [] if form.left_out or not form.by_family else _changed(one, found, model)
+        extra |= {each.name for each in ([one, *more] if form.by_family and form.variant.is_extra else more)}
+        found += [each if keeps_all else replace(each, schedule=None, simulation=None) for each in (one, *more)]
     if refused and all(each.outcome is None for each in found):
         raise ScheduleError(refused)
-    return found
+    kept = [each for each in found if each.name not in extra or each.outcome is not None]
+    return [each for each in kept if each.name not in extra or not any(_is_beaten(each, other) for other in kept)]
 
 
-def _variants(
-    names: Iterable[str], size_of_one: int, num_devices: int | None, num_layers: int | None
-) -> list[tuple[str, int | None]]:
-    """Families, and how many stages a device has of those that are there with several; each once."""
-    most = MOST_STAGES if num_layers is None or num_devices is None else min(MOST_STAGES, num_layers // num_devices)
-    found: dict[tuple[str, int | None], None] = {}
-    for given in names:
-        name, mark, number = given.partition(":") if isinstance(given, str) else (given, "", "")
-        family = family_of(name)
-        usual = family.options.get(_OPTION)
-        if mark and (usual is None or num_devices is None or not (number.isascii() and number.isdigit())):
-            raise ScheduleError(
-                f"{given!r}: a number of stages on a device can be given for interleaved schedules on equal devices: "
-                "interleaved-fb:4."
-            )
-        several = usual is not None and num_devices is not None and size_of_one * MOST_STAGES**2 <= _MOST_INTERLEAVED
-        least = 1 if family.overlaps else 2  # with one stage, the others are 1F1B and ZB1P
-        numbers: Iterable[int | None] = [usual]
-        if mark:
-            numbers = [int(number[:9])]
-        elif several and usual is not None:
-            numbers = sorted({usual, *range(least, most + 1)})
-        found.update(dict.fromkeys((family.name, each) for each in numbers))
-    return list(found)
+def _is_beaten(each: Candidate, other: Candidate) -> bool:
+    """Whether another takes no longer, holds no more and needs no more; of two alike, the one with the longer name."""
+    if each is other or other.outcome is None or (other.needs and not each.needs):
+        return False
+    own, theirs = _takes(each), _takes(other)
+    return all(value <= most for value, most in zip(theirs, own, strict=True)) and (
+        theirs != own or len(other.name) < len(each.name)
+    )
+
+
+def _takes(each: Candidate) -> tuple[float | Fraction, ...]:
+    run = each.outcome
+    assert run is not None, each.reason
+    return run.step_ns, run.num_ranks, each.peak_activations, each.parameters, max(run.ranks["peak_bytes"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,83 +248,64 @@ class _Model:
     boundary: Boundary
 
 
-def _candidate(family: Family, stages_per_rank: int | None, model: _Model) -> Candidate:
-    options = {} if stages_per_rank is None else {_OPTION: stages_per_rank}
-    none = Candidate(family=family, stages_per_rank=stages_per_rank)
+def _changed(one: Candidate, found: Sequence[Candidate], model: _Model) -> list[Candidate]:
+    """What passes make of a candidate's order, but where one that was found before is sure to beat it."""
+    if one.simulation is None or one.schedule is None or len(one.schedule) > MOST_CHANGED:
+        return []
+    made = []
+    for change in changes(one.variant, one.schedule, is_even=not one.layers):
+        least = 0 if change != "fit" else least_ns(one.schedule, one.simulation.costs, model.boundary)
+        if not any(
+            other.outcome is not None
+            and not other.needs
+            and other.outcome.num_ranks == one.schedule.num_ranks
+            and other.outcome.step_ns <= least
+            and other.parameters <= one.parameters
+            and other.peak_activations <= one.peak_activations
+            for other in found
+        ):
+            made.append(_candidate(replace(one.variant, change=change), model, one))
+    return made
+
+
+def _candidate(variant: Variant, model: _Model, of: Candidate | None = None) -> Candidate:
+    """of: the candidate of the family's own order, where it is known already."""
+    none = Candidate(variant=variant)
+    layers = model.num_layers
     try:
-        schedule = generate(
-            family.name,
-            num_stages=model.num_stages,
-            num_ranks=model.num_devices,
-            num_micro_batches=model.num_micro_batches,
-            **options,
-        )
+        if of is None or of.schedule is None:
+            schedule = made(
+                variant,
+                num_stages=model.num_stages,
+                num_devices=model.num_devices,
+                num_micro_batches=model.num_micro_batches,
+            )
+        else:
+            schedule = of.schedule
     except ScheduleError as error:
         return replace(none, reason=str(error))
-    layers = model.num_layers
     if layers is not None and schedule.num_stages > layers:
         return replace(
             none, reason=f"{none.title}: {schedule.num_stages} stages are more than the {counted(layers, 'layer')}."
         )
     try:
-        return _simulated(none, schedule, _split(schedule, model), model)
+        num_parts = _num_parts(schedule, model)
+        split = of.layers if of is not None else ()
+        if of is None and layers is not None:
+            split = quickest_split(schedule, model.costs, layers, num_parts, model.boundary)
+        of_chunk = chunk_costs(model.costs, schedule, split, num_parts)
+        if split:  # what is held is counted in layers
+            of_chunk = replace(of_chunk, activation_bytes=split)
+        if variant.change:
+            schedule = changed(schedule, variant.change, of_chunk, model.boundary)
+        return _simulated(none, schedule, split, model)
     except ScheduleError as error:  # costs with a value a rank, and families that have not as many
         return replace(none, schedule=schedule, reason=f"{none.title}: {error}")
-
-
-def _split(schedule: Schedule, model: _Model) -> tuple[int, ...]:
-    """Layers of each stage, of the ways that are tried the fastest; empty where all have as many, or it is not known.
-
-    Some stages in a row have one more: from the first on, up to the last, or from one of others evenly between, going
-    on at the first after the last.
-    """
-    num_stages = schedule.num_stages
-    names = ("forward_ns", "input_ns", "weight_ns", "overlapped_ns")
-    by_stage = any(isinstance(getattr(model.costs, name), tuple) for name in names)
-    if model.num_layers is None or by_stage or not model.num_layers % num_stages:
-        return ()
-    each, more = divmod(model.num_layers, num_stages)
-    starts = {0, num_stages - more, *(num_stages * at // _MOST_STARTS for at in range(_MOST_STARTS))}
-    splits = [
-        tuple(each + ((stage - start) % num_stages < more) for stage in range(num_stages)) for start in sorted(starts)
-    ]
-    num_parts = _num_parts(schedule, model)
-
-    def step_ns(layers: tuple[int, ...]) -> int:
-        return simulate(schedule, chunk_costs(model.costs, schedule, layers, num_parts), model.boundary).step_ns
-
-    return min(splits, key=step_ns)
 
 
 def _num_parts(schedule: Schedule, model: _Model) -> int:
     """Into how many stages a share is cut."""
     return schedule.num_stages // schedule.num_ranks if model.num_devices is not None else 1
-
-
-def chunk_costs(costs: Costs, schedule: Schedule, layers: tuple[int, ...], num_parts: int) -> Costs:
-    """Costs of a chunk of the schedule, from those of a share: so many equal parts of it, or by layers of each stage;
-    and of that a slice. layers: of each stage; empty where all have as many."""
-    if layers:
-        costs = _by_layers(costs, np.array(layers) * (len(layers) / num_parts / sum(layers)))
-    elif num_parts > 1:
-        costs = costs.split(num_parts)
-    return costs.sliced(schedule.num_slices) if schedule.num_slices > 1 else costs
-
-
-def _by_layers(costs: Costs, share_S: NDArray[np.float64]) -> Costs:
-    """Costs of a share of the model as those of stages that are such parts of it."""
-
-    def times(value: Any, parts: NDArray[np.float64]) -> Any:
-        return None if value is None else np.rint(value * parts).astype(np.int64)
-
-    names = ("forward_ns", "input_ns", "weight_ns", "backward_ns", "activation_bytes", "pending_bytes", "weight_bytes")
-    changed = {name: times(getattr(costs, name), share_S) for name in names}
-    if costs.overlapped_ns is not None:  # as much as both have overlaps, the rest of the larger runs alone
-        both = np.minimum(share_S[:, None], share_S)
-        backward: Any = np.add(costs.input_ns, costs.weight_ns) if costs.backward_ns is None else costs.backward_ns
-        alone = (share_S[:, None] - both) * costs.forward_ns + (share_S - both) * backward
-        changed["overlapped_ns"] = np.rint(both * costs.overlapped_ns + alone).astype(np.int64)
-    return replace(costs, **changed)
 
 
 def _simulated(none: Candidate, schedule: Schedule, layers: tuple[int, ...], model: _Model) -> Candidate:
@@ -329,8 +331,10 @@ def _simulated(none: Candidate, schedule: Schedule, layers: tuple[int, ...], mod
             num_micro_batches=model.num_micro_batches,
             costs=of_chunk,
             boundary=model.boundary,
-            **({} if none.stages_per_rank is None else {_OPTION: none.stages_per_rank}),
-        ),
+            **none.variant.options,
+        )
+        if none.variant.is_published
+        else None,
         parameters=Fraction(schedule.num_stages * schedule.num_replicas, schedule.num_ranks * num_parts),
         peak_activations=Fraction(peak) / chunks,
     )
@@ -360,6 +364,32 @@ class Comparison(InNotebook):
         devices, step x devices; of equal ones, that which holds less."""
         found = [each for each in self.candidates if each.outcome is not None]
         return tuple(sorted(found, key=lambda each: (not self.fits(each), _device_ns(each), *_held(each))))
+
+    @property
+    def able(self) -> tuple[Candidate, ...]:
+        """Those to choose from, ranked: that fit and need nothing but an order, or, where none does, all that fit."""
+        fit = [each for each in self.ranked if self.fits(each)]
+        return tuple([each for each in fit if not each.needs] or fit)
+
+    @property
+    def choice(self) -> Candidate | None:
+        """Of those to choose from, the one that takes least time of devices, or a simpler one that is as good."""
+        return chosen_of(self.able, [_device_ns(each) for each in self.able]) if self.able else None
+
+    @property
+    def bound_ns(self) -> int:
+        """What no schedule of whole micro-batches takes less than on these devices, within the cap; 0 where schedules
+        are compared at equal stages, or the choice has slices."""
+        if self.num_devices is None or self.choice is None or self.choice.needs:
+            return 0
+        return lower_bound_ns(
+            self.costs,
+            num_devices=self.num_devices,
+            num_micro_batches=self.num_micro_batches,
+            num_layers=self.num_layers,
+            boundary=self.boundary,
+            memory_cap=self.memory_cap,
+        )
 
     @property
     def left_out(self) -> str:
@@ -392,7 +422,7 @@ def compare(
     num_stages: int | None = None,
     num_devices: int | None = None,
     num_layers: int | None = None,
-    families: Iterable[str] | None = None,
+    families: Iterable[str | Variant] | None = None,
     boundary: Boundary = "barrier",
     memory_cap: float | None = None,
     keep: Keep = "outcomes if large",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal
 
 import polars as pl
@@ -15,8 +15,8 @@ from weftrace.files.documents import broken
 from weftrace.files.schemas import Amount, Count, Fraction, Positive
 from weftrace.files.values import OPTIONAL, filled, from_document, to_document
 from weftrace.pipeline.comparing.comparison import Candidate, Comparison, compare
+from weftrace.pipeline.comparing.variants import variant_of
 from weftrace.pipeline.costs_document import SavedCosts
-from weftrace.pipeline.generators.families import FAMILIES
 from weftrace.pipeline.laws.by_schedule import Claim
 from weftrace.pipeline.simulation import Boundary
 from weftrace.version import __version__
@@ -108,6 +108,17 @@ class ComparisonSummary:
     costs: Annotated[SavedCosts, Meta(description="Of one stage, or of one device's share, on one micro-batch.")]
     rows: tuple[ScheduleRow, ...]
     impossible: tuple[ImpossibleRow, ...]
+    choice: Annotated[
+        str | None,
+        OPTIONAL,
+        Meta(
+            description="Name of the one that takes least time of those that fit and need nothing but an order, or of "
+            "a simpler one within 1 %; null where none fits, or not known."
+        ),
+    ] = None
+    bound_ns: Annotated[
+        Count, OPTIONAL, Meta(description="No schedule on these devices takes less, within the cap; 0: not known.")
+    ] = 0
     left_out: Annotated[str, OPTIONAL, Meta(description="What is not kept of large schedules; else empty.")] = ""
 
 
@@ -120,6 +131,7 @@ def comparison_summary(comparison: Comparison) -> ComparisonSummary:
         equal="devices" if by_devices else "stages",
         num_equal=comparison.num_devices if by_devices else comparison.num_stages,
         unit_ns=comparison.costs.unit_ns,
+        choice=None if comparison.choice is None else comparison.choice.name,
         rows=tuple(_row(comparison, each) for each in comparison.ranked),
         impossible=impossible_rows(comparison.candidates),
     )
@@ -136,30 +148,22 @@ def comparison_of(document: Mapping[str, Any], *, what: str = "comparison") -> C
     Raises `DocumentError` where it is no such document.
     """
     saved = from_document(ComparisonSummary, document, schema=SCHEMA, what=what)
-    named = {*(row.name for row in saved.rows), *(row.name for row in saved.impossible)}
     try:
-        return compare(
+        found = compare(
             saved.costs,
             num_micro_batches=saved.num_micro_batches,
             num_stages=saved.num_equal if saved.equal == "stages" else None,
             num_devices=saved.num_equal if saved.equal == "devices" else None,
             num_layers=saved.num_layers,
-            families=_asked(named) if saved.equal == "devices" else [name for name in FAMILIES if name in named],
+            families=[variant_of(row.name) for row in saved.rows],
             boundary=saved.boundary,
             memory_cap=saved.memory_cap,
             keep="all",  # a file may ask for no more than that
         )
+        impossible = tuple(Candidate(variant=variant_of(row.name), reason=row.reason) for row in saved.impossible)
     except ScheduleError as error:
         raise broken(what, SCHEMA, str(error), "$.num_equal, $.num_micro_batches or $.costs") from error
-
-
-def _asked(named: set[str]) -> list[str]:
-    """Names of rows as families are named: the usual number of stages per device is told too."""
-    usual = {name: family.options.get("stages_per_rank") for name, family in FAMILIES.items()}
-    return [
-        name if (stages := usual.get(name)) is None else f"{name}:{stages}"
-        for name in sorted(named, key=lambda name: list(FAMILIES).index(name.partition(":")[0]))
-    ]
+    return replace(found, candidates=(*found.candidates, *impossible))
 
 
 def comparison_table(comparison: Comparison) -> pl.DataFrame:
@@ -180,7 +184,8 @@ def impossible_rows(candidates: tuple[Candidate, ...]) -> tuple[ImpossibleRow, .
 
 def _row(comparison: Comparison, candidate: Candidate) -> ScheduleRow:
     run = candidate.outcome
-    assert run is not None and candidate.law is not None
+    assert run is not None, candidate.reason
+    law = candidate.law
     return filled(
         ScheduleRow,
         run,
@@ -194,8 +199,8 @@ def _row(comparison: Comparison, candidate: Candidate) -> ScheduleRow:
         peak_bytes=max(run.ranks["peak_bytes"]),
         parameters=float(candidate.parameters),
         fits=comparison.fits(candidate),
-        published=_law(candidate.law.published, run.bubble_ns),
-        exact=_law(candidate.law.exact, run.bubble_ns),
+        published=_law(law.published, run.bubble_ns) if law else None,
+        exact=_law(law.exact, run.bubble_ns) if law else None,
     )
 
 

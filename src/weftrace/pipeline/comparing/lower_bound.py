@@ -10,7 +10,7 @@ from math import ceil
 
 import numpy as np
 
-from weftrace.pipeline.comparing.comparison import MOST_STAGES
+from weftrace.pipeline.comparing.variants import MOST_STAGES
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.simulation import Boundary
 

@@ -6,9 +6,10 @@ Published orders are made for F = I = W. A list scheduler makes one for any cost
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice, product
+from operator import itemgetter
 
 import numpy as np
 import polars as pl
@@ -18,10 +19,10 @@ from weftrace.errors import ScheduleError
 from weftrace.pipeline.costs import Costs, durations_ns, need_costs, of_stages
 from weftrace.pipeline.generators.columns import kinds_of
 from weftrace.pipeline.passes.loops import NEVER, Pipeline, Rules, choose
-from weftrace.pipeline.passes.weight_placement import message_ns, most_held, patiences, place_weights
+from weftrace.pipeline.passes.weight_placement import is_exact, message_ns, most_held, patiences, placed, quickest
 from weftrace.pipeline.rules import check
 from weftrace.pipeline.schedule import Schedule, need_schedule, needed_count
-from weftrace.pipeline.simulation import Boundary, simulate
+from weftrace.pipeline.simulation import Boundary
 
 #: Forwards that a stage is ahead, as `Rules.ahead` has it: 1F1B's, ZB2P's, one between, and no limit.
 _AHEAD = (2, 3, 4, 1_000_000)
@@ -48,7 +49,6 @@ def fit_order(
     """
     need_schedule(schedule)
     need_costs(costs)
-    check(schedule)
     if reason := why_not_fitted(schedule):
         raise ScheduleError(f"schedule {schedule.name!r} has {reason}, for which no order is made.")
     if most_activations is not None:
@@ -60,11 +60,23 @@ def fit_order(
             f"schedule {schedule.name!r}: a rank may hold {cap:,} chunks of activations, but needs {most:,}, one for "
             "each of its stages. Allow more, or choose a schedule with fewer stages on a rank."
         )
-    found = _chosen(schedule, pipeline, cap, boundary)
-    others = [] if most_activations is not None and most_held(schedule) > most_activations else [
-        schedule, place_weights(schedule, costs, boundary=boundary)
-    ]  # fmt: skip
-    return min([*others, *found], key=lambda each: simulate(each, costs, boundary).step_ns)
+    least = _least_ns(pipeline, schedule.num_micro_batches)
+    over = most_activations is not None and most_held(schedule) > most_activations
+    if over:
+        check(schedule)
+    given = [] if over else [placed(schedule, costs, None, boundary)]
+    if given and given[0][0] <= least:
+        return given[0][1]
+    found = _chosen(schedule, pipeline, cap, least)
+    if found is not None:
+        given.append(found if is_exact(costs) else quickest([found[1]], costs, boundary))
+    return min(given, key=itemgetter(0))[1]
+
+
+def least_ns(schedule: Schedule, costs: Costs, boundary: Boundary = "barrier") -> int:
+    """What no order of a schedule that can be fitted takes less than, on the same ranks: of each rank, the way of a
+    first micro-batch to it, where steps end with a barrier, and all its work."""
+    return _least_ns(_pipeline(schedule, costs, None, boundary)[0], schedule.num_micro_batches)
 
 
 def why_not_fitted(schedule: Schedule) -> str:
@@ -128,33 +140,53 @@ def _most_held(schedule: Schedule, size_S: NDArray[np.int64]) -> int:
     return int((held + frees - np.concatenate([[0], held])[first]).max(initial=0))
 
 
-def _chosen(schedule: Schedule, pipeline: Pipeline, cap: int, boundary: Boundary) -> list[Schedule]:
-    """The quickest order that the loop finds; none where all get stuck."""
+def _least_ns(pipeline: Pipeline, num_micro_batches: int) -> int:
+    busy_R = np.bincount(pipeline.rank, pipeline.forward + pipeline.gradient + pipeline.weight) * num_micro_batches
+    if pipeline.counts_start:
+        first_R = pipeline.own[pipeline.first_R[:-1]]
+        busy_R += np.append(0, np.cumsum(pipeline.forward + pipeline.lag))[first_R]
+    return int(busy_R.max())
+
+
+def _chosen(schedule: Schedule, pipeline: Pipeline, cap: int, least_ns: int) -> tuple[int, Schedule] | None:
+    """The quickest order that the loop finds; None where it gets stuck with all rules."""
     place_KSM = np.zeros((3, schedule.num_stages, schedule.num_micro_batches), np.int64)
-    which = 0 if boundary == "barrier" else 1
 
     def step_ns(rules: Rules) -> int:
-        return choose(pipeline, rules, place_KSM)[which]
+        return choose(pipeline, rules, place_KSM)[0 if pipeline.counts_start else 1]
 
+    best = (NEVER, Rules(cap, _AHEAD[-1], 0, False, False, False, 0))
+    for rules in _tries(pipeline, cap, step_ns, _MOST_ACTIONS // place_KSM.size, least_ns):
+        best = min(best, rules)
+        if best[0] <= least_ns:
+            break
+    if best[0] >= NEVER:
+        return None
+    step_ns(best[1])
+    return best[0], schedule.with_actions(_actions(schedule, place_KSM), name=f"{schedule.name}, fitted")
+
+
+def _tries(
+    pipeline: Pipeline, cap: int, step_ns: Callable[[Rules], int], num_tries: int, busy_ns: int
+) -> Iterator[tuple[int, Rules]]:
+    """Rules, and how long a step takes by them: plain ones, the best with several patiences, and the best of all with
+    choices made by chance. busy_ns: what the busiest rank needs."""
     least = int((pipeline.size + pipeline.reserve).max())
     caps = sorted({max(least, part * cap // 4) for part in (3, 4)}, reverse=True)
-    num_tries = _MOST_ACTIONS // place_KSM.size
     flags = product(caps, reversed(_AHEAD), (0, NEVER), (False, True), (False, True), (False, True))
-    first = [Rules(*each, seed=0) for each in islice(flags, max(8, num_tries // 2))]
-    tried = sorted((step_ns(rules), rules) for rules in first)
-    best = tried[0]
-    work = pipeline.forward + pipeline.gradient + pipeline.weight
-    busiest = int(np.bincount(pipeline.rank, work).max()) * schedule.num_micro_batches
-    for rules in list(dict.fromkeys(rules._replace(patience=0) for _, rules in tried))[:_NUM_RULES]:
+    tried: list[tuple[int, Rules]] = []
+    for each in islice(flags, max(8, num_tries // 2)):
+        tried.append((step_ns(rules := Rules(*each, seed=0)), rules))
+        yield tried[-1]
+    plain = dict.fromkeys(rules._replace(patience=0) for _, rules in sorted(tried))
+    for rules in list(plain)[:_NUM_RULES]:
         with_patience = partial(_with_patience, step_ns, rules)
-        best = min(best, *((step, rules._replace(patience=at)) for step, at in patiences(with_patience, busiest)))
+        for step, patience in patiences(with_patience, busy_ns):
+            tried.append((step, rules._replace(patience=patience)))
+            yield tried[-1]
+    best = min(tried)[1]
     for seed in range(1, 2 * min(_NUM_SEEDS, num_tries // 4), 2):
-        rules = best[1]._replace(seed=seed)
-        best = min(best, (step_ns(rules), rules))
-    if best[0] >= NEVER:
-        return []
-    step_ns(best[1])
-    return [schedule.with_actions(_actions(schedule, place_KSM), name=f"{schedule.name}, fitted")]
+        yield step_ns(rules := best._replace(seed=seed)), rules
 
 
 def _with_patience(step_ns: Callable[[Rules], int], rules: Rules, patience: int) -> int:

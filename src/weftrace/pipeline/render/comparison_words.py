@@ -45,7 +45,8 @@ def comparison_headline(summary: ComparisonSummary) -> str:
     rows, unit = summary.rows, summary.unit_ns
     if not rows:
         return f"No schedule is possible here: {setting(summary)}."
-    best, cap = rows[0], summary.memory_cap
+    best = next((row for row in rows if row.name == summary.choice), rows[0])
+    cap = summary.memory_cap
     if not best.fits:
         least = min(rows, key=lambda row: row.peak_activations)
         return (
@@ -53,7 +54,7 @@ def comparison_headline(summary: ComparisonSummary) -> str:
             f"least, {shares(least.peak_activations)}."
         )
     among = f" of those that hold {counted(float(shares(cap)), 'activation')} or fewer" if cap is not None else ""
-    equal = [row.title for row in rows[1:] if _alike(row, best)]
+    equal = [row.title for row in rows if row is not best and _alike(row, best)]
     if len(equal) > _MOST_EQUAL:
         equal[_MOST_EQUAL - 1 :] = [counted(len(equal) - _MOST_EQUAL + 1, "other")]
     names = _listed([best.title, *equal])
@@ -63,10 +64,26 @@ def comparison_headline(summary: ComparisonSummary) -> str:
     held = counted(float(shares(best.peak_activations)), "activation")
     needs = f" {best.title} needs {best.needs}." if best.needs else ""
     return (
-        f"{named} {'take' if equal else 'takes'} least time{' of devices' * bool(devices)}{among}: a step of "
-        f"{length_text(best.step_ns, unit)}{devices}, {idle} of it idle, with {held} and "
-        f"{shares(best.parameters)}x the parameters on a device.{_against(rows, best)}{needs}"
+        f"{named} {'take' if equal else 'takes'} least time{' of devices' * bool(devices)}{among}"
+        f"{_but_for(rows, best)}: a step of {length_text(best.step_ns, unit)}{devices}, {idle} of it idle, with {held} "
+        f"and {shares(best.parameters)}x the parameters on a device.{_against(rows, best)}{_bound(summary, best)}"
+        f"{needs}"
     )
+
+
+def _but_for(rows: Sequence[ScheduleRow], best: ScheduleRow) -> str:
+    """The fastest that is not the choice, because the choice is simpler and nearly as fast; rows are ranked."""
+    first = next(row for row in rows if row.fits and (not row.needs or best.needs))
+    least, own = (row.step_ns * row.num_devices for row in (first, best))
+    return f" but for {first.title}, which is not as simple and saves {percent(1 - least / own)}" if least < own else ""
+
+
+def _bound(summary: ComparisonSummary, best: ScheduleRow) -> str:
+    """How far the best is from what no schedule can be below."""
+    if not 0 < summary.bound_ns <= best.step_ns:
+        return ""
+    more = percent(best.step_ns / summary.bound_ns - 1)
+    return f" No schedule can take less than {length_text(summary.bound_ns, summary.unit_ns)}: it takes {more} more."
 
 
 def setting(summary: ComparisonSummary) -> str:
