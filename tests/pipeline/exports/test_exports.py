@@ -181,6 +181,7 @@ def test_other_placements_orders_and_layers_are_refused() -> None:
         "several stages per rank ask for two ranks": lambda: to_megatron(from_text("rank 0: 0F0 1F0 1B0 0B0")),
         "F&B ask for several stages": lambda: to_megatron(from_text("rank 0: 0F0 0F1&0B0 0B1")),
         "groups of micro-batches are 5, the last 3": lambda: to_megatron(order_of(4, 13, 2, 5, overlaps=False)),
+        "it runs no pipeline": lambda: to_torchtitan(from_text("rank 0: 0F0 0B0")),
         "two stages per rank at most": lambda: to_torchtitan(four),
         "layers of 3 stages are given; the schedule has 8": lambda: to_megatron(four, (1, 2, 3)),
         "stage 1 has 0 layers": lambda: to_megatron(four, (1, 0, *[1] * 6)),

@@ -129,6 +129,8 @@ def test_numbers_that_a_schedule_is_impossible_with_are_explained() -> None:
     assert "dualpipe" in reasons and "even" in reasons["dualpipe"]
     assert "7 micro-batches cannot fill 5 ranks" in reasons["dualpipev"]
     assert document(found).impossible and found.choice is not None
+    none = document(asked(num_devices=4, num_micro_batches=4, num_layers=3, with_flips=False)).headline
+    assert none == "No schedule can be made for these numbers. GPipe: 4 stages are more than the 3 layers."
 
 
 def test_slices_are_ranked_but_chosen_only_where_they_are_asked_for() -> None:

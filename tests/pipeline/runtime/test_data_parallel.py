@@ -107,6 +107,23 @@ def runtime_of(*stages: nn.Module, tied: Sequence[dict[int, str]] = ()) -> Pipel
     return PipelineRuntime(schedule, dict(enumerate(stages)), loss=torch.sum, tied=tied)
 
 
+def test_a_gradient_of_a_parameter_frozen_since_counts_and_is_clipped_as_in_torch() -> None:
+    model = nn.Linear(2, 2)
+    schedule = from_text("rank 0: 0F0 0B0")
+    pipeline = PipelineRuntime(schedule, {0: model}, loss=lambda output, target: (output - target).square().sum())
+    pipeline.step([torch.ones(3, 2)], [torch.zeros(3, 2)])
+    model.weight.requires_grad_(False)
+    before = [each.grad.clone() for each in model.parameters() if each.grad is not None]
+    want = torch.nn.utils.get_total_norm(before)
+    assert float(pipeline.grad_norm()) == pytest.approx(float(want), rel=1e-6)
+    pipeline.clip_grad_norm(0.5)
+    asked = nn.ParameterList(before)
+    for parameter, grad in zip(asked, before, strict=True):
+        parameter.grad = grad
+    torch.nn.utils.clip_grad_norm_(asked, 0.5)
+    assert all(torch.allclose(a.grad, b.grad) for a, b in zip(model.parameters(), asked, strict=True))  # type: ignore[arg-type]
+
+
 def test_what_cannot_be_reduced_as_torch_would_is_refused(alone: DeviceMesh) -> None:
     plain = nn.Linear(2, 2)
     hooked = DistributedDataParallel(nn.Linear(2, 2))

@@ -14,7 +14,15 @@ def headline(found: Recommendation) -> str:
     """The choice, by how much it is faster, than what, and how a step ends."""
     how = "With a barrier at the step's end" if found.boundary == "barrier" else "With each rank's own span as its step"
     if found.choice is None:
-        return f"{how}, no schedule is within the cap of {_cap(found)}: {_least(found)}."
+        able = [each for each in found.ranked if found.may_be_chosen(each)]
+        if not able:
+            because = f" {found.impossible[0].reason}" if found.impossible else ""
+            return f"No schedule can be made for these numbers.{because}"
+        least = min(able, key=found.held)
+        return (
+            f"{how}, no schedule is within the cap of {_cap(found)}: the least is {least.title}'s, "
+            f"{_amount(found, least)}."
+        )
     step_ns = of(found.choice).step_ns
     others = {id(each): each for each in (found.runner_up, found.baseline) if each is not None}
     others.pop(id(found.choice), None)
@@ -46,15 +54,7 @@ def _amount(found: Recommendation, each: Candidate) -> str:
 
 def _cap(found: Recommendation) -> str:
     caps = [] if found.memory_cap is None else [counted(found.memory_cap, "chunk activation")]
-    return " and ".join([*caps, *([] if found.cap_bytes is None else [size(found.cap_bytes)])]) or "no memory"
-
-
-def _least(found: Recommendation) -> str:
-    able = [each for each in found.ranked if found.may_be_chosen(each)]
-    if not able:
-        return "none has a schedule for these numbers"
-    least = min(able, key=found.held)
-    return f"the least is {least.title}'s, {_amount(found, least)}"
+    return " and ".join([*caps, *([] if found.cap_bytes is None else [size(found.cap_bytes)])])
 
 
 def flip_text(found: Recommendation, flip: Flip) -> str:

@@ -19,9 +19,11 @@ def to_torchtitan(schedule: Schedule, layers: Sequence[int] = (), *, csv: str = 
     known. csv: the path of the schedule's CSV, as torchtitan is to open it.
 
     Raises `ScheduleError` for what torch's CSV cannot say, for stages that torchtitan would put on other ranks, and for
-    more than two stages per rank without layers.
+    more than two stages per rank without layers; and for one rank, on which torchtitan runs no pipeline.
     """
     check(schedule)
+    if schedule.num_ranks == 1:
+        raise refusal(schedule, TITLE, "with pipeline_parallel_degree=1 it runs no pipeline")
     text = to_torch_csv(schedule)
     ranks, turns = schedule.num_ranks, schedule.num_stages // schedule.num_ranks
     settings = [

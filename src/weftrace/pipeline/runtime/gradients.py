@@ -118,21 +118,22 @@ class Gradients:
     def of_this_step(self) -> AbstractContextManager[None]:
         """Within it, what is summed or averaged has the gradients of this step alone: earlier ones are already."""
         parts = [each for reduction in self._each() if isinstance(reduction, Parts) for each in reduction.parameters]
-        replicated = [each for _, own in self._by_stage() for each in own] if self._has_replicas else []
+        replicated = [each for _, own in self._that_learn() for each in own] if self._has_replicas else []
         tied = [tie.parameter(stage, self.modules) for tie in self._ties for stage in tie.held(self.modules)]
         return gradients_of_this_step([*dict.fromkeys([*parts, *replicated, *tied])])
 
     def sum(self) -> None:
         """Over replicas of stages, then over tied parameters."""
         if self._has_replicas:
-            for stage, own in self._by_stage():
+            for stage, own in self._that_learn():
                 sum_over_replicas(own, self._schedule, stage, self._link)
         for tie in self._ties:
             sum_over_ties(tie, self.modules, self._schedule, self._link)
 
     def norm(self, norm_type: float) -> Tensor:
         """Of all parameters of the pipeline, each counted once: of replicas, of tied parameters and of those that
-        stages share the first; of sharded ones each part. Raises `ScheduleError` where other parts are not named."""
+        stages share the first; of sharded ones each part. Frozen ones too, as in torch, if they have a gradient of
+        earlier steps. Raises `ScheduleError` where other parts are not named."""
         groups = shard_groups(self._all())
         for module in self._all():
             need_groups(module.named_parameters(), groups)
@@ -165,12 +166,15 @@ class Gradients:
         return (reduction for reductions in self._reductions.values() for reduction in reductions)
 
     def _by_stage(self) -> Iterator[tuple[int, list[nn.Parameter]]]:
-        """Stages in order, with the parameters that learn, each once; those of a loss are the last stage's."""
+        """Stages in order, with their parameters, each once; those of a loss are the last stage's."""
         stages, last = sorted(self.modules), self._schedule.num_stages - 1
         modules = [self.modules[stage] for stage in stages]
         if last in self.modules and isinstance(self.loss, nn.Module):
             modules[-1] = nn.ModuleList([modules[-1], self.loss])
         return zip(stages, parameters_by_stage(modules), strict=True)
+
+    def _that_learn(self) -> Iterator[tuple[int, list[nn.Parameter]]]:
+        return ((stage, [each for each in own if each.requires_grad]) for stage, own in self._by_stage())
 
 
 def _ends(program: Program) -> dict[int, int]:

@@ -94,12 +94,11 @@ def _size(parameter: nn.Parameter) -> float:
 
 
 def parameters_by_stage(modules: Sequence[nn.Module]) -> list[list[nn.Parameter]]:
-    """Those that learn, each once: what stages of this rank share, as an embedding and a head whose weights are tied
+    """Each once: what stages of this rank share, as an embedding and a head whose weights are tied
     do, is the first one's, for its gradient is the sum of both stages' already."""
     first = {parameter: at for at, module in reversed([*enumerate(modules)]) for parameter in module.parameters()}
     return [
-        [parameter for parameter in module.parameters() if parameter.requires_grad and first[parameter] == at]
-        for at, module in enumerate(modules)
+        [parameter for parameter in module.parameters() if first[parameter] == at] for at, module in enumerate(modules)
     ]
 
 
