@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 from tests.pipeline.measured.framework_traces import ENGINE, NAMES, P2P, SCHEDULES, write_devices
+from tests.pipeline.measured.rank_traces import write_ranks
 from tests.tracefile import GEMM, TraceFile
 from weftrace.errors import TraceError
 from weftrace.pipeline import Costs, Simulation, generate, simulate
@@ -17,7 +20,7 @@ from weftrace.pipeline.measured.annotations import annotation_rules, of_frame, o
 from weftrace.pipeline.measured.plain_runs import measured_run, on_stages_of
 from weftrace.pipeline.measured.run_costs import costs_of_actions, costs_of_run, matched
 from weftrace.pipeline.measured.runs import MeasuredRun, runs_of
-from weftrace.pipeline.measured.sourced_costs import costs_of_trace
+from weftrace.pipeline.measured.sourced_costs import costs_of_trace, costs_summary, for_devices
 from weftrace.pipeline.measured.told_schedules import told_schedule
 from weftrace.pipeline.plan_vs_measured.planned_and_measured import slip
 from weftrace.pipeline.simulation import at_times
@@ -116,10 +119,48 @@ def test_ranks_of_several_pipelines_are_kept_apart(tmp_path: Path) -> None:
 def test_stages_without_a_trace_have_the_mean_of_the_others(tmp_path: Path) -> None:
     run = opened(write_devices(tmp_path, [simulated()], NAMES["torch"], ranks=[0, 3]))
     assert costs_of_actions(run).forward_ns == (90 * US, 115 * US, 115 * US, 140 * US)
-    with pytest.raises(TraceError, match="traces of 2 ranks; schedule '1F1B' has 4"):
-        slip(simulated().schedule, run)
-    with pytest.raises(TraceError, match="no trace has stage 1"):
-        told_schedule(run)
+    for refused in (lambda: slip(simulated().schedule, run), lambda: told_schedule(run)):
+        with pytest.raises(
+            TraceError, match="ranks 1 and 2 of the job's 64 have no trace, but at least one takes part"
+        ):
+            refused()
+
+
+def test_a_rank_without_a_trace_is_named_and_nothing_is_blamed_for_it(tmp_path: Path) -> None:
+    """1F1B of ranks with F 90, 100, 110, 140 us: what is left tells which is missing, and each stage keeps its cost."""
+    step = simulated()
+    start, end = (step.actions[name].to_numpy() for name in ("start_ns", "end_ns"))
+    rank = step.schedule.rank_N
+    free = np.where(np.diff(rank, prepend=-1) != 0, 0, np.roll(end, 1))
+    folder = write_ranks(tmp_path / "ranks", step.schedule, [(start, end)] * 2, [(free, start)] * 2)
+    files = {at: (folder / f"rank{at}.json").read_text() for at in range(4)}
+    cases: dict[tuple[int, ...], tuple[Any, str]] = {
+        (0, 1, 2): ((90, 100, 110, 100), "rank 3 .* has no trace, but takes part .* stage 2, the highest seen, waits"),
+        (0, 2, 3): ((90, 113.333, 110, 140), "rank 1 .*: no trace has stage 1"),
+        (1,): ((100,) * 4, "ranks 0, 2 and 3 of the job's 4 have no trace, but at least one .*: no trace has stage 0"),
+        (0,): (90, "ranks 1, 2 and 3 of the job's 4 .* stage 0, the highest seen, waits for a later stage"),
+    }
+    for kept, (forward, sentence) in cases.items():
+        for at, text in files.items():
+            (folder / f"rank{at}.json").unlink(missing_ok=True)
+            if at in kept:
+                (folder / f"rank{at}.json").write_text(text)
+        source = open_trace(folder if len(kept) > 1 else folder / f"rank{kept[0]}.json")
+        costs = for_devices(costs_of_trace(source, weight_share=0), 4)
+        assert np.allclose(np.array(costs.costs.forward_ns), np.multiply(forward, US), atol=1), kept
+        assert costs.costs.latency_ns == 0 and re.search(sentence, " ".join(costs_summary(costs).notes)), kept
+        estimates = re.search(
+            "stages? (.*), without a trace, with these means: an estimate", costs_summary(costs).notes[-1]
+        )
+        assert (estimates is None) == (kept == (0,)), kept
+        with pytest.raises(TraceError, match="What it did would be taken for time of messages"):
+            told_schedule(measured_run(source))
+
+
+def test_ranges_without_stages_are_of_their_rank_where_another_has_no_trace(tmp_path: Path) -> None:
+    write_devices(tmp_path, [simulated()], NAMES["DeepSpeed, instructions"], ranks=[1, 2, 3])
+    costs = costs_of_trace(open_trace(tmp_path), weight_share=0)
+    assert costs.costs.forward_ns == (round(350 / 3 * US), 100 * US, 110 * US, 140 * US) and costs.estimated == (0,)
 
 
 def test_ranges_without_stages_in_an_unknown_order_need_a_schedule(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
+from weftrace.pipeline.measured.absent_ranks import Absence, absence
 from weftrace.pipeline.measured.annotations import NamedRange, named_ranges
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule
 from weftrace.trace.job import Job
@@ -65,7 +66,7 @@ class MeasuredRun(InNotebook):
         end of what was launched inside it. has_waits: whether waits for messages were recorded.
     numbers: "named", the ranges tell stage and micro-batch; "local", each rank numbers its own chunks; "order", they
         tell no stage: each rank is taken as one, until `on_stages_of` sets them by order, as a schedule has them.
-    notes: what was chosen.
+    absent: ranks of the job without a trace; None where there are none, or nothing tells. notes: what was chosen.
     """
 
     actions: pl.DataFrame
@@ -73,7 +74,13 @@ class MeasuredRun(InNotebook):
     has_waits: bool
     numbers: Literal["named", "local", "order"] = "named"
     source: str = ""
+    absent: Absence | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a rank of the pipeline has no trace."""
+        return self.absent is not None and self.absent.takes_part
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -140,7 +147,8 @@ def runs_of(source: Trace | Job, *, workers: int | None = None) -> tuple[Measure
                 raise TraceError(f"{outcome.path}: a second trace of rank {rank}; give one trace per rank, of one run.")
             found[rank] = outcome.value
     told = [found[rank] for rank in sorted(found)]
-    return tuple(_run_of(replica, name) for replica in _replicas(told))
+    traced = [rank.rank for rank in told]
+    return tuple(_run_of(replica, name, traced) for replica in _replicas(told))
 
 
 def chosen_replica(runs: Sequence[MeasuredRun], replica: Replica) -> MeasuredRun:
@@ -188,6 +196,7 @@ class _Told:
 
     path: str
     rank: int | None
+    world_size: int | None
     actions: pl.DataFrame
     frameworks: tuple[str, ...]
     pipeline: tuple[int, ...]
@@ -252,6 +261,7 @@ def _actions_of(trace: Trace) -> _Told:
     return _Told(
         path=trace.path,
         rank=trace.rank,
+        world_size=trace.world_size,
         actions=frame.select(pl.col(n).cast(t) for n, t in RUN_SCHEMA.items()),
         frameworks=tuple(sorted({range_.framework for range_ in said})),
         pipeline=pipeline,
@@ -430,17 +440,29 @@ def _place(told: _Told) -> int:
     return told.pipeline.index(told.rank) if told.rank in told.pipeline else len(told.pipeline)
 
 
-def _run_of(told: Sequence[_Told], source: str) -> MeasuredRun:
-    """The ranks of one pipeline as a run."""
+def _stage_of(told: _Told, at: int, absent: Absence) -> int:
+    """Of a rank whose ranges name none, where others have no trace: its place in its process group; its number, where
+    the pipeline is the whole job; else its place among the traces."""
+    if told.rank in told.pipeline:
+        return _place(told)
+    return told.rank if told.rank is not None and absent.num_stages == told.world_size else at
+
+
+def _run_of(told: Sequence[_Told], source: str, traced: Sequence[int | None]) -> MeasuredRun:
+    """The ranks of one pipeline as a run. traced: the ranks of all traces."""
     actions = pl.concat(
         [rank.actions.with_columns(pl.lit(number, dtype=pl.Int32).alias("rank")) for number, rank in enumerate(told)]
     )
     by_order = bool(actions.get_column("stage").null_count() or actions.get_column("micro_batch").null_count())
     if (actions.get_column("step") < 0).any():
         actions = _with_steps(actions, by_order)
+    group, world_size = told[0].pipeline, told[0].world_size
+    absent = absence(actions, [rank.rank for rank in told], traced=traced, world_size=world_size, group=group)
     if by_order:
         nth = pl.int_range(pl.len(), dtype=pl.Int32).over("rank", "step", "kind")
-        actions = actions.with_columns(pl.coalesce("stage", "rank"), pl.coalesce("micro_batch", nth))
+        places = [at if absent is None else _stage_of(rank, at, absent) for at, rank in enumerate(told)]
+        place = pl.col("rank").replace_strict(dict(enumerate(places)), return_dtype=pl.Int32)
+        actions = actions.with_columns(pl.coalesce("stage", place), pl.coalesce("micro_batch", nth))
     on_device = all(rank.is_device for rank in told)
     frameworks = sorted({name for rank in told for name in rank.frameworks})
     notes = []
@@ -453,12 +475,15 @@ def _run_of(told: Sequence[_Told], source: str) -> MeasuredRun:
         notes.append(f"actions are {how} of {' and '.join(frameworks)}")
     if by_order:
         notes.append("they name no stage, so their order on each rank gives it")
+    if absent is not None:
+        notes.append(absent.sentence)
     return MeasuredRun(
         actions=actions,
         basis="device" if on_device else "host",
         has_waits=all(rank.has_waits for rank in told),
         numbers="order" if by_order else "named",
         source=source,
+        absent=absent,
         notes=tuple(notes),
     )
 

@@ -16,6 +16,7 @@ from weftrace.files.values import filled
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.costs_document import read_costs
+from weftrace.pipeline.measured.absent_ranks import listed
 from weftrace.pipeline.measured.phase_costs import costs_of_phases
 from weftrace.pipeline.measured.plain_runs import measured_runs
 from weftrace.pipeline.measured.run_costs import costs_of_actions, latency_of_run, tells_weight, with_share_of_weight
@@ -34,13 +35,14 @@ Basis = Literal["phases", "actions", "flops", "given"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcedCosts(InNotebook):
     """costs: of a chunk. basis: how they were come by. is_upper_bound: whether F, I and W are serial upper bounds.
-    num_layers: that the chunk holds, as a trace's phases tell; None where nothing does. source: the file. notes: what
-    was assumed, and what was left out."""
+    num_layers: that the chunk holds, as a trace's phases tell; None where nothing does. estimated: stages that have no
+    trace, with the means of the others. source: the file. notes: what was assumed, and what was left out."""
 
     costs: Costs
     basis: Basis
     is_upper_bound: bool = False
     num_layers: int | None = None
+    estimated: tuple[int, ...] = ()
     source: str = ""
     notes: tuple[str, ...] = ()
 
@@ -77,10 +79,17 @@ def costs_of_trace(
     if has_actions(first) or first.plain is not None or not (first.device_ids or isinstance(source, Trace)):
         runs = measured_runs(source)
         run, _ = with_told_schedule(chosen_replica(runs, "all"))
-        costs, assumed = with_weight_share(costs_of_actions(run), run, weight_share)
+        num_stages = None if run.absent is None else run.absent.num_stages
+        costs, assumed = with_weight_share(costs_of_actions(run, num_stages), run, weight_share)
+        seen = set(run.actions.get_column("stage").to_list())
+        if run.is_partial and num_stages is None:
+            costs = _alike(costs, len(seen) / run.num_ranks)
+            note = "of how many stages the pipeline has is unknown: the mean of these ranks is taken as each device's"
+            assumed = (*assumed, note)
         costs, passed = _with_latency_of(costs, [with_told_schedule(each) for each in runs])
         return SourcedCosts(
             costs=costs, basis="actions", source=run.source,
+            estimated=tuple(stage for stage in range(_num_stages(costs) or 0) if stage not in seen),
             notes=(
                 f"medians over the actions of {counted(run.num_ranks, 'rank')}; {passed}",
                 *run.notes,
@@ -139,18 +148,20 @@ def costs_summary(sourced: SourcedCosts) -> CostsSummary:
         weight_ns=mean_ns(costs.weight_ns),
         overlapped_ns=None if costs.overlapped_ns is None else mean_ns(costs.overlapped_ns),
         latency_ns=costs.latency_ns,
-        notes=(*sourced.notes, *_by_stage(costs)),
+        notes=(*sourced.notes, *_by_stage(sourced)),
     )
 
 
-def _by_stage(costs: Costs) -> list[str]:
-    """That the numbers are means, where stages differ."""
-    stages = _num_stages(costs)
-    return (
-        []
-        if stages is None
-        else [f"the means of {counted(stages, 'stage')}; each stage is simulated with its own costs"]
-    )
+def _by_stage(sourced: SourcedCosts) -> list[str]:
+    """That the numbers are means, where stages differ; and which stages have them for want of their own."""
+    stages, unseen = _num_stages(sourced.costs), sourced.estimated
+    if stages is None:
+        return []
+    means = f"the means of {counted(stages - len(unseen), 'stage')}; each stage is simulated with its own costs"
+    if not unseen:
+        return [means]
+    which = f"stage{'s' if len(unseen) > 1 else ''} {listed(unseen)}"
+    return [f"{means}, but {which}, without a trace, with these means: an estimate"]
 
 
 def _num_stages(costs: Costs) -> int | None:
@@ -183,15 +194,22 @@ def for_devices(sourced: SourcedCosts, num_devices: int) -> SourcedCosts:
     if stages is None or stages == num_devices:
         return sourced
 
+    unseen = f", of which {len(sourced.estimated)} without a trace are estimates" if sourced.estimated else ""
+    note = f"stages taken as alike: the mean of {stages}{unseen}, as the share of {counted(num_devices, 'device')}"
+    return replace(sourced, costs=_alike(costs, stages / num_devices), estimated=(), notes=(*sourced.notes, note))
+
+
+def _alike(costs: Costs, factor: float) -> Costs:
+    """The same costs for all stages: the means, times a factor."""
+
     def share(name: str) -> int | None:
         value = getattr(costs, name)
-        return None if value is None else round(float(np.mean(value)) * stages / num_devices)
+        return None if value is None else round(float(np.mean(value)) * factor)
 
     names = ("forward_ns", "input_ns", "weight_ns", "backward_ns", "overlapped_ns", "activation_bytes", "pending_bytes",
              "weight_bytes")  # fmt: skip
     changed: dict[str, Any] = {name: share(name) for name in names}
     if costs.activation_bytes == 1:
         changed["activation_bytes"] = 1  # counts chunks
-    note = f"stages taken as alike: the mean of {stages}, as the share of {counted(num_devices, 'device')}"
     changed["message_bytes"] = mean_ns(costs.message_bytes)
-    return replace(sourced, costs=replace(costs, **changed, rank_factor=1.0), notes=(*sourced.notes, note))
+    return replace(costs, **changed, rank_factor=1.0)

@@ -33,8 +33,10 @@ def told_schedule(run: MeasuredRun, step: int | None = None) -> Schedule:
     step: by default the last of those that hold most actions, because the first and last of a recording are often cut,
     and forwards alone, as an evaluation runs them, are steps too.
 
-    Raises `TraceError` where the actions make no schedule, or where none is known and the ranges do not tell stages.
+    Raises `TraceError` where the actions make no schedule, where none is known and the ranges do not tell stages, and
+    where a rank of the pipeline has no trace.
     """
+    need_all_ranks(run)
     chosen = run.of_step(_fullest(run) if step is None else step)
     for schedule in _candidates(chosen):
         if _alike(on_stages_of(chosen, schedule), schedule):
@@ -46,6 +48,15 @@ def told_schedule(run: MeasuredRun, step: int | None = None) -> Schedule:
             "traces of one rank of each stage (--ranks)."
         )
     return _as_it_ran(chosen)
+
+
+def need_all_ranks(run: MeasuredRun) -> None:
+    """Raises `TraceError` where a rank of the pipeline has no trace: what it did would look like messages."""
+    if run.absent is not None and run.absent.takes_part:
+        raise TraceError(
+            f"{run.source}: {run.absent.sentence}. What it did would be taken for time of messages; give the trace of "
+            "each rank of the pipeline."
+        )
 
 
 def _fullest(run: MeasuredRun) -> int:
@@ -64,7 +75,8 @@ def with_told_schedule(run: MeasuredRun) -> tuple[MeasuredRun, Schedule | None]:
         return on_one_clock(whole, schedule)[0], schedule
     except TraceError:
         note = "their order is that of no known schedule: each rank is taken as one stage"
-        return (replace(run, notes=(*run.notes, note)) if run.numbers == "order" else run), None
+        is_unknown = run.numbers == "order" and not run.is_partial
+        return (replace(run, notes=(*run.notes, note)) if is_unknown else run), None
 
 
 def _candidates(run: MeasuredRun) -> Iterator[Schedule]:

@@ -20,6 +20,7 @@ from weftrace.pipeline.measured.one_clock import on_one_clock
 from weftrace.pipeline.measured.plain_runs import on_stages_of
 from weftrace.pipeline.measured.run_costs import costs_of_run, matched
 from weftrace.pipeline.measured.runs import MeasuredRun, run_of
+from weftrace.pipeline.measured.told_schedules import need_all_ranks
 from weftrace.pipeline.plan_vs_measured.forecasts import StepForecast, step_forecasts
 from weftrace.pipeline.plan_vs_measured.lateness import MeasuredTimes, PlannedTimes, chain_of, lateness
 from weftrace.pipeline.plan_vs_measured.outliers import Outlier, outliers
@@ -113,9 +114,10 @@ def slip(
     """Planned against measured, for one step: the last, or the one of that number (from 0).
 
     costs: what the plan rested on; None for the medians of the measured step itself (`costs_of_run`).
-    Raises `TraceError` where the traces are of another schedule or number of ranks.
+    Raises `TraceError` where the traces are of another schedule or number of ranks, or where a rank has none.
     """
     run = measured if isinstance(measured, MeasuredRun) else run_of(measured)
+    need_all_ranks(run)
     run = on_stages_of(run, schedule).of_schedule(schedule)
     run, clocks = on_one_clock(run, schedule)
     chosen = run.of_step(step)

@@ -52,7 +52,8 @@ def predicted_step(costs: SourcedCosts, run: Run) -> StepReport:
         tokens=tokens, sequence=run.sequence,
     )  # fmt: skip
     model, device, assumed = _named(run, published)
-    of_chunk = for_devices(costs, run.num_stages).costs
+    costs = for_devices(costs, run.num_stages)
+    of_chunk = costs.costs
     simulation = simulate(schedule, of_chunk.sliced(schedule.num_slices) if schedule.num_slices > 1 else of_chunk)
     config = None if model is None else model_config(model)
     flops = None if config is None else flops_per_token(config, run.sequence)
