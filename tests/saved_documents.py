@@ -83,7 +83,8 @@ def _values(folder: Path) -> dict[str, Any]:
         "flops-sweep": Sweep(model="tiny", axes={"batch": (1,)}, hardware=chip.name, points=(point,),
                              assumptions=assumed, notes=("a note",)),
         "schedule-swap": swap_schedule(pipeline_run("1f1b"), "gpipe"),
-        "recommendation": recommend(COSTS, num_devices=2, num_micro_batches=2, with_flips=False),
+        "recommendation": recommend(COSTS, num_devices=2, num_micro_batches=2, with_flips=False, search_seconds=600,
+                                    search_moves=20),
     }  # fmt: skip
 
 
