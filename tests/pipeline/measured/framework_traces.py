@@ -61,11 +61,12 @@ def write_devices(
     messages: bool = True,
     profiler_steps: bool = True,
     gap: float = 0,
+    first: int = 0,
 ) -> Path:
     """A trace of each rank: its host runs far ahead of the device, so that only the device tells times.
 
     ranks: those whose trace is written. numbers: of each, as the job has them. messages: whether receives have kernels.
-    gap: us of each action in which its rank only waits for its host.
+    gap: us of each action in which its rank only waits for its host. first: the first step that is recorded.
     """
     folder.mkdir(parents=True, exist_ok=True)
     schedule = steps[0].schedule
@@ -78,8 +79,9 @@ def write_devices(
             "Process Group Ranks": str(list(job)),
             "Group size": len(job),
         }
-        origin = EPOCH_US
-        for number, step in enumerate(steps):
+        lengths = [round(step.makespan_ns / 1000) + 10_000 for step in steps]
+        for number, step in list(enumerate(steps))[first:]:
+            origin = EPOCH_US + sum(lengths[:number])
             host = origin
             start, end = (step.actions[name].to_numpy() / 1000 for name in ("start_ns", "end_ns"))
             mine = [row for row, action in enumerate(actions) if action.rank == rank]
@@ -103,7 +105,6 @@ def write_devices(
                     file.kernel(GEMM, at, length, launch=host + 6 + half, launch_tid=1 + half)
                 free = end[row]
                 host += 30
-            origin += round(float(end.max())) + 10_000
         file.write(folder / f"rank{job[rank]}.json")
     return folder
 

@@ -264,6 +264,19 @@ def test_a_wrapped_action_counts_once(tmp_path: Path) -> None:
     assert run.actions.height == 2 and np.all((run.actions["end_ns"] - run.actions["start_ns"]).to_numpy() == 30 * US)
 
 
+@pytest.mark.parametrize("around", ["forward_step", "Forward 1"])
+def test_a_users_range_around_a_step_hides_no_action(tmp_path: Path, around: str) -> None:
+    """Its name is an action's too, without all numbers. A single numbered range among actions without is none."""
+    file = TraceFile().host(around, 0, 100)
+    for at, name in enumerate(("0F0", "0F1", "0B0", "0B1")):
+        file.host(name, 20 * at, 10)
+    run = runs_of(file.trace(tmp_path))[0]
+    assert run.numbers == "named" and (run.actions["end_ns"] - run.actions["start_ns"]).to_list() == [10 * US] * 4
+    rare = TraceFile().host("forward_step", 0, 30).host("0F0", 5, 10).host("backward_step", 40, 30)
+    run = runs_of(rare.trace(tmp_path))[0]
+    assert run.numbers == "order" and (run.actions["end_ns"] - run.actions["start_ns"]).to_list() == [30 * US] * 2
+
+
 def test_pipelines_without_numbers_are_kept_apart_by_their_process_groups(tmp_path: Path) -> None:
     """Ranks 0, 2, 4, 6 and 1, 3, 5, 7: data-parallel neighbours, as Megatron-LM places them."""
     usual, slow = simulated(), simulated(costs=replace(COSTS, forward_ns=200 * US))
@@ -281,7 +294,7 @@ def test_pipelines_without_numbers_are_kept_apart_by_their_process_groups(tmp_pa
 
 
 def test_recordings_that_lack_something_are_refused_or_their_whole_steps_are_taken(tmp_path: Path) -> None:
-    """Two ranks that recorded fewer steps; ranks of two runs; an action that comes twice in a step."""
+    """Two ranks that recorded fewer steps, or other ones; ranks of two runs; an action that comes twice in a step."""
     usual, slow = simulated(), simulated(costs=replace(COSTS, forward_ns=200 * US))
     uneven = tmp_path / "uneven"
     write_devices(uneven, [usual, slow], NAMES["torch"], ranks=[0, 1])
@@ -289,8 +302,20 @@ def test_recordings_that_lack_something_are_refused_or_their_whole_steps_are_tak
     assert costs_of_trace(open_trace(uneven), weight_share=0.5).costs.forward_ns == COSTS.forward_ns
     run = opened(uneven)
     assert slip(usual.schedule, run).num_steps == 1
-    with pytest.raises(TraceError, match="rank 2 has 0 actions in step 1; schedule '1F1B' has 16"):
-        matched(run, usual.schedule)
+    assert run.notes[-1] == "1 step of 2 left out: not recorded on all ranks"
+    short = replace(
+        run, actions=run.actions.filter((pl.col("rank") != 2) | (pl.int_range(pl.len()) < run.actions.height // 2 + 8))
+    )
+    with pytest.raises(TraceError, match="rank 2 has 8 actions in step 0; schedule '1F1B' has 16"):
+        matched(short, usual.schedule)
+    late = tmp_path / "late"
+    write_devices(late, [usual, slow, usual], NAMES["torch"], ranks=[0, 1])
+    write_devices(late, [usual, slow, usual], NAMES["torch"], ranks=[2, 3], first=1)
+    run = opened(late)
+    assert [(at, run.of_step(at).makespan_ns) for at in run.steps] == [(1, slow.makespan_ns), (2, usual.makespan_ns)]
+    write_devices(late, [usual, slow, usual], NAMES["weftrace"], ranks=[2, 3], first=1, profiler_steps=False)
+    with pytest.raises(TraceError, match="rank 3 recorded 2 steps and rank 0 3, and nothing numbers them"):
+        opened(late)
     mixed = tmp_path / "mixed"
     write_devices(mixed, [usual], NAMES["torch"], ranks=[0, 1])
     write_devices(mixed, [simulated("gpipe")], NAMES["torch"], ranks=[2, 3])

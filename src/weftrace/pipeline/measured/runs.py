@@ -14,7 +14,7 @@ A range that names neither stage nor micro-batch is told by its order on its ran
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 from weftrace.errors import TraceError
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.measured.absent_ranks import Absence, absence
-from weftrace.pipeline.measured.annotations import NamedRange, named_ranges
+from weftrace.pipeline.measured.annotations import ACTIONS, NamedRange, named_ranges
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace, is_annotation
-from weftrace.trace.phases import find_steps
+from weftrace.trace.phases import find_steps, step_at
 from weftrace.trace.work import works_of
 from weftrace.units import counted, duration
 
@@ -146,7 +146,7 @@ def runs_of(source: Trace | Job, *, workers: int | None = None) -> tuple[Measure
             if rank in found:
                 raise TraceError(f"{outcome.path}: a second trace of rank {rank}; give one trace per rank, of one run.")
             found[rank] = outcome.value
-    told = [found[rank] for rank in sorted(found)]
+    told = _with_common_steps([found[rank] for rank in sorted(found)])
     traced = [rank.rank for rank in told]
     return tuple(_run_of(replica, name, traced) for replica in _replicas(told))
 
@@ -192,13 +192,15 @@ def has_actions(trace: Trace) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
     """What a rank's trace tells. actions: frame of `RUN_SCHEMA` without rank; step -1 and stage or micro_batch null
-    where they are not told. pipeline: the ranks among which it sends and receives; empty where that is not known."""
+    where they are not told. numbers: of each step, that of its `ProfilerStep` and which of that it is, in order; empty
+    where nothing numbers them. pipeline: the ranks among which it sends and receives; empty where that is not known."""
 
     path: str
     rank: int | None
     world_size: int | None
     actions: pl.DataFrame
     frameworks: tuple[str, ...]
+    numbers: tuple[tuple[int, int], ...]
     pipeline: tuple[int, ...]
     is_device: bool
     has_waits: bool
@@ -237,7 +239,7 @@ def _actions_of(trace: Trace) -> _Told:
     ranges = ranges.with_columns(kind=pl.col("name").replace_strict(kinds, return_dtype=pl.String)).sort(
         "ts_ns", "end_ns", descending=[False, True], maintain_order=True
     )
-    own = _outermost(ranges.filter(pl.col("kind").is_in(("F", "B", "I", "W", "F&B"))))
+    own = _actions_in(ranges.filter(pl.col("kind").is_in(list(ACTIONS))), named)
     start, end = (own.get_column(name).to_numpy() for name in ("ts_ns", "end_ns"))
     said = [named[name] for name in own.get_column("name")]
     on_device = bool(trace.device_ids)
@@ -248,9 +250,10 @@ def _actions_of(trace: Trace) -> _Told:
         inside = np.array([range_.waits_inside for range_ in said])
         pipeline = ()
         times, waits, has_waits = _on_host(trace, start, end, inside, ranges.filter(pl.col("kind") == "wait"), said)
+    profilers = find_steps(trace.events)
     steps = ranges.filter(pl.col("kind") == "step").get_column("ts_ns").to_numpy()
     if not len(steps):
-        steps = find_steps(trace.events).get_column("host_start_ns").to_numpy()
+        steps = profilers.get_column("host_start_ns").to_numpy()
     step = np.maximum(np.searchsorted(steps, start, "right") - 1, 0) if len(steps) else np.full(len(start), -1)
     rows = [[getattr(range_, column, None) for column in ACTION_SCHEMA] for range_ in said]
     columns = {"step": step, "start_ns": times[0], "end_ns": times[1], "stalled_ns": times[2]}
@@ -264,6 +267,7 @@ def _actions_of(trace: Trace) -> _Told:
         world_size=trace.world_size,
         actions=frame.select(pl.col(n).cast(t) for n, t in RUN_SCHEMA.items()),
         frameworks=tuple(sorted({range_.framework for range_ in said})),
+        numbers=_numbers_of(steps, profilers),
         pipeline=pipeline,
         is_device=on_device,
         has_waits=has_waits,
@@ -277,6 +281,24 @@ def _pipeline_of(passed: pl.DataFrame) -> tuple[int, ...]:
     if groups.is_empty() or not re.fullmatch(r"\[[\d, ]+\]", text := str(groups.row(0)[0])):
         return ()
     return tuple(int(rank) for rank in text[1:-1].split(","))
+
+
+def _numbers_of(steps: _Ints, profilers: pl.DataFrame) -> tuple[tuple[int, int], ...]:
+    """Of steps that start at these times: the number of the `ProfilerStep` around each, and which of that it is; empty
+    where one lies in none."""
+    number = step_at(pl.Series(steps, dtype=pl.Int64), profilers)
+    nth = number.to_frame().select(pl.int_range(pl.len()).over("step")).to_series()
+    return () if number.null_count() else tuple(zip(number.to_list(), nth.to_list(), strict=True))
+
+
+def _actions_in(ranges: pl.DataFrame, named: Mapping[str, NamedRange]) -> pl.DataFrame:
+    """The outermost actions. Where they tell all numbers, what does not, such as a user's range around a step, is none,
+    unless there are more of that, or it alone tells of forwards or of backwards."""
+    tells_all = pl.col("name").is_in([name for name, range_ in named.items() if range_.tells_all])
+    numbered, others = (_outermost(ranges.filter(each)) for each in (tells_all, ~tells_all))
+    ways = [set(each.get_column("kind").replace({"I": "B", "W": "B"})) for each in (numbered, others)]
+    is_enough = numbered.height >= others.height and ("F&B" in ways[0] or ways[0] >= ways[1])
+    return numbered if is_enough else _outermost(ranges)
 
 
 def _outermost(ranges: pl.DataFrame) -> pl.DataFrame:
@@ -409,6 +431,18 @@ def _range_at(start: _Ints, end: _Ints, times: _Ints) -> _Ints:
 # --- all ranks --------------------------------------------------------------------------------------------------------
 
 
+def _with_common_steps(told: Sequence[_Told]) -> list[_Told]:
+    """The ranks with steps of one numbering, from 0, where a `ProfilerStep` numbers them on all."""
+    if not all(rank.numbers for rank in told):
+        return list(told)
+    at = {number: at for at, number in enumerate(sorted({number for rank in told for number in rank.numbers}))}
+    common = [dict(enumerate(at[number] for number in rank.numbers)) for rank in told]
+    return [
+        replace(rank, actions=rank.actions.with_columns(pl.col("step").replace_strict(steps, return_dtype=pl.Int32)))
+        for rank, steps in zip(told, common, strict=True)
+    ]
+
+
 def _replicas(told: Sequence[_Told]) -> list[list[_Told]]:
     """The ranks of each pipeline, by its process group where ranges name no stage; else, where several ran the same
     action, the k-th of those with the same stages is of the k-th replica."""
@@ -456,6 +490,7 @@ def _run_of(told: Sequence[_Told], source: str, traced: Sequence[int | None]) ->
     by_order = bool(actions.get_column("stage").null_count() or actions.get_column("micro_batch").null_count())
     if (actions.get_column("step") < 0).any():
         actions = _with_steps(actions, by_order)
+    actions, left_out = _on_all_ranks(actions, told)
     group, world_size = told[0].pipeline, told[0].world_size
     absent = absence(actions, [rank.rank for rank in told], traced=traced, world_size=world_size, group=group)
     if by_order:
@@ -477,6 +512,7 @@ def _run_of(told: Sequence[_Told], source: str, traced: Sequence[int | None]) ->
         notes.append("they name no stage, so their order on each rank gives it")
     if absent is not None:
         notes.append(absent.sentence)
+    notes += left_out
     return MeasuredRun(
         actions=actions,
         basis="device" if on_device else "host",
@@ -486,6 +522,29 @@ def _run_of(told: Sequence[_Told], source: str, traced: Sequence[int | None]) ->
         absent=absent,
         notes=tuple(notes),
     )
+
+
+def _on_all_ranks(actions: pl.DataFrame, told: Sequence[_Told]) -> tuple[pl.DataFrame, list[str]]:
+    """The steps that all ranks recorded, and how many others there are, in a sentence. Raises `TraceError` where there
+    are none, or where nothing numbers the steps, a rank has fewer, and the k-th of all ranks are not of one time."""
+    spans = actions.group_by("step", "rank").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+    steps = spans.group_by("step").agg(pl.len(), at_once=pl.col("start_ns").max() < pl.col("end_ns").min())
+    whole = steps.filter(pl.col("len") == len(told))
+    if whole.height == steps.height:
+        return actions, []
+    if whole.is_empty():
+        raise TraceError(f"{told[0].path}: no step was recorded on all {len(told)} ranks. Record the same on all.")
+    if not all(rank.numbers for rank in told) and not whole.get_column("at_once").all():
+        each = spans.group_by("rank").len().sort("len", "rank", descending=[True, False]).rows()
+        (many, most), (few, least) = each[0], each[-1]
+        raise TraceError(
+            f"{told[few].path}: rank {few} recorded {counted(least, 'step')} and rank {many} {most}, and nothing "
+            "numbers them, so which belong together is unknown. Record the same steps on all ranks, or call the "
+            "profiler's step(), which numbers them."
+        )
+    left = counted(steps.height - whole.height, "step")
+    kept = actions.filter(pl.col("step").is_in(whole.get_column("step").implode()))
+    return kept, [f"{left} of {steps.height} left out: not recorded on all ranks"]
 
 
 def _with_steps(actions: pl.DataFrame, by_order: bool) -> pl.DataFrame:
