@@ -194,14 +194,24 @@ def test_without_kernels_of_messages_time_before_an_input_is_the_messages(tmp_pa
     assert summary.measured_ns == step.makespan_ns and summary.p2p_ns > 0 and summary.between_ns == 0
 
 
-def test_a_reduction_that_goes_on_is_not_of_the_action(tmp_path: Path) -> None:
-    # host   [1B0 0-10]         device  GEMM 20-50, then ReduceScatter 45-400 launched in the same range
-    file = TraceFile().host("PP:1F0", 0, 10).host("PP:1B0", 10, 10)
-    file.kernel(GEMM, 15, 4, launch=2).kernel(GEMM, 20, 30, launch=12)
-    file.kernel("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 45, 355, launch=14,
-                stream=20)  # fmt: skip
+def test_a_collective_at_the_end_is_of_the_action_unless_backwards_alone_run_it(tmp_path: Path) -> None:
+    """Host: 1F0 0-10, 1B0 10-20, 1F1 20-30. AllReduce is of tensor parallelism, in both; ReduceScatter of gradients.
+
+    device  1F0 [GEMM 15-19][AllReduce -23]  1B0 [GEMM 30-60][AllReduce -64][ReduceScatter ........ -400]
+                                                          1F1 [GEMM 70-74][AllReduce -78]
+    """
+    file = TraceFile().host("PP:1F0", 0, 10).host("PP:1B0", 10, 10).host("PP:1F1", 20, 10)
+    group: dict[str, Any] = {"Collective name": "allreduce", "Process Group Ranks": "[0, 1]"}
+    for launch, start, length in ((2, 15, 4), (12, 30, 30), (22, 70, 4)):
+        file.kernel(GEMM, start, length, launch=launch)
+        file.kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", start + length, 4, launch=launch + 1, stream=20,
+                    **group)  # fmt: skip
+    file.kernel("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 64, 336, launch=14,
+                stream=21)  # fmt: skip
     run = runs_of(file.trace(tmp_path))[0]
-    assert (run.actions["end_ns"] - run.actions["start_ns"]).to_list() == [4 * US, 30 * US]
+    assert (run.actions["end_ns"] - run.actions["start_ns"]).to_list() == [8 * US, 34 * US, 8 * US]
+    assert any(note.startswith("reduce_scatter of backwards alone is taken as the reduction of gradients, apart from B "
+                               "and W: up to 340 µs after") for note in run.notes)  # fmt: skip
 
 
 def test_torchs_waits_on_processors_are_split_off(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ What an action took never includes the wait for its message:
 
     host     range 3F5       [....wait....|== compute ==|send]     torch: from the first operator after the wait
     device   launched in it            [recv kernel]               the wait: from the action before, until it ended
-                                                   [gemm][gemm]    the action: first start to last end of what computes
+                                                   [gemm][gemm]    the action: first start to last end of what computes,
+                                                                   and of collectives that forwards run too
 
 A range that names neither stage nor micro-batch is told by its order on its rank (`MeasuredRun.numbers`).
 """
@@ -191,9 +192,13 @@ def has_actions(trace: Trace) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
-    """What a rank's trace tells. actions: frame of `RUN_SCHEMA` without rank; step -1 and stage or micro_batch null
-    where they are not told. numbers: of each step, that of its `ProfilerStep` and which of that it is, in order; empty
-    where nothing numbers them. pipeline: the ranks among which it sends and receives; empty where that is not known."""
+    """What a rank's trace tells.
+
+    actions: frame of `RUN_SCHEMA` without rank; step -1 and stage or micro_batch null where they are not told.
+    numbers: of each step, that of its `ProfilerStep` and which of that it is, in order; empty where nothing numbers
+        them. pipeline: the ranks among which it sends and receives; empty where that is not known. apart: collectives
+        that only backwards run and that end after their last kernel, by how many ns at most.
+    """
 
     path: str
     rank: int | None
@@ -205,6 +210,7 @@ class _Told:
     is_device: bool
     has_waits: bool
     frames: bool
+    apart: dict[str, int]
 
 
 def _named_in(trace: Trace) -> tuple[pl.DataFrame, dict[str, NamedRange], bool]:
@@ -244,11 +250,13 @@ def _actions_of(trace: Trace) -> _Told:
     said = [named[name] for name in own.get_column("name")]
     on_device = bool(trace.device_ids)
     if on_device:
-        times, waits, passed = _on_device(trace, start, end, ranges.filter(pl.col("kind") == "send"))
+        is_forward = np.array([range_.kind == "F" for range_ in said])
+        sends = ranges.filter(pl.col("kind") == "send")
+        times, waits, passed, apart = _on_device(trace, start, end, is_forward, sends)
         has_waits, pipeline = passed.height > 0, _pipeline_of(passed)
     else:
         inside = np.array([range_.waits_inside for range_ in said])
-        pipeline = ()
+        pipeline, apart = (), {}
         times, waits, has_waits = _on_host(trace, start, end, inside, ranges.filter(pl.col("kind") == "wait"), said)
     profilers = find_steps(trace.events)
     steps = ranges.filter(pl.col("kind") == "step").get_column("ts_ns").to_numpy()
@@ -272,6 +280,7 @@ def _actions_of(trace: Trace) -> _Told:
         is_device=on_device,
         has_waits=has_waits,
         frames=frames,
+        apart=apart,
     )
 
 
@@ -381,10 +390,17 @@ def _waits(waits: pl.DataFrame, start: _Ints) -> _Waits:
     return waited, until
 
 
-def _on_device(trace: Trace, start: _Ints, end: _Ints, sends: pl.DataFrame) -> tuple[_Times, _Waits, pl.DataFrame]:
+def _on_device(
+    trace: Trace, start: _Ints, end: _Ints, is_forward: NDArray[np.bool_], sends: pl.DataFrame
+) -> tuple[_Times, _Waits, pl.DataFrame, dict[str, int]]:
     """By what the device ran: first start and last end of what was launched inside each range, without messages
     between ranks; the range, where nothing was. A message that ended between an action and the next was waited for.
-    And the messages that may have been received."""
+    And the messages that may have been received.
+
+    A collective at the end counts to its action where forwards run it too, in the same group, as tensor parallelism
+    does, until the next action begins; one that only backwards run is a reduction of gradients, and is apart: its name,
+    and by how many ns it ended later at most.
+    """
     works = pl.concat([work.events for work in works_of(trace)]).filter(pl.col("launch_ts_ns").is_not_null())
     collective, is_p2p = pl.col("collective").cast(pl.String), pl.col("name").cast(pl.String).str.contains("SendRecv")
     is_message = ((collective == "send_recv") | ((collective == "coalesced") & is_p2p)).fill_null(False)
@@ -394,8 +410,22 @@ def _on_device(trace: Trace, start: _Ints, end: _Ints, sends: pl.DataFrame) -> t
     at = _range_at(start, end, launch)
     begin, until = np.full(len(start), np.iinfo(np.int64).max), np.full(len(start), np.iinfo(np.int64).min)
     np.minimum.at(begin, at[at >= 0], first[at >= 0])
-    trails = (at >= 0) & computes  # a reduction that goes on after the last kernel is not the action's
+    trails = (at >= 0) & computes
     np.maximum.at(until, at[trails], last[trails])
+    computed = until.copy()
+    shared = np.flatnonzero((at >= 0) & ~computes)
+    told = own[shared].select(pl.col("collective").cast(pl.String), pl.col("group_ranks").cast(pl.String))
+    named = dict(zip(shared.tolist(), told.rows(), strict=True))
+    of_forwards = {named[row] for row in shared[is_forward[at[shared]]].tolist()}
+    follows = np.append(np.minimum.accumulate(begin[::-1])[::-1], np.iinfo(np.int64).max)[1:]  # the next action's begin
+    apart: dict[str, int] = {}
+    for row in shared[last[shared] > computed[at[shared]]].tolist():
+        action = at[row]
+        if named[row] in of_forwards:
+            until[action] = max(until[action], min(last[row], follows[action]))
+        elif computed[action] >= begin[action]:
+            name = named[row][0] or "collective"
+            apart[name] = max(apart.get(name, 0), int(last[row] - computed[action]))
     is_empty = until < begin
     begin, until = np.where(is_empty, start, begin), np.where(is_empty, end, until)
     send_start, send_end = (sends.get_column(name).to_numpy() for name in ("ts_ns", "end_ns"))
@@ -403,7 +433,7 @@ def _on_device(trace: Trace, start: _Ints, end: _Ints, sends: pl.DataFrame) -> t
     passed = passed.filter(pl.Series(_range_at(send_start, send_end, called) < 0, dtype=pl.Boolean)).sort("end_ns")
     posted, came = (passed.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
     waits = _arrivals(posted, came, begin, until)
-    return (begin, until, np.zeros(len(begin), np.int64)), waits, passed
+    return (begin, until, np.zeros(len(begin), np.int64)), waits, passed, apart
 
 
 def _arrivals(posted: _Ints, came: _Ints, start: _Ints, end: _Ints) -> _Waits:
@@ -513,6 +543,12 @@ def _run_of(told: Sequence[_Told], source: str, traced: Sequence[int | None]) ->
     if absent is not None:
         notes.append(absent.sentence)
     notes += left_out
+    if names := sorted({name for rank in told for name in rank.apart}):
+        longest = max(time_ns for rank in told for time_ns in rank.apart.values())
+        notes.append(
+            f"{' and '.join(names)} of backwards alone {'is' if len(names) == 1 else 'are'} taken as the reduction of "
+            f"gradients, apart from B and W: up to {duration(longest)} after the last kernel"
+        )
     return MeasuredRun(
         actions=actions,
         basis="device" if on_device else "host",
