@@ -111,9 +111,43 @@ def test_ranks_of_several_pipelines_are_kept_apart(tmp_path: Path) -> None:
     assert [run.makespan_ns for run in runs] == [usual.makespan_ns, slow.makespan_ns]
     chosen = opened(tmp_path)
     assert chosen.makespan_ns == slow.makespan_ns and "replica 1 (ranks 4, 5, 6, 7)" in " ".join(chosen.notes)
+    differ = (
+        "the replicas differ by a factor of up to 2.22: F of stage 0 takes 90.0 µs in replica 0 (ranks 0, 1, 2, 3), "
+        "200 µs in replica 1 (ranks 4, 5, 6, 7)"
+    )
+    both = costs_of_trace(open_trace(tmp_path), weight_share=0)
+    assert all(any(note.startswith(differ) for note in notes) for notes in (chosen.notes, both.notes))
     (tmp_path / "rank6.json").unlink()
     with pytest.raises(TraceError, match=r"of stage 2 there is only 1 trace\. Give one trace of each stage"):
         opened(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("times", "factor", "sentence"),
+    [
+        ([5, 1], 1, "step 0 is left out as warm-up: its actions take 5.00 times as long as step 1, the later of two"),
+        (
+            [5, 1, 1],
+            1,
+            "step 0 is left out as warm-up: its actions take 5.00 times as long as the median of the 2 later",
+        ),
+        ([1, 2, 3], 2, "3 steps differ: the slowest's actions take 3.00 times the quickest's"),
+        ([1, 1], 1, ""),
+    ],
+)
+def test_a_slow_first_step_is_left_out_and_a_spread_is_said(
+    tmp_path: Path, times: list[int], factor: int, sentence: str
+) -> None:
+    scaled = [
+        Costs(forward_ns=tuple(by * each * US for each in (90, 100, 110, 140)), input_ns=by * 100 * US,
+              weight_ns=by * 60 * US, latency_ns=10 * US) for by in times
+    ]  # fmt: skip
+    write_devices(tmp_path, [simulated(costs=costs) for costs in scaled], NAMES["torch"])
+    costs = costs_of_trace(open_trace(tmp_path), weight_share=0)
+    assert costs.costs.forward_ns == tuple(factor * each for each in (90 * US, 100 * US, 110 * US, 140 * US))
+    found = [note for note in costs.notes if "warm-up" in note or "differ" in note]
+    assert (found[0].startswith(sentence) and len(found) == 1) if sentence else not found
+    assert costs.notes[0].startswith(f"medians over the actions of 4 ranks in {len(times) - (times[0] == 5)} step")
 
 
 def test_stages_without_a_trace_have_the_mean_of_the_others(tmp_path: Path) -> None:

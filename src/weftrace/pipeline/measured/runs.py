@@ -39,6 +39,8 @@ _LEAST_STALL_NS: Final = 100_000  # a shorter gap inside an F&B of the host is P
 _RECEIVES: Final = r"^(?:gloo|mpi|ucc):recv"  # of a backend on CPUs, in flight
 _NOT_COMPUTING: Final = r"^(?:c10d::|record_param_comms|(?:gloo|mpi|ucc):)"
 _SENDS: Final = r"^c10d::(?:send|isend)"
+_REPLICAS_DIFFER: Final = 1.1  # slowest by quickest: less is not worth a sentence
+_MOST_NAMED: Final = 8  # replicas
 
 #: Which of several data-parallel replicas: a number, all as one table of actions, or None, whose steps take longest.
 Replica = int | Literal["all"] | None
@@ -167,12 +169,37 @@ def chosen_replica(runs: Sequence[MeasuredRun], replica: Replica) -> MeasuredRun
         for run in runs:
             actions.append(run.actions.with_columns(pl.col("step") + first))
             first += max(run.steps) + 1
-        note = f"over all {len(runs)} data-parallel replicas"
-        return replace(runs[0], actions=pl.concat(actions), notes=(*runs[0].notes[1:], note))
+        notes = [f"over all {len(runs)} data-parallel replicas", *(note for run in runs for note in run.notes[1:])]
+        absent = runs[0].absent if all(run.is_partial for run in runs) else None
+        notes = list(dict.fromkeys([*notes, *_differences(runs)]))
+        return replace(runs[0], actions=pl.concat(actions), absent=absent, notes=tuple(notes))
     at = replica if isinstance(replica, int) else max(range(len(runs)), key=lambda at: _span_ns(runs[at]))
     why = "as asked" if isinstance(replica, int) else "because its steps take longest"
     note = f"the pipeline of replica {at} ({runs[at].notes[0]}), {why}: one of {counted(len(runs), 'replica')}"
-    return replace(runs[at], notes=(*runs[at].notes[1:], note))
+    return replace(runs[at], notes=(*runs[at].notes[1:], note, *_differences(runs)))
+
+
+def _differences(runs: Sequence[MeasuredRun]) -> tuple[str, ...]:
+    """By how much replicas differ, in a sentence: of the kind and stage for which they differ most; none below 1.1."""
+    rows = pl.concat([run.actions.with_columns(replica=pl.lit(at), took=TOOK) for at, run in enumerate(runs)])
+    key = ("kind", "stage")
+    usual = rows.filter(pl.col("kind") != "F&B").group_by(*key, "replica").agg(pl.median("took"))
+    ratio = pl.max("took") / pl.min("took")
+    most = usual.group_by(key).agg(ratio=ratio).filter(pl.col("ratio") > _REPLICAS_DIFFER).sort(
+        pl.col("ratio"), "stage", descending=[True, False]
+    ).head(1)  # fmt: skip
+    if most.is_empty():
+        return ()
+    row = most.row(0, named=True)
+    took = dict(usual.join(most, on=key).sort("replica").select("replica", "took").iter_rows())
+    each = [
+        f"{duration(round(ns))} in replica {at} ({runs[at].notes[0]})" for at, ns in list(took.items())[:_MOST_NAMED]
+    ]
+    more = f" and others in {len(took) - _MOST_NAMED:,} more" if len(took) > _MOST_NAMED else ""
+    return (
+        f"the replicas differ by a factor of up to {row['ratio']:.2f}: {row['kind']} of stage {row['stage']} takes "
+        f"{', '.join(each)}{more}. If they are pipelines of different models, give the traces of one",
+    )
 
 
 def _span_ns(run: MeasuredRun) -> int:

@@ -21,6 +21,7 @@ from weftrace.pipeline.measured.phase_costs import costs_of_phases
 from weftrace.pipeline.measured.plain_runs import measured_runs
 from weftrace.pipeline.measured.run_costs import costs_of_actions, latency_of_run, tells_weight, with_share_of_weight
 from weftrace.pipeline.measured.runs import MeasuredRun, chosen_replica, has_actions
+from weftrace.pipeline.measured.steady_steps import steady_steps
 from weftrace.pipeline.measured.told_schedules import with_told_schedule
 from weftrace.pipeline.schedule import Schedule
 from weftrace.trace.job import Job
@@ -77,7 +78,7 @@ def costs_of_trace(
     """
     first = source if isinstance(source, Trace) else next(iter(source.traces()))
     if has_actions(first) or first.plain is not None or not (first.device_ids or isinstance(source, Trace)):
-        runs = measured_runs(source)
+        runs = [steady_steps(run) for run in measured_runs(source)]
         run, _ = with_told_schedule(chosen_replica(runs, "all"))
         num_stages = None if run.absent is None else run.absent.num_stages
         costs, assumed = with_weight_share(costs_of_actions(run, num_stages), run, weight_share)
@@ -86,12 +87,14 @@ def costs_of_trace(
             costs = _alike(costs, len(seen) / run.num_ranks)
             note = "of how many stages the pipeline has is unknown: the mean of these ranks is taken as each device's"
             assumed = (*assumed, note)
+        num_steps = max(1, len(run.steps) // len(runs))
+        ranks = counted(run.num_ranks, "rank")
         costs, passed = _with_latency_of(costs, [with_told_schedule(each) for each in runs])
         return SourcedCosts(
             costs=costs, basis="actions", source=run.source,
             estimated=tuple(stage for stage in range(_num_stages(costs) or 0) if stage not in seen),
             notes=(
-                f"medians over the actions of {counted(run.num_ranks, 'rank')}; {passed}",
+                f"medians over the actions of {ranks} in {counted(num_steps, 'step')}; {passed}",
                 *run.notes,
                 *assumed,
             ),
@@ -194,7 +197,7 @@ def for_devices(sourced: SourcedCosts, num_devices: int) -> SourcedCosts:
     if stages is None or stages == num_devices:
         return sourced
 
-    unseen = f", of which {len(sourced.estimated)} without a trace are estimates" if sourced.estimated else ""
+    unseen = f" ({len(sourced.estimated)} without a trace: an estimate)" if sourced.estimated else ""
     note = f"stages taken as alike: the mean of {stages}{unseen}, as the share of {counted(num_devices, 'device')}"
     return replace(sourced, costs=_alike(costs, stages / num_devices), estimated=(), notes=(*sourced.notes, note))
 
