@@ -12,9 +12,9 @@ import pytest
 
 from tests.pipeline.measured.rank_traces import write_ranks
 from weftrace.errors import TraceError
-from weftrace.pipeline import Action, Costs, Schedule, plan_of, simulate
+from weftrace.pipeline import Action, Costs, Schedule, generate, plan_of, simulate
 from weftrace.pipeline.generators.dualpipe import dualpipe, dualpipe_v
-from weftrace.pipeline.measured.runs import run_of
+from weftrace.pipeline.measured.runs import MeasuredRun, run_of
 from weftrace.pipeline.plan_vs_measured.planned_and_measured import Slip, planned_of, slip
 from weftrace.plan import Timetable, timetable
 from weftrace.trace import open_trace
@@ -128,6 +128,16 @@ def test_a_run_of_another_plan_is_refused_with_the_first_action_that_differs(tmp
         slip(schedule, run, COSTS, step=4)
 
 
+def with_clocks(run: MeasuredRun, ahead_ns: list[int]) -> MeasuredRun:
+    """The run with the clock of each rank ahead by so much."""
+    ahead = pl.Series(np.array(ahead_ns)[run.actions["rank"].to_numpy()])
+    until = pl.col("waited_until_ns")
+    moved = run.actions.with_columns(
+        pl.col("start_ns", "end_ns") + ahead, pl.when(until >= 0).then(until + ahead).otherwise(until)
+    )
+    return replace(run, actions=moved)
+
+
 def test_clocks_that_differ_are_brought_together_by_the_messages_between_them(tmp_path: Path) -> None:
     schedule = dualpipe(4, 8)
     times, _, _ = jittered(schedule, COSTS, 1)
@@ -135,10 +145,7 @@ def test_clocks_that_differ_are_brought_together_by_the_messages_between_them(tm
     start, end = times.start_ns[:num], times.end_ns[:num]
     free = np.where(np.diff(rank, prepend=-1) != 0, 0, np.roll(end, 1))
     same = run_of(open_trace(write_ranks(tmp_path / "same", schedule, [(start, end)], [(free, start)])), workers=1)
-    ahead = np.array([0, 700_000, -300_000, 40_000])[same.actions["rank"].to_numpy()]
-    apart = replace(
-        same, actions=same.actions.with_columns(pl.col("start_ns", "end_ns", "waited_until_ns") + pl.Series(ahead))
-    )
+    apart = with_clocks(same, [0, 700_000, -300_000, 40_000])
     true, summary = slip(schedule, same, COSTS), slip(schedule, apart, COSTS)
     assert true.notes == () and "clocks of the ranks differed by up to 1.00 ms" in summary.notes[0]
     assert abs(summary.measured_ns - true.measured_ns) <= 2_000  # the jitter of the quickest messages
@@ -147,3 +154,16 @@ def test_clocks_that_differ_are_brought_together_by_the_messages_between_them(tm
         summary.measured_ns - summary.planned_ns
         == summary.own_ns + summary.p2p_ns + summary.between_ns - summary.slack_ns
     )
+
+
+def test_clocks_that_differ_by_less_than_messages_take_are_told_by_those_waited_for_both_ways(tmp_path: Path) -> None:
+    costs = Costs(forward_ns=10_000_000, input_ns=8_000_000, weight_ns=4_000_000, latency_ns=500_000)
+    run = measured(tmp_path / "a", schedule := generate("1f1b", num_ranks=4, num_micro_batches=8),
+                   timetable(plan_of(schedule, costs)), None).run  # fmt: skip
+    apart = with_clocks(run, [0, 300_000, 600_000, 900_000])
+    summary = slip(schedule, apart)
+    assert (summary.p2p_ns, summary.error, summary.costs.latency_ns) == (0, 0, 500_000)
+    assert "seem to have differed by up to 900 µs (± 1.50 ms)" in summary.notes[0]
+    assert slip(schedule, replace(apart, has_one_clock=True)).notes == ()
+    late = run.actions.with_columns(pl.when(pl.col("kind") == "F").then("waited_ns").otherwise(0).alias("waited_ns"))
+    assert slip(schedule, replace(apart, actions=late)).notes == ()  # gradients may have been there long before

@@ -22,7 +22,7 @@ from weftrace.pipeline.measured.runs import (
     runs_of,
 )
 from weftrace.pipeline.schedule import ACTION_SCHEMA, Schedule, stages_on
-from weftrace.trace.host_ranges import is_of_host, of_one_job, ranges_of_host
+from weftrace.trace.host_ranges import clock_of_host, is_of_host, of_one_job, ranges_of_host
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
 from weftrace.trace.plain.values import PLACES, SHOWN
@@ -169,6 +169,7 @@ def _run(works: Sequence[Work], source: str) -> MeasuredRun | None:
         basis="host",
         has_waits=receives.height > 0,
         numbers="local",
+        has_one_clock=len({clock_of_host(work) or work.trace.path for work in works}) == 1,
         source=source,
     )
 

@@ -69,6 +69,7 @@ class MeasuredRun(InNotebook):
         end of what was launched inside it. has_waits: whether waits for messages were recorded.
     numbers: "named", the ranges tell stage and micro-batch; "local", each rank numbers its own chunks; "order", they
         tell no stage: each rank is taken as one, until `on_stages_of` sets them by order, as a schedule has them.
+    has_one_clock: whether all ranks are of one file or name one machine.
     absent: ranks of the job without a trace; None where there are none, or nothing tells. notes: what was chosen.
     """
 
@@ -76,6 +77,7 @@ class MeasuredRun(InNotebook):
     basis: Literal["host", "device"]
     has_waits: bool
     numbers: Literal["named", "local", "order"] = "named"
+    has_one_clock: bool = False
     source: str = ""
     absent: Absence | None = None
     notes: tuple[str, ...] = ()
@@ -222,6 +224,7 @@ class _Told:
     """What a rank's trace tells.
 
     actions: frame of `RUN_SCHEMA` without rank; step -1 and stage or micro_batch null where they are not told.
+    host: the name of its machine.
     numbers: of each step, that of its `ProfilerStep` and which of that it is, in order; empty where nothing numbers
         them. pipeline: the ranks among which it sends and receives; empty where that is not known. apart: collectives
         that only backwards run and that end after their last kernel, by how many ns at most.
@@ -232,6 +235,7 @@ class _Told:
     world_size: int | None
     actions: pl.DataFrame
     frameworks: tuple[str, ...]
+    host: str | None
     numbers: tuple[tuple[int, int], ...]
     pipeline: tuple[int, ...]
     is_device: bool
@@ -302,6 +306,7 @@ def _actions_of(trace: Trace) -> _Told:
         world_size=trace.world_size,
         actions=frame.select(pl.col(n).cast(t) for n, t in RUN_SCHEMA.items()),
         frameworks=tuple(sorted({range_.framework for range_ in said})),
+        host=trace.info.get("host_name"),
         numbers=_numbers_of(steps, profilers),
         pipeline=pipeline,
         is_device=on_device,
@@ -581,6 +586,7 @@ def _run_of(told: Sequence[_Told], source: str, traced: Sequence[int | None]) ->
         basis="device" if on_device else "host",
         has_waits=all(rank.has_waits for rank in told),
         numbers="order" if by_order else "named",
+        has_one_clock=told[0].host is not None and all(rank.host == told[0].host for rank in told),
         source=source,
         absent=absent,
         notes=tuple(notes),
