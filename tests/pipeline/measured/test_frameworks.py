@@ -195,6 +195,7 @@ def test_ranges_without_stages_are_of_their_rank_where_another_has_no_trace(tmp_
     write_devices(tmp_path, [simulated()], NAMES["DeepSpeed, instructions"], ranks=[1, 2, 3])
     costs = costs_of_trace(open_trace(tmp_path), weight_share=0)
     assert costs.costs.forward_ns == (round(350 / 3 * US), 100 * US, 110 * US, 140 * US) and costs.estimated == (0,)
+    assert "each rank is taken as one stage" in costs.notes
 
 
 def test_ranges_without_stages_in_an_unknown_order_need_a_schedule(tmp_path: Path) -> None:

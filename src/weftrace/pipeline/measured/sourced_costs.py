@@ -79,13 +79,14 @@ def costs_of_trace(
     first = source if isinstance(source, Trace) else next(iter(source.traces()))
     if has_actions(first) or first.plain is not None or not (first.device_ids or isinstance(source, Trace)):
         runs = [steady_steps(run) for run in measured_runs(source)]
-        run, _ = with_told_schedule(chosen_replica(runs, "all"))
+        run, schedule = with_told_schedule(chosen_replica(runs, "all"))
         num_stages = None if run.absent is None else run.absent.num_stages
         costs, assumed = with_weight_share(costs_of_actions(run, num_stages), run, weight_share)
         seen = set(run.actions.get_column("stage").to_list())
-        if run.is_partial and num_stages is None:
+        is_doubtful = run.is_partial or (run.absent is not None and run.numbers == "order" and schedule is None)
+        if is_doubtful and num_stages is None:
             costs = _alike(costs, len(seen) / run.num_ranks)
-            note = "of how many stages the pipeline has is unknown: the mean of these ranks is taken as each device's"
+            note = "how many stages the pipeline has is unknown: the mean of these ranks is taken as each device's"
             assumed = (*assumed, note)
         num_steps = max(1, len(run.steps) // len(runs))
         ranks = counted(run.num_ranks, "rank")

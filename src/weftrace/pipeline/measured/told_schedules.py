@@ -74,9 +74,9 @@ def with_told_schedule(run: MeasuredRun) -> tuple[MeasuredRun, Schedule | None]:
         whole = on_stages_of(run, schedule).of_schedule(schedule)
         return on_one_clock(whole, schedule)[0], schedule
     except TraceError:
-        note = "their order is that of no known schedule: each rank is taken as one stage"
-        is_unknown = run.numbers == "order" and not run.is_partial
-        return (replace(run, notes=(*run.notes, note)) if is_unknown else run), None
+        why = "" if run.is_partial else "their order is that of no known schedule: "
+        note = f"{why}each rank is taken as one stage"
+        return (replace(run, notes=(*run.notes, note)) if run.numbers == "order" else run), None
 
 
 def _candidates(run: MeasuredRun) -> Iterator[Schedule]:
