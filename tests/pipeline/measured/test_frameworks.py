@@ -14,6 +14,7 @@ import pytest
 from tests.pipeline.measured.framework_traces import ENGINE, NAMES, P2P, SCHEDULES, write_devices
 from tests.pipeline.measured.rank_traces import write_ranks
 from tests.tracefile import GEMM, TraceFile
+from weftrace.advice.swaps.schedules import measured_pipeline
 from weftrace.errors import TraceError
 from weftrace.pipeline import Costs, Simulation, generate, simulate
 from weftrace.pipeline.measured.annotations import annotation_rules, of_frame, of_range
@@ -187,8 +188,9 @@ def test_a_rank_without_a_trace_is_named_and_nothing_is_blamed_for_it(tmp_path: 
             "stages? (.*), without a trace, with these means: an estimate", costs_summary(costs).notes[-1]
         )
         assert (estimates is None) == (kept == (0,)), kept
-        with pytest.raises(TraceError, match="What it did would be taken for time of messages"):
-            told_schedule(measured_run(source))
+        for refused in (lambda: told_schedule(measured_run(source)), lambda: measured_pipeline(source)):  # noqa: B023
+            with pytest.raises(TraceError, match="What it did would be taken for time of messages"):
+                refused()
 
 
 def test_ranges_without_stages_are_of_their_rank_where_another_has_no_trace(tmp_path: Path) -> None:

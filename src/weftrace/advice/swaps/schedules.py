@@ -83,11 +83,13 @@ def measured_pipeline(source: Trace | Job, *, workers: int | None = None) -> Inf
     """What `swap_schedule` takes, of the traces of a pipeline's ranks: their plan; or, of a run without a device whose
     ranges name its actions, the run as they tell it. workers: see `Job.map`. Raises `TraceError` as either does."""
     from weftrace.pipeline.measured.runs import has_actions, run_of
-    from weftrace.pipeline.measured.told_schedules import with_told_schedule
+    from weftrace.pipeline.measured.told_schedules import need_all_ranks, with_told_schedule
 
     first = source if isinstance(source, Trace) else next(iter(source.traces()))
     if not first.device_ids and has_actions(first):
-        return with_told_schedule(run_of(source, workers=workers))[0]
+        run = run_of(source, workers=workers)
+        need_all_ranks(run)
+        return with_told_schedule(run)[0]
     return infer_job(source, workers=workers)
 
 
