@@ -27,6 +27,11 @@ OPENED = """() => {
   weftrace.timeline?.range(1000000, 99000000000, true);
   return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
 }"""
+#: Names are shortened when the page is drawn again.
+DARK = """() => {
+  document.getElementById("theme").click();
+  return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+}"""
 
 
 @pytest.mark.parametrize("name", few(PAGES, 5))
@@ -40,7 +45,7 @@ def test_pages_read_well_on_every_screen(name: str, open_html: Open, tmp_path: P
         assert not found["cut"], (width, found["cut"])
         assert not found["boxes"], (width, found["boxes"])  # not even in a box of its own
         assert page.evaluate(FAULTS) == [], width
-    page.evaluate("document.getElementById('theme').click()")
+    page.evaluate(DARK)
     assert page.evaluate(FAULTS) == [], "dark"
     page.set_viewport_size({"width": 320, "height": 900})
     page.evaluate(OPENED)

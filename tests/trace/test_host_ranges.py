@@ -105,6 +105,13 @@ def test_a_stage_of_a_pipeline(tmp_path: Path) -> None:
     ]
 
 
+def test_a_busy_machine_that_stops_a_backward_does_not_cut_it_where_a_send_ends(tmp_path: Path) -> None:
+    # the thread stood still from 7,000 to 9,000, and what it had sent was taken at 8,990; nothing was posted meanwhile
+    file = Rank(1).forward(1, 0, 900).peer("send", 2, 1_000, 8_990).peer("recv", 2, 1_050, 3_000)
+    file.backward(1, 3_100, 7_000).backward(1, 9_000, 9_500).peer("send", 0, 9_600, 9_700)
+    assert [row[0] for row in ranges(file.trace(tmp_path))].count("backward") == 1
+
+
 def test_partners_are_ranks_of_the_job(tmp_path: Path) -> None:
     # of its group [1, 3] the other is rank 1 of the group, rank 3 of the job
     file = Rank(1, groups=[[1, 3]]).forward(1, 0, 900).peer("send", 1, 1_000, 1_100)

@@ -212,6 +212,7 @@ def _of_thread(ops: pl.DataFrame, comms: pl.DataFrame, steps: pl.DataFrame, thre
     )
     taken = list(called.iter_rows())  # by sends, and by waiting
     cuts = set(steps.get_column("host_start_ns").to_list())
+    posts, labels = comms.get_column("posted_ns").sort().to_numpy(), ops.get_column("label").to_list()
     blocked: list[tuple[int, int]] = []  # until what was sent had been taken
     for comm in comms.sort("end_ns").iter_rows(named=True):
         posted, ended, sends = comm["posted_ns"], comm["end_ns"], comm["dst_rank"] is not None
@@ -231,7 +232,9 @@ def _of_thread(ops: pl.DataFrame, comms: pl.DataFrame, steps: pl.DataFrame, thre
         waits = own or following - ended <= max(_AT_ONCE_NS, _PART * (following - hole))
         since = min(max(hole, max((until for _, until in taken if until <= ended), default=hole)), ended)
         if sends:
-            blocked.append((since, ended))
+            goes_on = at < len(start) and labels[at - 1] == labels[at] != OTHER
+            if not goes_on or np.searchsorted(posts, hole, "left") < np.searchsorted(posts, following, "right"):
+                blocked.append((since, ended))  # else a busy machine stopped the thread amid a forward or a backward
         elif waits and (own or (not inside and posted >= hole)):
             yield _Range(name="", thread=thread, start_ns=since, end_ns=ended, comm=comm["at"])
             taken.append((since, ended))
@@ -240,7 +243,6 @@ def _of_thread(ops: pl.DataFrame, comms: pl.DataFrame, steps: pl.DataFrame, thre
             yield _Range(name="", thread=other, start_ns=comm["start_ns"], end_ns=ended, comm=comm["at"])
             taken.append((since, ended))
     taken += [each for each in blocked if each[1] - each[0] >= _LEAST_NS]
-    labels = ops.get_column("label").to_list()
     yield from _computed(start, end, labels, sorted(taken), np.array(sorted(cuts), np.int64), steps, thread)
 
 

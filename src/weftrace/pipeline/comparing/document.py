@@ -112,8 +112,8 @@ class ComparisonSummary:
         str | None,
         OPTIONAL,
         Meta(
-            description="Name of the one that takes least time of those that fit and need nothing but an order, or of "
-            "a simpler one within 1 %; null where none fits, or not known."
+            description="Name of the one that takes least time of those that fit and only need an order, or of "
+            "a simpler one within 1 %; null if none fits, or not known."
         ),
     ] = None
     bound_ns: Annotated[

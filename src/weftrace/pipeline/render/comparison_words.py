@@ -75,7 +75,9 @@ def _but_for(rows: Sequence[ScheduleRow], best: ScheduleRow) -> str:
     """The fastest that is not the choice, because the choice is simpler and nearly as fast; rows are ranked."""
     first = next(row for row in rows if row.fits and (not row.needs or best.needs))
     least, own = (row.step_ns * row.num_devices for row in (first, best))
-    return f" but for {first.title}, which is not as simple and saves {percent(1 - least / own)}" if least < own else ""
+    return (
+        f" except for {first.title}, which is not as simple and saves {percent(1 - least / own)}" if least < own else ""
+    )
 
 
 def _bound(summary: ComparisonSummary, best: ScheduleRow) -> str:
