@@ -56,8 +56,8 @@ def test_the_headline_names_the_best_that_fits_and_1f1b_beside_it() -> None:
     compared = compare(Costs.units(FB=2.6, latency=0.05), num_devices=8, num_micro_batches=32, memory_cap=9)
     said = comparison_headline(comparison_summary(compared))
     assert said.startswith(
-        "DualPipe takes least time of those that hold 9 activations or fewer except for DualPipe with placed W, which is "
-        "not as simple and saves 0.3 %: a step of 93.45 units"
+        "DualPipe takes least time of those that hold 9 activations or fewer except for DualPipe with placed W, which "
+        "is not as simple and saves 0.3 %: a step of 93.45 units"
     )
     assert said.endswith(  # 120.4 / 93.45
         " 1F1B's step is 28.8 % longer. No schedule can take less than 85.768 units: it takes 9.0 % more."
