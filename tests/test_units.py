@@ -64,3 +64,11 @@ def test_a_page_says_the_same(browser: Browser) -> None:
     assert said == [text for _, _, text in TABLE]
     assert page.evaluate("[format.duration(NaN), format.si(Infinity), format.percent(undefined)]") == ["–"] * 3
     page.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [((), ""), ((7,), "7"), ("ab", "a and b"), ("abc", "a, b and c"), ("abcde", "a, b, c and 2 more")],
+)
+def test_words_are_listed_as_a_sentence_says_them(words: tuple[object, ...] | str, text: str) -> None:
+    assert units.listed(words, most=3) == text

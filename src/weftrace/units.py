@@ -165,6 +165,14 @@ def plural(noun: str) -> str:
     return f"{noun}es" if noun.endswith(("ch", "sh", "x", "ss")) else f"{noun}s"
 
 
+def listed(words: Iterable[object], *, conjunction: str = "and", most: int | None = None) -> str:
+    """ "a", "a and b", "a, b and c"; of more than `most`, those and "and 3 more"."""
+    texts = list(map(str, words))
+    if most is not None and len(texts) > most:
+        texts = [*texts[:most], f"{len(texts) - most:,} more"]
+    return f" {conjunction} ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
+
+
 def _scaled(time_ns: float, digits: int) -> tuple[str, str]:
     """A time as a number and the name of its unit."""
     if abs(time_ns) < 9.95 and time_ns % 1:

@@ -17,7 +17,7 @@ from weftrace.advice.slowdown.found import Found
 from weftrace.advice.slowdown.pace import are_ranges
 from weftrace.plan.inference.values import Inferred
 from weftrace.trace.plain.values import PLACES, Worker
-from weftrace.units import US, counted
+from weftrace.units import US, counted, listed
 
 _A_MARK_NS = 20 * US  # a receive that is shorter is none
 _MOST_NAMED = 4
@@ -84,7 +84,7 @@ def _by_number(inferred: Inferred) -> str:
     number = f"{max(world, len(numbers) + len(missing)):,}"
     if len(missing) == 1:
         return f"rank {missing[0]} of {'' if told else 'at least '}{number} has no file here"
-    few = f" ({_listed([str(rank) for rank in missing])})" if len(missing) <= _MOST_NAMED else ""
+    few = f" ({listed(missing)})" if len(missing) <= _MOST_NAMED else ""
     return f"{'' if told else 'at least '}{len(missing):,} of {number} ranks{few} have no file here"
 
 
@@ -111,7 +111,7 @@ def _by_place(inferred: Inferred) -> str:
     ]
     more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
     verb = "has" if len(missing) == 1 else "have"
-    return f"{_listed(names) if not more else ', '.join(names) + more} {verb} no file here"
+    return f"{listed(names) if not more else ', '.join(names) + more} {verb} no file here"
 
 
 def _follows(place: str, told: Sequence[str], places: Sequence[Mapping[str, int]]) -> bool:
@@ -196,7 +196,3 @@ def _beyond(inferred: Inferred) -> str:
     if receives(max(known), "backward") and not receives(0, "forward"):
         return f"stage {max(known) + 1}, which sends to stage {max(known)}, has no file here"
     return ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

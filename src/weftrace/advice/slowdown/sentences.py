@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from weftrace.advice.slowdown.found import Found
 from weftrace.analysis.job_slowdown import Cause
-from weftrace.units import duration, percent
+from weftrace.units import duration, listed, percent
 
 _MOST_NAMES = 3
 LITTLE = 1.01  # S below which nothing is to be gained
@@ -155,10 +155,7 @@ def _listed(names: Sequence[str], every: Sequence[str] = ()) -> str:
     """every: names of all ranks; those that are all of one place are named by it."""
     if len(names) > 1 and (place := _place_of(names, every)):
         return f"all ranks of {place}"
-    shown = list(names[:_MOST_NAMES])
-    if len(names) > _MOST_NAMES:
-        return f"{', '.join(shown)} and {len(names) - _MOST_NAMES} more"
-    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else (shown[0] if shown else "")
+    return listed(names, most=_MOST_NAMES)
 
 
 def _place_of(names: Sequence[str], every: Sequence[str]) -> str:

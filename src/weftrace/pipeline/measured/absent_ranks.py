@@ -8,8 +8,10 @@ from typing import Final
 
 import polars as pl
 
+from weftrace.units import listed
+
 _A_WAIT: Final = 0.1  # of the median of such actions: a shorter one is a call that returns at once
-_MOST_NAMED: Final = 8
+MOST_NAMED: Final = 8  # of ranks or stages that have no trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +54,9 @@ def absence(
     top = int(last[1]) if last[0] == "stage" else len(ranks) - 1
     unseen = [] if by_order else sorted(set(range(top + 1)) - _stages(actions))
     if is_group:
-        why = f"it sends and receives among ranks {listed(group)}"
+        why = f"it sends and receives among ranks {listed(group, most=MOST_NAMED)}"
     elif unseen:
-        why = f"no trace has stage {listed(unseen, 'or')}"
+        why = f"no trace has stage {listed(unseen, conjunction='or', most=MOST_NAMED)}"
     elif by_order and waits[0]:
         why = "the first forward of the first rank that has one waits for a stage before it"
     elif waits[1]:
@@ -88,15 +90,7 @@ def _others(lacking: Sequence[int], world: Sequence[int]) -> Absence:
 
 
 def _named(ranks: Sequence[int]) -> str:
-    return f"rank{'s' if len(ranks) > 1 else ''} {listed(ranks)}"
-
-
-def listed(numbers: Sequence[int], word: str = "and") -> str:
-    """ "1, 2 and 5"."""
-    if len(numbers) > _MOST_NAMED:
-        return f"{', '.join(map(str, numbers[:_MOST_NAMED]))} {word} {len(numbers) - _MOST_NAMED:,} more"
-    *before, last = map(str, numbers)
-    return f"{', '.join(before)} {word} {last}" if before else last
+    return f"rank{'s' if len(ranks) > 1 else ''} {listed(ranks, most=MOST_NAMED)}"
 
 
 def _stages(actions: pl.DataFrame) -> set[int]:

@@ -16,7 +16,7 @@ from weftrace.files.values import filled
 from weftrace.notebook import InNotebook
 from weftrace.pipeline.costs import Costs
 from weftrace.pipeline.costs_document import read_costs
-from weftrace.pipeline.measured.absent_ranks import listed
+from weftrace.pipeline.measured.absent_ranks import MOST_NAMED
 from weftrace.pipeline.measured.phase_costs import costs_of_phases
 from weftrace.pipeline.measured.plain_runs import measured_runs
 from weftrace.pipeline.measured.run_costs import costs_of_actions, latency_of_run, tells_weight, with_share_of_weight
@@ -27,7 +27,7 @@ from weftrace.pipeline.schedule import Schedule
 from weftrace.trace.job import Job
 from weftrace.trace.model import Trace
 from weftrace.trace.work import work_of
-from weftrace.units import counted, duration
+from weftrace.units import counted, duration, listed
 
 #: Where costs are from: a trace's phases, the actions of a measured run, FLOPs and hardware, a file of numbers.
 Basis = Literal["phases", "actions", "flops", "given"]
@@ -164,7 +164,7 @@ def _by_stage(sourced: SourcedCosts) -> list[str]:
     means = f"the means of {counted(stages - len(unseen), 'stage')}; each stage is simulated with its own costs"
     if not unseen:
         return [means]
-    which = f"stage{'s' if len(unseen) > 1 else ''} {listed(unseen)}"
+    which = f"stage{'s' if len(unseen) > 1 else ''} {listed(unseen, most=MOST_NAMED)}"
     return [f"{means}, but {which}, without a trace, with these means: an estimate"]
 
 

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from weftrace.pipeline.comparing.document import ComparisonSummary, LawResult, ScheduleRow
 from weftrace.pipeline.render.words import length_text, time_text
-from weftrace.units import counted, percent, si
+from weftrace.units import counted, listed, percent, si
 
 #: Key -> (term, what it means), of the columns of a comparison.
 COMPARISON_TERMS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -57,7 +57,7 @@ def comparison_headline(summary: ComparisonSummary) -> str:
     equal = [row.title for row in rows if row is not best and _alike(row, best)]
     if len(equal) > _MOST_EQUAL:
         equal[_MOST_EQUAL - 1 :] = [counted(len(equal) - _MOST_EQUAL + 1, "other")]
-    names = _listed([best.title, *equal])
+    names = listed([best.title, *equal])
     devices = "" if summary.equal == "devices" else f" on {counted(best.num_devices, 'device')}"
     idle = "no part" if not best.bubble_ns else percent(best.bubble_share)
     named = f"{names[:1].upper()}{names[1:]}"
@@ -161,13 +161,8 @@ def _of_stages(title: str, numbers: Sequence[int]) -> str:
         if not runs or number != runs[-1][-1] + 1:
             runs.append([])
         runs[-1].append(number)
-    texts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else _listed(list(map(str, run))) for run in runs]
+    texts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else listed(run) for run in runs]
     return f"{title.partition(' with ')[0]} with {', '.join(texts)} stages per device"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """ "a", "a and b", "a, b and c"."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _formulas(row: ScheduleRow) -> list[tuple[str, str, str]]:

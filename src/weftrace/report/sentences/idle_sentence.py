@@ -11,7 +11,7 @@ from weftrace.analysis.waiting.cause_words import LAUNCH_BOUND, WORDS
 from weftrace.analysis.waiting.idle_pieces import BETWEEN_NS
 from weftrace.analysis.waiting.naming import COMPILED
 from weftrace.report.document_types import RankDocument
-from weftrace.units import duration, percent
+from weftrace.units import duration, listed, percent
 
 _ALSO = 0.15  # of idle time: a further cause that is named
 _MOST_CLAUSES = 3
@@ -41,7 +41,7 @@ def idle_sentence(ranks: Sequence[RankDocument]) -> str:
         return _of_unrecorded(rows, idle)
     named = [row for at, row in enumerate(rows) if at == 0 or row["ns"] >= _ALSO * idle][:_MOST_CLAUSES]
     clauses = [_clause(row, len(ranks), is_first=at == 0) for at, row in enumerate(named)]
-    return f"The device waited {duration(idle)} of {duration(span)} ({percent(idle / span)}): {_listed(clauses)}"
+    return f"The device waited {duration(idle)} of {duration(span)} ({percent(idle / span)}): {listed(clauses)}"
 
 
 def host_sentence(ranks: Sequence[RankDocument]) -> str:
@@ -132,7 +132,7 @@ def _detail(row: dict[str, Any]) -> str:
     if row["cause"] in ("first_use", "backward_thread"):
         return ""
     if row["cause"] == "operators" and row["operators"]:
-        return _listed([f"{duration(ns)} in {plain_name(name)}" for name, ns in row["operators"][:2]])
+        return listed([f"{duration(ns)} in {plain_name(name)}" for name, ns in row["operators"][:2]])
     return ", ".join(filter(None, [_named(row), _what_tells_more(row) if row["cause"] == "python" else ""]))
 
 
@@ -199,9 +199,3 @@ def _short(file: str) -> str:
 
 def _cut(name: str) -> str:
     return name if len(name) <= _MOST_LETTERS else name[:_MOST_LETTERS] + "…"
-
-
-def _listed(words: Sequence[str]) -> str:
-    if len(words) < 3:
-        return " and ".join(words)
-    return ", ".join(words[:-1]) + " and " + words[-1]
